@@ -17,8 +17,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, Said, commands
 from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_config import Draft, new, read_config
 from tvbandits.cli.campaign_actions import Doubts
+from tvbandits.cli.campaign_config import Draft, new, read_config
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 

@@ -21,8 +21,8 @@ from tvbandits.comparison.summary import (
     problem_references,
     summarise,
 )
-from tvbandits.datasets import DriftingBump, GPDrift
-from tvbandits.datasets.tables.references import average_regret
+from tvbandits.datasets import DriftingBump, GPDrift, HeatPump
+from tvbandits.datasets.tables.references import average_regret, references
 
 
 def make_rows(
@@ -201,3 +201,13 @@ def test_a_result_is_its_rows_and_their_tables() -> None:
     assert latex[4].startswith(f"drifting-bump & uniform & 2 & 5 & {means['uniform']:.3f} & ")
     assert len({line.count("&") for line in latex if line.endswith(r"\\")}) == 1
     assert r"a\_b\%" in ComparisonResult([{**result[0], "policy": "a_b%"}]).to_latex()
+
+
+def test_references_of_a_problem_with_limits_keep_to_them() -> None:
+    problem = HeatPump(horizon=30)
+    allowed = np.array([problem.limit.holds(problem.outcome_at(t)) for t in range(1, 31)])
+    values = np.array([problem.rewards_at(t) for t in range(1, 31)])
+    assert not allowed.all()
+    expected = references(values, allowed)
+    np.testing.assert_allclose(problem_references(problem, [0]), expected, atol=1e-12)
+    assert min(expected) >= 0.0

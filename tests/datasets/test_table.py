@@ -40,6 +40,41 @@ def test_table_of_one_step() -> None:
     assert problem.references() == (1.0, 0.0, 1.0, 1.0)
 
 
+def test_references_keep_to_what_is_allowed() -> None:
+    """By hand: the best of a step is 2, 4 and 5; a fixed site that is not allowed is left for a draw."""
+    allowed = np.array([[True, False, True], [True, True, False], [True, False, True]])
+    found = references(TABLE, allowed)
+    uniform = np.array([0.5, 2.0, 2.0])
+    fixed = [(1 + 0 + 0) / 3, uniform[0] + 4 + uniform[2], (0 + uniform[1] + 4) / 3]
+    assert found.uniform == pytest.approx(uniform.mean())
+    assert found.best_fixed == pytest.approx(min(fixed))
+    # The second column was the best on day 1, the first of what is allowed on day 3 on day 2, equally.
+    assert found.last_best == pytest.approx((4.0 + 2.0) / 2)
+    everything = references(TABLE, np.ones((3, 3), dtype=bool))
+    np.testing.assert_allclose(everything, references(TABLE), rtol=1e-14)
+    assert references(TABLE[:1], allowed[:1])[2:] == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.ones((3, 2), dtype=bool),
+        np.ones(3, dtype=bool),
+        np.ones((2, 3), dtype=bool),
+        np.zeros((3, 3), dtype=bool),
+        np.ones((3, 3)),
+        np.ones((3, 3), dtype=int),
+        True,
+        "yes",
+        np.array([[True] * 3, [False] * 3, [True] * 3]),
+        np.array(None),
+    ],
+)
+def test_a_mask_of_another_form_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match="allowed must be True or False"):
+        references(TABLE, wrong)  # type: ignore[arg-type]
+
+
 def test_table_is_frozen_and_travels() -> None:
     values = TABLE.copy()
     problem = table_problem(values)

@@ -58,6 +58,7 @@ from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.posteriors.leaders import Request
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -226,8 +227,9 @@ class Bandit:
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        columns = rewards, answers, state.failed, state.pending, read
-        return history_of(state.domain, *columns, control=self._recipe.control)
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, *columns, aside)
 
     @in_turn
     def predict(
@@ -307,18 +309,22 @@ class Bandit:
         domain, free = at_hand(self._recipe.domain, among, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, domain, free)
+        return self._best(t, free, domain)
 
-    def _best(self, t: float | None, domain: Domain, free: Available | None) -> Array:
+    def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
         """The point of the best mean, of any context where none is said."""
+        domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
             _, outcomes, own = self._outcomes.believed(state, now)
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
-        allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-        return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
+        decision = self._decision(state, now, 0.0, None, domain, free)
+        if decision.leaders is not None:
+            decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
+        allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+        return allowed.best(decision.view.mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -447,6 +453,7 @@ class Bandit:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own, self._outcomes.warn)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         X = np.concatenate([control, X]) if len(control) else X
@@ -495,6 +502,7 @@ class Bandit:
             pending_noise=noise[heard],
             taken=taken,
             available=free,
+            leaders=self._model.leaders(state),
         )
 
     def _is_control(self, X: Array) -> NDArray[np.bool_]:

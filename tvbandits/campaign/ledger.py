@@ -108,12 +108,14 @@ class Ledger:
                 names = ("reuse_answers", "most_answers", "pool_size")
                 *kept, pool = (saved.value("recipe", "asking", name) for name in names)
                 keeping = KeepingOnRecord(*kept)
-            # A fit, an event, the width of BBKB and a limited pool look at beliefs when told.
+            # A fit, an event, doubt, the width of BBKB and a limited pool look at beliefs when told.
             plain = saved.word("recipe", "confidence") == "Fixed" and not any(
                 saved.word("recipe", part) for part in ("learn", "reset")
             )
+            plain = plain and not saved.value("recipe", "robust")
             limits = saved.value("recipe", "limits")
-            return cls(
+            outliers = saved.value("state", "outliers")
+            made = cls(
                 seq=snapshot.seq,
                 head=snapshot.head,
                 open=(),
@@ -130,6 +132,13 @@ class Ledger:
                 },
                 control=saved.value("recipe", "control"),
             )
+        told = made.rewards if outliers is None else outliers.among(made.rewards)
+        return replace(made, rewards=told)
+
+    @property
+    def readings(self) -> Observations:
+        """The rewards."""
+        return self.rewards
 
     def at(self, replayer: Replayer) -> Ledger:
         """Where a bandit is that has followed the journal."""
@@ -142,7 +151,7 @@ class Ledger:
             seq=replayer.seq,
             head=replayer.head,
             open=tuple(replayer.open),
-            **{name: getattr(state, name) for name in OF_STATE},
+            **({name: getattr(state, name) for name in OF_STATE} | {"rewards": state.readings}),
             outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,
             cost=state.info.queries.total_cost,

@@ -96,8 +96,8 @@ class Names:
         domain = self._domain
         if isinstance(domain, Space) and "=" in text:
             parts = dict(zip(domain.names, domain.parameters, strict=True))
-            given = _parameters(parts, text)
-            return (domain if set(domain.context) & set(given) else domain.chosen).encode(given)
+            values = _parameters(parts, text)
+            return (domain if set(domain.context) & set(values) else domain.chosen).encode(values)
         sites = candidates_of(domain)
         if sites is not None and (text in self._rows or not _numbers(text)):
             return sites.X[[self.row(text)]]

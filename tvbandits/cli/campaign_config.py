@@ -23,7 +23,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import coordinate_names
@@ -42,7 +42,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "title", "unit"),
     "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
-    "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
+    "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         "kernel",
         "length_scale",
@@ -166,7 +166,8 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
         if not context:
             return sites, about
         named = [*json.loads(about["coordinates"]), *context]
-        return Candidates(sites.X, context=context), about | {"coordinates": json.dumps(named)}
+        domain: Domain = CandidatesInContext(sites, context)
+        return domain, about | {"coordinates": json.dumps(named)}
     if kinds == ["box"]:
         box = Box(said["box"], context=context)
         return box, {"coordinates": json.dumps(coordinate_names(box))}

@@ -171,15 +171,16 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
         return whole
     if context is not None:
         return joined(X, context_columns(domain, context))
+    places = np.empty((0, domain.dimension)) if known is None else known
     found = np.empty((len(X), count))
     for i, x in enumerate(X):
-        there = () if known is None else np.flatnonzero((known[:, :-count] == x).all(axis=1))
+        there = np.flatnonzero((places[:, :-count] == x).all(axis=1))
         if len(there) == 0:
             raise ValueError(
                 f"the context of the point {x.tolist()} is not known, as it was not asked for: "
                 f"say context={{{next(iter(parts))!r}: ...}}"
             )
-        found[i] = known[there[-1], -count:]  # type: ignore[index]
+        found[i] = places[there[-1], -count:]
     return np.hstack([X, found])
 
 

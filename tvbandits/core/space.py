@@ -127,7 +127,7 @@ class Space:
     def __restored__(
         cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str] = ()
     ) -> Space:
-        made = dict(zip(names, parameters, strict=True))
+        made: dict[str, Any] = dict(zip(names, parameters, strict=True))
         given = {name: made.pop(name) for name in context}
         return cls(context=given, **made)
 
@@ -144,7 +144,8 @@ class Space:
     @cached_property
     def chosen(self) -> Space:
         """What is chosen, without the context."""
-        return Space(**self._chosen) if self.context else self
+        own: dict[str, Any] = self._chosen
+        return Space(**own) if self.context else self
 
     def at(self, values: Array) -> AtContext:
         """All points at one value of the context, as columns (c,)."""
@@ -454,7 +455,7 @@ class Table(Candidates):
         return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
 
     @classmethod
-    def __restored__(
+    def __restored__(  # type: ignore[override]
         cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
     ) -> Table:
         import pandas as pd

@@ -90,13 +90,15 @@ def history_of(
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
     control: ArrayLike | None = None,
+    outliers: Observations | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
-    limits also what was read of each outcome (NaN: nothing), and how many limits that violates. With a
-    control (d,) also `relative`: the reward less the mean of the control's at that time (NaN: none).
+    and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
+    "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
+    violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
+    (NaN: none).
 
     Examples
     --------
@@ -112,7 +114,7 @@ def history_of(
     import pandas as pd
 
     return pd.DataFrame(
-        history_columns(domain, rewards, answers, failed, pending, outcomes, control)
+        history_columns(domain, rewards, answers, failed, pending, outcomes, control, outliers)
     )
 
 
@@ -124,10 +126,12 @@ def history_columns(
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
     control: ArrayLike | None = None,
+    outliers: Observations | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
     parts = [
         _rows(rewards, "bandit", "reward"),
+        *([] if outliers is None else [_rows(outliers, "bandit", "outlier")]),
         _rows(failed, "bandit", "failed"),
         _rows(answers, "expert", "answer"),
         _rows(pending, "bandit", "pending"),

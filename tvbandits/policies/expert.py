@@ -230,6 +230,7 @@ def adaptive_gp_ucb(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
@@ -261,7 +262,7 @@ def adaptive_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     start, common, parts = learned_parts(domain, kernel, learn, common, asks=False)
     return assembled(domain, start, noise_variance, common, **parts)
 
@@ -307,6 +308,7 @@ def sparq_gp_ucb(
     informed_width: float | None = None,
     consult: Consult = "after tell",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit 2025), [S] Algorithm 1.
@@ -374,7 +376,7 @@ def sparq_gp_ucb(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise),
+        Common(confidence, posterior, mean, seed, minimise, robust),
         learn=None if learn is None or learn is False else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
         asking=Asking(
@@ -425,6 +427,7 @@ def frugal_gp_ucb(
     mean: Mean = "online",
     consult: Consult = "after tell",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
@@ -479,7 +482,7 @@ def frugal_gp_ucb(
         choice("plan", plan, PLANS)
     if queries is not None:
         check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     start, common, parts = learned_parts(domain, kernel, learn, common, asks=True)
     with_ensemble = isinstance(common.posterior, ModelEnsemble)
     common = replace(common, posterior=seasonal_ensemble(common.posterior, season))

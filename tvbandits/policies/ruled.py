@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, runtime_checkable
 
 import numpy as np
@@ -262,9 +263,10 @@ def heedless(recipe: Callable[P, PolicyAdapter]) -> Callable[P, PolicyAdapter]:
 
     @wraps(recipe)
     def made(*args: P.args, **options: P.kwargs) -> PolicyAdapter:
-        given: dict[str, Any] = {**options}
-        domain: Any = args[0] if args else given.pop("domain")
-        player = recipe(chosen_of(domain), *args[1:], **given)  # type: ignore[arg-type]
+        given = signature(recipe).bind(*args, **options)
+        domain: Any = given.arguments["domain"]
+        given.arguments["domain"] = chosen_of(domain)
+        player = recipe(*given.args, **given.kwargs)
         none = Plays.none(domain.dimension)
         seen = Observations.empty(domain.dimension)
         return replace(player, domain=domain, seen=seen, failed=none, out=none)

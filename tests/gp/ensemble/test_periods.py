@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 from scipy.stats import f as f_distribution, norm
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble import periods
+from tvbandits.gp.ensemble import seasons
 
 
 def weather(n: int, keeps: float, rng: np.random.Generator) -> Array:
@@ -43,7 +43,7 @@ def test_it_is_the_f_test_of_two_regressions(period: float, missing: float) -> N
     rng = np.random.default_rng(3)
     series = 5.0 + weather(120, 0.8, rng) + np.cos(2 * np.pi * np.arange(120) / 7.0)
     series[rng.random(120) < missing] = np.nan
-    (found,) = periods.log_chances(series, np.array([period]))
+    (found,) = seasons.log_chances(series, np.array([period]))
     assert found == pytest.approx(by_least_squares(series, period), rel=1e-5)
 
 
@@ -56,7 +56,7 @@ def test_a_day_under_weather_is_found(period: float, sharp: bool) -> None:
     day = np.exp(3.0 * wave) / 3.0 if sharp else 4.0 * wave
     for seed in range(5):
         series = weather(200, 0.7, np.random.default_rng(seed)) + day
-        each = periods.found(series)
+        each = seasons.period_in(series)
         assert each is not None
         found.append(each)
     close = [abs(each - period) <= 0.3 * period**2 / 200 for each in found]
@@ -66,7 +66,7 @@ def test_a_day_under_weather_is_found(period: float, sharp: bool) -> None:
 @pytest.mark.parametrize("keeps", [0.0, 0.6, 0.95, 0.999])
 def test_weather_has_none(keeps: float) -> None:
     found = [
-        periods.found(weather(n, keeps, np.random.default_rng([seed, n])))
+        seasons.period_in(weather(n, keeps, np.random.default_rng([seed, n])))
         for seed in range(25)
         for n in (48, 96, 192)
     ]
@@ -79,12 +79,12 @@ def test_one_that_is_known_stays_until_the_series_speaks_against_it() -> None:
     day = 0.9 * np.cos(2 * np.pi * t / 24.0)
     # What would not be enough to be found is enough to stay.
     short = (0.5 * day + noise)[:96]
-    assert periods.found(short) is None
-    assert periods.found(short, 24.0) == 24.0
-    assert periods.found(noise, 24.0) is None
+    assert seasons.period_in(short) is None
+    assert seasons.period_in(short, 24.0) == 24.0
+    assert seasons.period_in(noise, 24.0) is None
     # And another that is far likelier takes its place.
     for known in (31.0, 25.0):
-        assert periods.found(3.0 * day + noise, known) == 24.0
+        assert seasons.period_in(3.0 * day + noise, known) == 24.0
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_one_that_is_known_stays_until_the_series_speaks_against_it() -> None:
     ids=["empty", "three", "constant", "line", "nothing read", "every second"],
 )
 def test_where_nothing_can_be_said_nothing_is(series: Array) -> None:
-    assert periods.found(series) is None
+    assert seasons.period_in(series) is None
 
 
 def test_the_course_is_a_least_squares_fit_of_steps_and_places() -> None:
@@ -109,7 +109,7 @@ def test_the_course_is_a_least_squares_fit_of_steps_and_places() -> None:
     steps[steps == 5] = 6
     places = rng.integers(0, 4, 60)
     values = 10.0 + rng.standard_normal(12)[steps] + rng.standard_normal(4)[places]
-    course = periods.course(steps, places, values)
+    course = seasons.course(steps, places, values)
     seen = np.unique(steps)
     S = (steps[:, None] == seen).astype(float)
     P = (places[:, None] == np.arange(4)).astype(float)
@@ -125,6 +125,6 @@ def test_the_course_is_a_least_squares_fit_of_steps_and_places() -> None:
 
 def test_ranks_keep_the_order_and_are_normal() -> None:
     series = np.array([3.0, np.nan, -1e9, 7.0, 4.0])
-    ranks = periods.in_ranks(series)
+    ranks = seasons.in_ranks(series)
     assert np.isnan(ranks[1])
     np.testing.assert_allclose(ranks[[2, 0, 4, 3]], norm.ppf([0.125, 0.375, 0.625, 0.875]))

@@ -34,8 +34,15 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from tvbandits._version import __version__
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
-from tvbandits.campaign.service.limits import Limits, impatient_protocol
+from tvbandits.campaign.service.door import (
+    COOKIE,
+    SIGN_IN,
+    Door,
+    Limits,
+    impatient_protocol,
+    line,
+    path_of,
+)
 from tvbandits.campaign.service.page import campaign_page
 from tvbandits.campaign.service.tokens import FreshTokens, Tokens
 from tvbandits.campaign.status import ago

@@ -200,7 +200,7 @@ class Facts:
     def coordinates(self) -> Array:
         """Of every row of the history, shape (n, d): by number, also where the domain has names."""
         state = self.campaign.state
-        parts: list[Any] = [state.rewards, state.failed, state.answers, state.pending]
+        parts: list[Any] = [state.readings, state.failed, state.answers, state.pending]
         X = np.concatenate([np.asarray(part.X, dtype=float) for part in parts])
         t = np.concatenate([np.asarray(part.t, dtype=float) for part in parts])
         return np.asarray(X[np.argsort(t, kind="stable")])
