@@ -30,9 +30,8 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from scipy.stats import t as student
 
-from benchmarks.harness import machine
+from benchmarks.harness import half_interval, machine
 from tvbandits import Answers, Bandit, Expert, ExpertDownWarning, Observations, compare, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem, inform
@@ -207,15 +206,13 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean and half of a 95% interval over seeds, in the order of the cases."""
     found = []
     for (problem, fault), group in rows.groupby(["problem", "fault"], sort=False):
-        n = len(group)
-        half = group["average_regret"].std(ddof=1) * student.ppf(0.975, max(n - 1, 1)) / n**0.5
         found.append(
             {
                 "problem": problem,
                 "fault": fault,
-                "seeds": n,
+                "seeds": len(group),
                 "average_regret": group["average_regret"].mean(),
-                "ci95": half,
+                "ci95": half_interval(group["average_regret"].to_numpy()),
                 "asked_per_step": group["asked_per_step"].mean(),
                 "answered_per_step": group["answered_per_step"].mean(),
                 "failed_queries": int(group["failures"].sum()),

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Candidates, policies
-from tvbandits.campaign import Campaign
+from tvbandits import Campaign, Candidates, policies
 
 pytest.importorskip("fastapi", reason="no fastapi: no service")
 uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn: no service")
