@@ -452,7 +452,7 @@ class Bandit:
         elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
-            X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            X, looks = play_within(rule, decision, outcomes, start, rng, own, self._outcomes.warn)
             state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)

@@ -459,6 +459,8 @@ class Model:
             seen = seen.joined(state.answers)
         seen = self.known(state, seen)
         seen = seen if self._sign > 0 else self._signed(seen)
+        if _ages_nothing(state):
+            return seen, seen.variance, np.ones(len(seen), dtype=bool)
         effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(

@@ -210,6 +210,7 @@ def play_within(
     start: Array,
     rng: np.random.Generator,
     own: np.random.Generator,
+    warn: Callable[[str | None], None],
 ) -> tuple[Array, int]:
     """As `rule.choose`, among the points that are known to satisfy all limits.
 
@@ -222,17 +223,17 @@ def play_within(
         Points to start from that were not played yet: they come first.
     rng, own : numpy.random.Generator
         Of the rule, and of what is looked for here.
+    warn : callable
+        Is told why the play is a guess, or None.
     """
     count = 1 if decision.n is None else decision.n
     if len(start):
         return start[np.arange(count) % len(start)], 0
     unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
     if unread:
-        warnings.warn(
+        warn(
             f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points to "
-            "start from, or tell readings",
-            LimitWarning,
-            stacklevel=6,
+            "start from, or tell readings"
         )
         return chosen(rule, decision, rng)
 
@@ -242,13 +243,12 @@ def play_within(
         chances = ", ".join(
             f"{each.limit.name} {each.probability(likeliest)[0]:.2g}" for each in outcomes
         )
-        warnings.warn(
+        warn(
             f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
-            f"probability: the play is where it is likeliest ({chances})",
-            LimitWarning,
-            stacklevel=6,
+            f"probability: the play is where it is likeliest ({chances})"
         )
         return np.repeat(likeliest, count, axis=0), 0
+    warn(None)
     try:
         X, looks = chosen(rule, replace(decision, available=within), rng)
     except NothingAvailableError:  # there is so little of it that points at random miss it
@@ -301,10 +301,17 @@ class Outcomes:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         made = ((limit, recipe.of_outcome(limit)) for limit in recipe.limits)
+        self._warned = False
         self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
 
     def __len__(self) -> int:
         return len(self._parts)
+
+    def warn(self, text: str | None) -> None:
+        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        if text is not None and not self._warned:
+            warnings.warn(text, LimitWarning, stacklevel=7)
+        self._warned = text is not None
 
     def check(self, name: str) -> None:
         """Raise a `ValueError` if there is no limit on such an outcome."""

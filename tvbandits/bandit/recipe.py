@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from tvbandits.acquisition.availability import available
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
@@ -34,6 +35,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
@@ -114,7 +116,8 @@ class Recipe:
         On further outcomes: only points that are known to satisfy them are played. What is believed of
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
-        Points to start from under limits: those that were not played yet come first.
+        Points to start from under limits: those that were not played yet come first. Of candidates also
+        a mask, or row numbers.
     control : array of shape (d,), optional
         A point that is part of every batch, and that the others are held against: rewards of one time
         share a level of which nothing is known, and what is learned is how points differ from the
@@ -251,11 +254,21 @@ class Recipe:
         if taken := set(names) & (columns | set(getattr(self.domain, "names", ()))):
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
+        safe = [] if none else self._safe_points().tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
         object.__setattr__(self, "limits", limits)
         object.__setattr__(self, "safe", tuple(map(tuple, safe)))
+
+    def _safe_points(self) -> Array:
+        """What is safe, as points (s, d); of candidates a mask or row numbers will do, as of `among`."""
+        given = None if has_names(self.safe) else np.asarray(self.safe)
+        rows = given is not None and given.ndim == 1 and given.dtype.kind in "bi"
+        if rows and isinstance(self.domain, Candidates):
+            free = available(self.domain, given, None, any_context=True)
+            assert free is not None  # it is said what
+            return self.domain.X[free.mask]
+        return self.domain.check(self.safe, "safe")
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""

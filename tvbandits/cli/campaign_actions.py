@@ -69,7 +69,8 @@ class Doubts:
         if len(self.values) >= FEWEST and not np.isnan(value):
             low, high = min(self.values), max(self.values)
             most = FAR_OUT * max(high - low, 3 * self.noise)
-            if not low - most <= value <= high + most:
+            # Of equal readings, where the noise is learned, nobody knows yet what is far.
+            if most > 0 and not low - most <= value <= high + most:
                 found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
         return found
 
@@ -332,7 +333,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             f"{found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}{hint}"
         )
-        shown = {**dict(found.summary), "out": out}
+        shown = {**dict(found.summary), "pending_sites": out}
         if best:
             shown["best"] = "not known yet"
             if found.told:

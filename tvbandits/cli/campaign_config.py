@@ -489,8 +489,12 @@ def new(
     """Begin a campaign; from a policy the file that it is about is written first."""
     if draft is not None:
         path = Path("campaign.toml") if config is None else config
+        if Path(file).exists():
+            raise ValueError(f"{file}: there is something already")
         if path.exists():
-            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
+            raise ValueError(
+                f"{path}: there is something already; to use it, say --config {path} and no --policy"
+            )
         text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
         path.write_text(text, encoding="utf-8")
         if draft.sites is None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.core.arrays import Index, usable_variances
+from tvbandits.core.arrays import SMALLEST_VARIANCE, Index, usable_variances
 from tvbandits.core.linalg import eigenpairs
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.online import step_of
@@ -110,7 +110,7 @@ def estimated_noise(
     over_points = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
     size, *_ = own_sizes = [float(np.mean(np.diagonal(K))) for K in over_points]
     values = y - (y.mean() if mean is None else mean)
-    unit = _unit(values, y) if mean is None else size
+    unit = max(_unit(values, y), 1e6 * SMALLEST_VARIANCE) if mean is None else size
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
