@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.acquisition.availability import Allowed, Among, Available, available
+from tvbandits.acquisition.availability import Allowed, Among, Available, available, narrowed
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit import consulting
@@ -44,6 +44,15 @@ from tvbandits.core.coercion import of_kind
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit, as_outcomes
+from tvbandits.core.moving import (
+    Move,
+    MoveCost,
+    Position,
+    check_near,
+    distances,
+    nearby,
+    tour,
+)
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
@@ -211,12 +220,14 @@ class Bandit:
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
 
-        With limits also what was read of each outcome, and how many limits that violates: as read.
+        With limits also what was read of each outcome, and how many limits that violates: as read. Where
+        moves cost something, also `move_cost`: of going to a point from the one before it.
         """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        return history_of(state.domain, rewards, answers, state.failed, state.pending, read)
+        said = (rewards, answers, state.failed, state.pending)
+        return history_of(state.domain, *said, read, self._recipe.move_cost)
 
     @in_turn
     def predict(
@@ -352,12 +363,14 @@ class Bandit:
         n: int | None = None,
         among: Among = None,
         context: ArrayLike | None = None,
+        near: float | None = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d).
 
         Points that were asked and not told count: the variance around them is lower, so that repeated
         asks spread out, and a point that is out for the same time comes again only if nothing else is
-        left.
+        left. Where moves cost something, several points come in the order of a tour: each is the one of
+        those left that is nearest to the one before it. Each was chosen by what it costs from the start.
 
         Parameters
         ----------
@@ -374,12 +387,16 @@ class Bandit:
         context : array of shape (c,), optional
             Values of the context columns of `Candidates`: only rows with these are available. It must
             be given where there are such columns, unless `among` has rows of one context alone.
+        near : float, optional
+            No point may be farther than this from the last one played, or asked and not dropped
+            (`core.moving.distances`).
 
         Raises
         ------
         ValueError
             If `t` is not finite, or before a time already told; if `n` is no whole number of at least 1;
-            if `among` or `context` do not suit the domain.
+            if `among` or `context` do not suit the domain; if `near` is no distance above 0, or nothing
+            was played yet.
         NothingAvailableError
             If nothing is available.
         ExpertError
@@ -405,12 +422,15 @@ class Bandit:
         started = time.perf_counter()
         beta = self._model.beta(state)
         decision = self._decision(state, now, beta, n, free)
+        decision = self._from_here(state, decision, near)
         if self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
+        if decision.move is not None and len(X) > 1:
+            X = X[tour(self._recipe.domain, decision.move.start.x, X)]
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -448,6 +468,54 @@ class Bandit:
             taken=out.X[out.t == now],
             available=free,
         )
+
+    def _from_here(self, state: State, decision: Decision, near: float | None) -> Decision:
+        """The decision of somebody who is where the last point was, or is to be, played."""
+        domain, cost = self._recipe.domain, self._recipe.move_cost
+        if near is None and cost is None:
+            return decision
+        plays = (state.rewards, state.failed, state.pending)
+        X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
+        start = Position.after(domain, X, t)
+        if near is not None:
+            reach = check_near(near, start)
+            assert start is not None  # it is checked
+            here = start.x
+            free = narrowed(
+                domain, decision.available, lambda X: distances(domain, here, X) <= reach
+            )
+            decision = replace(decision, domain=nearby(domain, here, reach), available=free)
+        move = None if cost is None or start is None else Move(domain, cost, start)
+        return replace(decision, move=move)
+
+    def with_move_cost(self, cost: MoveCost | None) -> Bandit:
+        """The same bandit, which weighs what a move costs against what it brings.
+
+        One stays until what was missed here, as it is believed now, would have paid for the move: see
+        `core.moving`.
+
+        Parameters
+        ----------
+        cost : float or callable
+            In the unit of reward: of a unit of distance, or a function of two points (d,), from and to;
+            to stay costs nothing. None: moves are free.
+
+        Raises
+        ------
+        ValueError
+            If it is neither a number of at least 0 nor a function.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [5.0]])).with_move_cost(0.1)
+        >>> info = bandit.tell([[0.0], [5.0]], [0.1, 0.3], [1, 2])
+        >>> print(bandit.history[["time", "x0", "move_cost"]])
+           time   x0  move_cost
+        0   1.0  0.0        0.0
+        1   2.0  5.0        0.5
+        """
+        return Bandit.from_state(replace(self._recipe, move_cost=cost), self.state)
 
     def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
         """The same bandit, which plays only where limits on further outcomes are known to hold.

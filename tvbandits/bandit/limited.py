@@ -245,6 +245,8 @@ def look_at_the_edge(
     available = np.ones(len(X), dtype=bool) if free is None else free(X)
     known = available & np.all([chance >= least for chance, least in chances], axis=0)
     may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    if decision.move is not None:
+        upper = upper - decision.move.price(X)
     gain = upper - upper[row]
     known[row] = True
     looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))

@@ -30,6 +30,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
@@ -103,6 +104,9 @@ class Recipe:
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first.
+    move_cost : float or callable, optional
+        What it costs, in the unit of reward, to move to another point than that of the last play: a
+        number for each unit of distance, or a function of two points (d,). See `core.moving`.
 
     Raises
     ------
@@ -139,6 +143,7 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
+    move_cost: MoveCost | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -232,6 +237,11 @@ class Recipe:
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
+        check_move_cost(self.move_cost)
+        if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
+            raise ValueError(
+                f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
+            )
         choice("consult", self.consult, ("after tell", "before ask"))
         for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
             part = getattr(self, name)
@@ -239,7 +249,7 @@ class Recipe:
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
 
-COLUMNS = {"time", "reward", "variance", "source", "kind", "violations"}
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "move_cost"}
 """Of a history; what an outcome is called stands beside them."""
 
 _PARTS = (

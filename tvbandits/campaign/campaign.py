@@ -41,6 +41,7 @@ from tvbandits.core.arrays import (
     Array,
     as_floats,
     not_negative,
+    positive_number,
     whole_number,
 )
 from tvbandits.core.clock import Clock
@@ -240,6 +241,7 @@ class Campaign(Watching):
         n: int | None = None,
         among: Among = None,
         context: ArrayLike | None = None,
+        near: float | None = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -256,6 +258,8 @@ class Campaign(Watching):
         if n is not None:
             n = whole_number("n", n)
         given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
+        if near is not None:
+            given["near"] = positive_number("near", near)
         return self._points(self._done("asked", given, key, who))
 
     def tell(

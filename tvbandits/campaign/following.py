@@ -154,7 +154,7 @@ class Replayer:
 
 
 def _ask(bandit: Bandit, given: Given) -> Array:
-    return bandit.ask(given["t"], given["n"], _rows(given["among"]))
+    return bandit.ask(given["t"], given["n"], _rows(given["among"]), near=given.get("near"))
 
 
 def _rows(among: list[int] | None) -> Any:

@@ -30,6 +30,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
@@ -62,7 +63,7 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance, limits
+    domain, noise_variance, limits, move_cost
         As of the recipe.
     outcomes : mapping of Limit to Observations
         What was read of the outcomes that have limits.
@@ -93,6 +94,7 @@ class Ledger:
     asking: KeepingOnRecord
     tells_only: bool
     outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
+    move_cost: MoveCost | None = None
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -125,6 +127,7 @@ class Ledger:
                     limit: saved.value("state", "outcomes", limit.name, "rewards")
                     for limit in limits
                 },
+                move_cost=saved.value("recipe", "move_cost"),
             )
 
     def at(self, replayer: Replayer) -> Ledger:

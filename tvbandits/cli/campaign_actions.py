@@ -148,6 +148,7 @@ def ask(
     n: int | None,
     among: str | None,
     without: str | None = None,
+    near: float | None = None,
     *,
     yes: bool = False,
 ) -> None:
@@ -159,7 +160,7 @@ def ask(
             sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        X = sites.campaign.ask(t, n, rows, key=call.key)
+        X = sites.campaign.ask(t, n, rows, near=near, key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 

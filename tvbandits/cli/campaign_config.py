@@ -39,7 +39,7 @@ from tvbandits.policies.setting import Policy
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
-    "campaign": ("drop_after", "title", "unit"),
+    "campaign": ("drop_after", "move_cost", "title", "unit"),
     "domain": ("box", "coordinates", "safe", "sites", "space"),
     "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
@@ -108,13 +108,15 @@ def read_config(path: Path, load: Load) -> Planned:
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         clock = _clock(said.get("clock"))
         about |= _shown(said.get("campaign", {}), clock)
+        cost = said.get("campaign", {}).get("move_cost")
+        bandit = bandit if cost is None else bandit.with_move_cost(cost)
     maker = said.get("expert", {}).get("maker", "")
     return Planned(bandit, clock, {**about, "config": text, "expert": maker})
 
 
 def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
     """Title and unit, and after how many units of time a point is given up."""
-    found = {key: value for key, value in said.items() if key != "drop_after"}
+    found = {key: value for key, value in said.items() if key not in ("drop_after", "move_cost")}
     for key, value in found.items():
         if not isinstance(value, str):
             raise ValueError(f"[campaign] {key} must be a text, got {value!r}")
@@ -384,6 +386,7 @@ name = {name}
 # title = "Ozone in town"
 # unit = "ppb"  # of a reward; it stands on the axes
 # drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
+# move_cost = 0.1  # in the unit of reward, for a unit of distance from one point to the next
 
 # [clock]  # then times may be dates
 # unit = "1h"

@@ -99,6 +99,9 @@ def ask_command(
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
     without: Without = None,
+    near: Annotated[
+        float | None, typer.Option(help="No farther than this from the last point.")
+    ] = None,
     yes: Yes = False,
     key: Key = None,
     who: Who = None,
@@ -106,7 +109,8 @@ def ask_command(
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    actions.ask(actions.Call(file, format_, expert, who, key), at, n, among, without, yes=yes)
+    call = actions.Call(file, format_, expert, who, key)
+    actions.ask(call, at, n, among, without, near, yes=yes)
 
 
 @app.command("tell")

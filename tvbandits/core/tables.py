@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 
@@ -86,12 +87,14 @@ def history_of(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    move_cost: MoveCost | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
     and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
-    limits also what was read of each outcome (NaN: nothing), and how many limits that violates.
+    limits also what was read of each outcome (NaN: nothing), and how many limits that violates. Where
+    moves cost something, also `move_cost`: of going there from the play before.
 
     Examples
     --------
@@ -106,7 +109,8 @@ def history_of(
     """
     import pandas as pd
 
-    return pd.DataFrame(history_columns(domain, rewards, answers, failed, pending, outcomes))
+    said = (rewards, answers, failed, pending)
+    return pd.DataFrame(history_columns(domain, *said, outcomes, move_cost))
 
 
 def history_columns(
@@ -116,6 +120,7 @@ def history_columns(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    move_cost: MoveCost | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
     parts = [
@@ -142,6 +147,11 @@ def history_columns(
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]
         columns["violations"] = np.sum(broken, axis=0)
+    if move_cost is not None:
+        played = np.flatnonzero(columns["source"] == "bandit")
+        played = played[np.argsort(columns["time"][played], kind="stable")]
+        columns["move_cost"] = np.full(len(points), np.nan)
+        columns["move_cost"][played] = costs_along(move_cost, domain, points[played])
     return in_time(columns)
 
 

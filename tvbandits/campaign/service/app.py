@@ -95,6 +95,7 @@ class Asked(_Said):
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
     among: Rows | None = None
+    near: Annotated[float | None, Field(gt=0)] = None
     key: Key = None
 
 
@@ -313,7 +314,7 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/ask")
     async def ask(said: Asked, who: Who) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
-        given = said.t, said.n, said.among
+        given = said.t, said.n, said.among, None, said.near
         return _points(campaign, await done(campaign.ask, *given, key=said.key, who=who.name))
 
     @served.post("/tell")

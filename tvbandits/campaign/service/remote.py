@@ -67,11 +67,13 @@ class Remote:
         t: Any = None,
         n: int | None = None,
         among: ArrayLike | None = None,
+        near: float | None = None,
         *,
         key: str | None = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d)."""
-        said = {"t": _time(t), "n": n, "among": _rows(among), "key": key or _key()}
+        where = {"among": _rows(among), "near": near}
+        said = {"t": _time(t), "n": n, **where, "key": key or _key()}
         return _points(self._said("POST", "/ask", said))
 
     def tell(
