@@ -6,8 +6,8 @@ stay nobody knows; after k plays at x the guess is k more. What is played maximi
     u(z) - c(x, z) / k
 
 for what a rule maximises, u: one leaves as soon as what k plays here have missed, as it is believed now,
-would have paid for the move. It is how long to rent skis before one buys them [Karl]: before each move one
-has missed no more than what it costs, by what is believed then.
+would have paid for the move. It is how long to rent skis before one buys them [Karl]: before each move
+one has missed no more than what it costs, by what is believed then.
 
 [Karl] = Karlin, Manasse, Rudolph and Sleator 1988 (docs/references.md).
 """
