@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.moving import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Integer, Limit, Space, load, policies
+from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.core.arrays import Array
 from tvbandits.core.moving import costs_along, distances
 
@@ -113,6 +114,16 @@ def test_several_points_come_in_the_order_of_a_tour() -> None:
 def test_one_stays_on_a_box_at_the_very_point() -> None:
     plays = played(bandit_on(Box([(0, 10)])).with_move_cost(5.0), 10)
     assert len(np.unique(plays)) <= 3
+
+
+@pytest.mark.parametrize(
+    "made", [bandit_on, lambda domain: policies.thompson(domain, RBF(2.0), 0.01)]
+)
+def test_nothing_within_reach(made: Any) -> None:
+    bandit = made(LINE)
+    bandit.tell([[0.0]], [0.0], 1)
+    with pytest.raises(NothingAvailableError, match=r"within near=2 of \[0.0\]"):
+        bandit.ask(2, near=2, among=[10, 11])
 
 
 def test_a_context_is_no_way_to_go() -> None:

@@ -18,41 +18,32 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, Available, available, narrowed
-from tvbandits.acquisition.batch_rules import One
-from tvbandits.acquisition.rules import Decision, chosen
+from tvbandits.acquisition.availability import Allowed, Among, Available, available
+from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
+from tvbandits.bandit.deciding import decision_of
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.inheriting import begun_with
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
 from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
-    ToldReadings,
     checked_answers,
     checked_told,
     corrected,
     decision_time,
     readings_at,
-    values_and_variance,
 )
-from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
-from tvbandits.core.limits import Limit, as_outcomes
-from tvbandits.core.moving import (
-    Move,
-    MoveCost,
-    Position,
-    check_near,
-    distances,
-    nearby,
-    tour,
-)
+from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, tour
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.tables import as_html, history_of
@@ -369,8 +360,8 @@ class Bandit:
 
         Points that were asked and not told count: the variance around them is lower, so that repeated
         asks spread out, and a point that is out for the same time comes again only if nothing else is
-        left. Where moves cost something, several points come in the order of a tour: each is the one of
-        those left that is nearest to the one before it. Each was chosen by what it costs from the start.
+        left. Where moves cost something, several points are each chosen by what they cost from where one
+        is, and come in the order of a tour: each time the nearest that is left.
 
         Parameters
         ----------
@@ -395,8 +386,7 @@ class Bandit:
         ------
         ValueError
             If `t` is not finite, or before a time already told; if `n` is no whole number of at least 1;
-            if `among` or `context` do not suit the domain; if `near` is no distance above 0, or nothing
-            was played yet.
+            if `among` or `context` do not suit the domain; if `near` is none above 0, or from nowhere.
         NothingAvailableError
             If nothing is available.
         ExpertError
@@ -421,8 +411,7 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        decision = self._decision(state, now, beta, n, free)
-        decision = self._from_here(state, decision, near)
+        decision = decision_of(self._recipe, self._model, state, now, beta, n, free, near)
         if self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
@@ -444,78 +433,55 @@ class Bandit:
         )
         return X
 
-    def _decision(
-        self, state: State, now: float, beta: float, n: int | None, free: Available | None = None
-    ) -> Decision:
-        """What the acquisition is asked."""
-        recipe, out = self._recipe, state.pending
-        most = None if recipe.asking is None else recipe.asking.informed_width
-        informed = state.questions.informed and most is not None
-        noise = self._model.pending_noise(state, now) if len(out.t) else np.empty(0)
-        heard = np.isfinite(noise)
-        # Without a unit of the reward, a batch rule has nothing to compare the noise with.
-        known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
-        batching = recipe.batching if known else replace(recipe.batching, rule=One())
-        return Decision(
-            domain=recipe.domain,
-            view=self._model.view(state, now),
-            beta=min(beta, most) if informed and most is not None else beta,
-            noise_variance=self._model.noise_variance(state),
-            batching=batching,
-            n=n,
-            pending=out.X[heard],
-            pending_noise=noise[heard],
-            taken=out.X[out.t == now],
-            available=free,
-        )
-
-    def _from_here(self, state: State, decision: Decision, near: float | None) -> Decision:
-        """The decision of somebody who is where the last point was, or is to be, played."""
-        domain, cost = self._recipe.domain, self._recipe.move_cost
-        if near is None and cost is None:
-            return decision
-        plays = (state.rewards, state.failed, state.pending)
-        X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
-        start = Position.after(domain, X, t)
-        if near is not None:
-            reach = check_near(near, start)
-            assert start is not None  # it is checked
-            here = start.x
-            free = narrowed(
-                domain, decision.available, lambda X: distances(domain, here, X) <= reach
-            )
-            decision = replace(decision, domain=nearby(domain, here, reach), available=free)
-        move = None if cost is None or start is None else Move(domain, cost, start)
-        return replace(decision, move=move)
-
     def with_move_cost(self, cost: MoveCost | None) -> Bandit:
         """The same bandit, which weighs what a move costs against what it brings.
 
-        One stays until what was missed here, as it is believed now, would have paid for the move: see
-        `core.moving`.
+        One stays until what one has missed here would have paid for the move: see `core.moving`.
 
         Parameters
         ----------
         cost : float or callable
-            In the unit of reward: of a unit of distance, or a function of two points (d,), from and to;
-            to stay costs nothing. None: moves are free.
-
-        Raises
-        ------
-        ValueError
-            If it is neither a number of at least 0 nor a function.
+            In the unit of reward: at least 0 for a unit of distance, or a function of two points (d,), from
+            and to; to stay costs nothing. None: moves are free.
 
         Examples
         --------
         >>> from tvbandits import Candidates, policies
         >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [5.0]])).with_move_cost(0.1)
         >>> info = bandit.tell([[0.0], [5.0]], [0.1, 0.3], [1, 2])
-        >>> print(bandit.history[["time", "x0", "move_cost"]])
-           time   x0  move_cost
-        0   1.0  0.0        0.0
-        1   2.0  5.0        0.5
+        >>> print(bandit.history["move_cost"].tolist())
+        [0.0, 0.5]
         """
         return Bandit.from_state(replace(self._recipe, move_cost=cost), self.state)
+
+    def learn_from(self, other: Any) -> Bandit:
+        """The same bandit, which begins with what another one on similar ground has learned.
+
+        Rates, scales and weights of models are taken, readings are not (`bandit.inheriting`).
+
+        Parameters
+        ----------
+        other : Bandit, Campaign or State
+            What was told there counts, whoever played it. Candidates may differ.
+
+        Raises
+        ------
+        ValueError
+            If it has no state, points there have another number of coordinates, nothing was told there,
+            or there is nothing to be learned here.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> last_year = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [2.0]]))
+        >>> info = last_year.tell([[0.0], [1.0]] * 9, [1.0, 9.0] * 9, range(18))
+        >>> here = policies.adaptive_gp_ucb(Candidates([[0.0], [0.5]])).learn_from(last_year)
+        >>> print(here.noise.variance == last_year.noise.variance)
+        True
+        """
+        known = getattr(other, "state", other)
+        of_kind("other", known, State, "a bandit or a campaign, or its state")
+        return Bandit.from_state(*begun_with(self._recipe, self.state, known))
 
     def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
         """The same bandit, which plays only where limits on further outcomes are known to hold.
@@ -668,24 +634,9 @@ class Bandit:
         [0.2 0.5]
         """
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
-        before, points, rows = readings_at(self._recipe, self._state, X, t)
-        right = as_outcomes(outcomes)
-        for name, values in right.items():
-            self._outcomes.check(name)
-            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
-
-        def change(
-            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
-        ) -> ToldReadings:
-            more = {"y": np.asarray(right[name])[which]} if name in right else {}
-            return read.with_rows(there, t=told.t[rows][which], **more)
-
+        read = self._outcomes.corrected(self._state, told, X, t, outcomes)
         made = retold(self._recipe, self._model, self._state, told)
-        made = replace(
-            made,
-            outcomes=self._outcomes.retold(self._state.outcomes, points, before.t[rows], change),
-        )
-        self._state = made
+        self._state = replace(made, outcomes=read)
         return self._state.info
 
     @in_turn

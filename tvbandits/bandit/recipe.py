@@ -36,7 +36,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
@@ -104,6 +104,8 @@ class Recipe:
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first.
+    noise_prior : NoiseEstimate, optional
+        What is known of a noise variance that is learned, before any reading: see `Bandit.learn_from`.
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
@@ -143,6 +145,7 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
+    noise_prior: NoiseEstimate | None = None
     move_cost: MoveCost | None = None
 
     def __post_init__(self) -> None:
@@ -225,7 +228,7 @@ class Recipe:
             self.kernel,
             limit.noise_variance,
             aging=self.aging,
-            posterior=self.posterior,
+            posterior=of_another_unit(self.posterior),
             learn=self.learn,
             reset=self.reset,
             lead=self.lead,
@@ -237,6 +240,8 @@ class Recipe:
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
+        if self.noise_prior is not None:
+            of_kind("noise_prior", self.noise_prior, NoiseEstimate, "a NoiseEstimate, or None")
         check_move_cost(self.move_cost)
         if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
             raise ValueError(
@@ -341,7 +346,9 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
         return None
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if np.isnan(seen.variance).any():
-        return estimated_noise(recipe.kernel, seen, mean)
+        return estimated_noise(recipe.kernel, seen, mean, recipe.noise_prior)
+    if recipe.noise_prior is not None:
+        return recipe.noise_prior
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))

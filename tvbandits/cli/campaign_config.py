@@ -463,8 +463,9 @@ def new(
     expert: str | None,
     who: str | None,
     draft: Draft | None = None,
+    like: str | None = None,
 ) -> None:
-    """Begin a campaign; from a policy the file that it is about is written first."""
+    """Begin a campaign, with what one like it has learned; of a policy, its file is written first."""
     if draft is not None:
         path = Path("campaign.toml") if config is None else config
         if path.exists():
@@ -492,7 +493,11 @@ def new(
     if expert is not None:
         check_expert(expert, planned.about["expert"])
     more = {"clock": planned.clock, "about": planned.about, "who": who}
-    with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
+    bandit = planned.bandit
+    if like is not None:
+        with Campaign.open(like) as other, naming(Path(like)):
+            bandit = bandit.learn_from(other)
+    with Campaign.create(file, bandit, **more) as campaign:  # type: ignore[arg-type]
         about = campaign.about
         print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
 

@@ -82,6 +82,12 @@ def new_command(
         float | None,
         typer.Option(help="With --policy: standard deviation of a reading; learned by default."),
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CAMPAIGN", help="Begin with what this one has learned, not with its readings."
+        ),
+    ] = None,
     expert: ByName = None,
     who: Who = None,
 ) -> None:
@@ -89,7 +95,7 @@ def new_command(
     draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
     if draft is None and (sites is not None or noise_sd is not None):
         raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    configuring.new(file, config, expert, who, draft)
+    configuring.new(file, config, expert, who, draft, like)
 
 
 @app.command("ask")

@@ -27,6 +27,9 @@ from tvbandits.gp.kernels.structure import inputs
 SHARE, SPREAD = 0.05, 2.0
 """The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm."""
 
+ALIKE = 0.7
+"""Deviation of the logarithm of a noise variance among similar places: a factor of 2 at either side."""
+
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 """Values of tau, in steps; all are equally likely a priori."""
 
@@ -76,7 +79,12 @@ def due(before: int, now: int) -> bool:
     return before < LAST and now.bit_length() > before.bit_length()
 
 
-def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) -> NoiseEstimate:
+def estimated_noise(
+    kernel: Any,
+    seen: Observations,
+    mean: float | None = None,
+    prior: NoiseEstimate | None = None,
+) -> NoiseEstimate:
     """The noise variance of the observations that have none of their own (NaN).
 
     Parameters
@@ -86,6 +94,8 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     seen : Observations
     mean : float, optional
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
+    prior : NoiseEstimate, optional
+        What is known of readings like these: s is log-normal around that, no narrower than `ALIKE`.
 
     Examples
     --------
@@ -107,6 +117,9 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
+    if prior is not None:
+        doubt = math.log(prior.high / prior.low) / (2 * 1.96)
+        off = np.log(noise / prior.variance)[None] / max(doubt, ALIKE)
     apart = np.abs(t[:, None] - t) / step_of(t)
     parts = []
     for memory in MEMORIES:
