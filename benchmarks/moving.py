@@ -60,7 +60,7 @@ def missed(policy: str, problem: Any, cost: float, seed: int, steps: int) -> tup
     X = problem.domain.sample(500, np.random.default_rng(0))
     spread = float(np.std(problem.value(X, 1)))
     unit_cost = cost * spread / float(np.linalg.norm(np.ptp(X, axis=0)))
-    kernel = {} if policy in ("adaptive_gp_ucb",) else {"kernel": problem.kernel}
+    kernel = {} if policy == "adaptive_gp_ucb" else {"kernel": problem.kernel}
     maker = getattr(policies, policy)
     bandit = maker(problem.domain, noise_variance=problem.noise_variance, seed=seed, **kernel)
     bandit = bandit.with_move_cost(unit_cost)
@@ -82,23 +82,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--policy", default="adaptive-gp-ucb")
     given = parser.parse_args()
-    print("| problem | cost | rule | regret | moves | together |\n|---|---|---|---|---|---|")
+    print("| problem | cost | free | whole | share |\n|---|---|---|---|---|")
     for name, made in PROBLEMS.items():
         for cost in COSTS:
-            for which, plays in RULES.items():
+            cells = []
+            for plays in RULES.values():
                 with rule(plays):
                     runs = [
                         missed(given.policy.replace("-", "_"), made(s), cost, s, given.steps)
                         for s in range(given.seeds)
                     ]
                 found = np.array(runs)
-                spread = found.sum(axis=1).std() / np.sqrt(len(found))
+                error = found.sum(axis=1).std() / np.sqrt(len(found))
                 regret, moves = found.mean(axis=0)
-                together = f"{regret + moves:.2f} ± {spread:.2f}"
-                print(
-                    f"| {name} | {cost:g} | {which} | {regret:.2f} | {moves:.2f} | {together} |",
-                    flush=True,
-                )
+                cells.append(f"{regret:.2f} + {moves:.2f} = {regret + moves:.2f} ± {error:.2f}")
+            print(f"| {name} | {cost:g} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

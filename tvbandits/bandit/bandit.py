@@ -441,8 +441,8 @@ class Bandit:
         Parameters
         ----------
         cost : float or callable
-            In the unit of reward: at least 0 for a unit of distance, or a function of two points (d,), from
-            and to; to stay costs nothing. None: moves are free.
+            In the unit of reward: at least 0 for a unit of distance, or a function of two points (d,),
+            from and to; to stay costs nothing. None: moves are free.
 
         Examples
         --------
