@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers integrations clean
+.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers integrations lowest clean
 
 SUITE ?= quick
 
@@ -90,6 +90,15 @@ integrations:
 	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check -e '.[xopt]' pytest hypothesis
 	.venv-xopt/bin/python -m pytest -q tests/integrations/test_xopt.py
+
+# The oldest versions that pyproject.toml admits, in an environment of their own: the quick tests of what computes.
+# Their own deprecations are not ours to mend, so that warnings are no errors here.
+LOWEST := tests/core tests/gp tests/acquisition tests/queries tests/forgetting tests/bandit tests/comparison tests/datasets tests/cli/test_main.py
+lowest:
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct -e '.[parquet,postgresql,service,mqtt,optuna,dask]' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100'
+	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -W ignore -m "not slow" $(LOWEST)
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info $(DEMO_OUT)

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from tvbandits.comparison.compare import Comparison
-from tvbandits.comparison.tasks import Cluster, tasks_of
+from tvbandits.comparison.compare import Cluster, Comparison, tasks_of
 from tvbandits.datasets import DriftingBump
 
 POLICIES, SEEDS = ("gp-ucb", "sw-gp-ucb", "w-gp-ucb", "tv-gp-ucb:epsilon=0.05"), 10

@@ -1,13 +1,18 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
 from tvbandits.core.files.reading import ReadLimits, reading_limits
-from tvbandits.datasets.arms import AutoregressiveArms, SwitchingArms, WearingArms
+from tvbandits.datasets.arms import (
+    AutoregressiveArms,
+    BannersByDay,
+    SwitchingArms,
+    WearingArms,
+)
 from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.download import DownloadLimits
-from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
-from tvbandits.datasets.exoskeleton import Exoskeleton
+from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
+from tvbandits.datasets.fields import Field
 from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
@@ -20,10 +25,12 @@ from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_fr
 
 __all__ = [
     "AutoregressiveArms",
+    "BannersByDay",
     "BumpAndWall",
     "DownloadLimits",
     "DriftingBump",
     "Exoskeleton",
+    "Field",
     "GPDrift",
     "GeneralisedMovingPeaks",
     "HeatPump",
@@ -35,6 +42,7 @@ __all__ = [
     "Switching",
     "SwitchingArms",
     "TableProblem",
+    "TimedParabola",
     "WearingArms",
     "abalone",
     "california",

@@ -1,4 +1,4 @@
-"""Arms that switch, drift with a long memory, or wear out by being played.
+"""Arms that switch, drift with a long memory, wear out by being played, or share days and nights.
 
 References
 ----------
@@ -9,6 +9,7 @@ online-ml/river, river/bandit/envs/candy_cane.py. (arms that lose at every pull)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -20,6 +21,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits.core.arrays import (
     Array,
     finite_number,
+    flag,
     not_negative,
     positive_number,
     whole_number,
@@ -28,6 +30,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
+from tvbandits.core.space import Arms
 from tvbandits.datasets.tables.problem import (
     Drawn,
     OnCandidates,
@@ -319,6 +322,83 @@ class WornArms(OnCandidates):
             self._left[row] *= 1.0 - self._new.loss
 
 
+@dataclass(frozen=True)
+class BannersByDay(OnCandidates, Drawn):
+    """Banners over days and nights: a step is an hour, and all share a level that changes with it.
+
+    Each banner's effect is a sum of one that stays and one that an Ornstein-Uhlenbeck process of 500
+    hours draws, both normal with a variance of 1/2. The level is a wave of 24 hours, from night to day
+    `day` times as large as the effects lie apart on average (largest less smallest), and a walk of the
+    weather, an Ornstein-Uhlenbeck process of 12 hours that deviates by a quarter of that.
+
+    Parameters
+    ----------
+    banners : int
+    day : float
+    beside : bool
+        Whether bandits are told of the control, the first banner (`control`).
+    horizon : int
+    noise_variance : float
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import BannersByDay
+    >>> problem = BannersByDay(horizon=48)
+    >>> night, noon = problem.rewards_at(24), problem.rewards_at(12)
+    >>> print(problem.domain.names[0], (noon - night).mean() > 3.0)
+    banner 1 True
+    """
+
+    banners: int = 8
+    day: float = 2.0
+    beside: bool = True
+    horizon: int = 336
+    noise_variance: float = 0.25
+    seed: int = 0
+    name: str = "banners-by-day"
+    unit: str = ""
+    kernel: ClassVar[None] = None
+    variation: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        check_made_up(self)
+        whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
+        not_negative("day", self.day)
+        flag("beside", self.beside)
+
+    @cached_property
+    def domain(self) -> Arms:
+        """Names."""
+        return Arms([f"banner {i + 1}" for i in range(self.banners)])
+
+    @property
+    def control(self) -> Array | None:
+        """The first banner."""
+        return self.domain.X[0] if self.beside else None
+
+    @cached_property
+    def parts(self) -> tuple[Array, Array]:
+        """Effects (horizon, banners) and levels (horizon,)."""
+        rng = np.random.default_rng([self.seed, 0x4A])
+        stays, *drifts = rng.standard_normal((self.horizon + 1, self.banners))
+        drift, weather = np.array(drifts), rng.standard_normal(self.horizon)
+        for path, memory in ((drift, 500.0), (weather, 12.0)):
+            kept = math.exp(-1.0 / memory)
+            for i in range(1, self.horizon):
+                path[i] = kept * path[i - 1] + math.sqrt(1.0 - kept**2) * path[i]
+        effects = math.sqrt(0.5) * (stays + drift)
+        swing = self.day * np.ptp(effects, axis=1).mean()
+        hours = np.arange(1, self.horizon + 1)
+        return effects, swing * (0.5 * np.cos(2 * np.pi * (hours - 12) / 24) + 0.25 * weather)
+
+    def rewards_at(self, t: float) -> Array:
+        """Effects and level."""
+        step = whole_step(t, self.horizon, self.name)
+        effects, levels = self.parts
+        return np.asarray(effects[step] + levels[step])
+
+
 PROBLEMS = (
     NamedProblem(
         "switching-arms", SwitchingArms, "arms on a sphere that switch at once (Hong 2023)"
@@ -327,4 +407,7 @@ PROBLEMS = (
         "ar-arms", AutoregressiveArms, "a grid of arms that drift with a memory of 20 steps"
     ),
     NamedProblem("wearing-arms", WearingArms, "arms that wear out by being played"),
+    NamedProblem(
+        "banners-by-day", BannersByDay, "banners over days and nights, in batches with a control"
+    ),
 )

@@ -1,4 +1,4 @@
-"""A cost with a kink whose best setting wanders, as of tuning a worn device to its wearer."""
+"""Costs whose best setting wanders, as of tuning a device: the formulas of dbo-torch and of Xopt."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing import ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
 
-from tvbandits.core.arrays import Array, whole_number
+from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import check_made_up
+
+
+def _check_known(name: str, horizon: int, t: float) -> None:
+    if not 1 <= t <= horizon:
+        raise ValueError(f"{name} is known for 1 <= t <= {horizon}; got t = {t}")
 
 
 @dataclass(frozen=True)
@@ -76,8 +81,7 @@ class Exoskeleton:
         return 5.0 / (self.horizon - 1)
 
     def _target(self, t: float) -> float:
-        if not 1 <= t <= self.horizon:
-            raise ValueError(f"{self.name} is known for 1 <= t <= {self.horizon}; got t = {t}")
+        _check_known(self.name, self.horizon, t)
         return 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
 
     def value(self, X: Array, t: float) -> Array:
@@ -92,6 +96,77 @@ class Exoskeleton:
         return 0.0
 
 
+@dataclass(frozen=True)
+class TimedParabola:
+    """The time-dependent example of Xopt: a parabola whose lowest point swings, then wanders off.
+
+    f(x, t) = -(x - k(t))^2 on [-1, 1], the negative of its cost. Step s is at t = s / 10 seconds;
+    k(t) = 0.25 sin(0.6 t) + 0.001 t before 50 seconds, and -0.015 (t - 50) from then on. It is read
+    exactly there; here a noise of deviation 0.01 stands for what every machine adds.
+
+    Parameters
+    ----------
+    candidates : int
+        Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
+    horizon : int
+    noise_variance : float
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import TimedParabola
+    >>> problem = TimedParabola()
+    >>> print(problem.horizon, len(problem.domain), round(problem.best(26), 6))
+    250 201 -1.3e-05
+    """
+
+    candidates: int = 201
+    horizon: int = 250
+    noise_variance: float = 1e-4
+    name: str = "xopt-drift"
+    unit: str = ""
+    kernel: ClassVar[None] = None
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact"
+    source: ClassVar[str] = "Xopt, its example of time-dependent Bayesian optimization"
+
+    def __post_init__(self) -> None:
+        check_made_up(self)
+        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
+
+    @cached_property
+    def domain(self) -> Candidates | Box:
+        """The interval [-1, 1], or a grid on it."""
+        if self.candidates == 0:
+            return Box(np.array([[-1.0, 1.0]]))
+        return Candidates(np.linspace(-1.0, 1.0, self.candidates)[:, None])
+
+    def lowest(self, t: float) -> float:
+        """Where the parabola is lowest at step `t`."""
+        _check_known(self.name, self.horizon, t)
+        now = t / 10
+        return float(0.25 * np.sin(0.6 * now) + 0.001 * now if now < 50 else -0.015 * (now - 50))
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)): at x = 1 or x = -1, |dk| (2 + |k + k'|)."""
+        k = np.array([self.lowest(step) for step in range(1, self.horizon + 1)])
+        changes = np.abs(np.diff(k)) * (2 + np.abs(k[1:] + k[:-1]))
+        return float(changes.mean()) if len(changes) else 0.0
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, 1), shape (n,)."""
+        return np.asarray(-((as_points(X, 1)[:, 0] - self.lowest(t)) ** 2))
+
+    def best(self, t: float) -> float:
+        """Largest reward over the domain at time `t`."""
+        if isinstance(self.domain, Candidates):
+            return float(self.value(self.domain.X, t).max())
+        return float(-(max(abs(self.lowest(t)) - 1.0, 0.0) ** 2))
+
+
 PROBLEMS = (
     NamedProblem("exoskeleton", Exoskeleton, "a cost with a kink whose best setting wanders"),
+    NamedProblem(
+        "xopt-drift", TimedParabola, "Xopt's time-dependent example: a parabola that swings"
+    ),
 )

@@ -20,8 +20,7 @@ from tvbandits.experts.records.recording import (
     verify_recording,
 )
 from tvbandits.experts.retrying import BackOff, Retrying
-from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 
 __all__ = [

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tvbandits.core.candidates import Candidates
     from tvbandits.core.clock import Clock
     from tvbandits.core.counts import count, rate
-    from tvbandits.core.files.archive import SavedFileError
     from tvbandits.core.files.saving import load
+    from tvbandits.core.files.values import SavedFileError
     from tvbandits.core.limits import Limit, LimitWarning
     from tvbandits.core.observations import Observations
     from tvbandits.core.parameters import Integer
@@ -61,7 +61,7 @@ _HOMES = {
     "core.candidates": ("Candidates",),
     "core.clock": ("Clock",),
     "core.counts": ("count", "rate"),
-    "core.files.archive": ("SavedFileError",),
+    "core.files.values": ("SavedFileError",),
     "core.files.saving": ("load",),
     "core.limits": ("Limit", "LimitWarning"),
     "core.observations": ("Observations",),

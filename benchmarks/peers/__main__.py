@@ -26,10 +26,9 @@ from benchmarks.peers.adapters import GAPS, PEERS
 from tvbandits._version import __version__
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import Made
-from tvbandits.comparison.compare import Comparison
+from tvbandits.comparison.compare import Comparison, tasks_of
 from tvbandits.comparison.playing import play_one
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
-from tvbandits.comparison.tasks import tasks_of
 from tvbandits.core.box import Box
 
 HERE = Path(__file__).parent

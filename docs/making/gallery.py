@@ -6,26 +6,31 @@ import ast
 import hashlib
 import json
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from notebooks import run  # beside this file
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 KEPT = ROOT / "build" / "gallery"
 """Runs of examples that have not changed since, by the hash of example and package."""
-LIMIT = 600.0
-"""Seconds that an example may take."""
 
 
-class ExampleError(Exception):
-    """An example that did not run to its end."""
+@contextmanager
+def _environment(**more: str) -> Iterator[None]:
+    """What the kernel inherits."""
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _package_hash() -> str:
@@ -37,8 +42,8 @@ def _package_hash() -> str:
     return digest.hexdigest()
 
 
-def _run(path: Path, package: str) -> Path:
-    """A folder with the example's output and pictures."""
+def _run(path: Path, package: str, said: str) -> Path:
+    """A folder with the example's notebook, output and pictures."""
     kept = (
         KEPT
         / hashlib.sha256((package + path.read_text(encoding="utf-8")).encode()).hexdigest()[:20]
@@ -52,19 +57,9 @@ def _run(path: Path, package: str) -> Path:
     for beside in EXAMPLES.iterdir():  # examples may import each other, or read small files
         if beside.is_file() and beside != path and beside.suffix != ".png":
             (kept / beside.name).write_bytes(beside.read_bytes())
-    with tempfile.TemporaryDirectory() as empty:
-        ran = subprocess.run(
-            [sys.executable, str(script)],
-            cwd=empty,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "COLUMNS": "100"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
-    if ran.returncode:
-        raise ExampleError(f"{path.name} ended with {ran.returncode}:\n{ran.stdout}\n{ran.stderr}")
-    (kept / "run.json").write_text(json.dumps({"output": ran.stdout}), encoding="utf-8")
+    with _environment(PYTHONPATH=str(ROOT), MPLBACKEND="Agg", COLUMNS="100"):
+        output = run(script, said)
+    (kept / "run.json").write_text(json.dumps({"output": output}), encoding="utf-8")
     return kept
 
 
@@ -85,17 +80,20 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     index = ["# Examples\n\nEach page is a script of `examples/`, run while this site was built.\n"]
     for number, (path, title, said, code) in enumerate(pages, 1):
         print(f"example {number} of {len(pages)}: {path.name}", flush=True)
-        kept = _run(path, package)
+        kept = _run(path, package, said)
         output = json.loads((kept / "run.json").read_text(encoding="utf-8"))["output"]
         pictures = sorted(kept.glob("*.png"))
         page = [
             f"# {title}\n",
             said,
-            f"\n`python examples/{path.name}` prints\n",
+            f"\n`python examples/{path.name}` prints (also [as a notebook]({path.stem}.ipynb))\n",
             "```text",
             output.rstrip(),
             "```\n",
         ]
+        notebook = f"{path.stem}.ipynb"
+        content = (kept / notebook).read_bytes()
+        files.append(File.generated(config, f"examples/{notebook}", content=content))
         for picture in pictures:
             uri = f"examples/{picture.name}"
             files.append(File.generated(config, uri, content=picture.read_bytes()))

@@ -33,6 +33,7 @@ from typing import Self
 
 from tvbandits.core.arrays import as_time, positive_number
 from tvbandits.core.coercion import shown, text
+from tvbandits.experts.sensors.expert import Reading
 from tvbandits.experts.sensors.mqtt_link import (
     TLS,
     Address,
@@ -46,7 +47,6 @@ from tvbandits.experts.sensors.mqtt_link import (
     refusal,
     request_number,
 )
-from tvbandits.experts.sensors.readings import Reading
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from tvbandits.core.arrays import flag, is_finite_number
 from tvbandits.core.coercion import file_path, shown
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading
 
 try:
     import paho.mqtt.client as paho

@@ -29,7 +29,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading
 
 _NOISE, _LOSS, _DELAY = 0x5E0000, 0x5E1000, 0x5E2000
 """Streams of draws; the place of a fault in the tuple is added to the last two."""

@@ -15,14 +15,13 @@ from tvbandits import Bandit, Candidates, Recipe, policies
 from tvbandits.acquisition.rules import LastingBound, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
 from tvbandits.gp.ensemble.models import (
     ModelSpec,
     SpatialSpec,
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])

@@ -31,9 +31,9 @@ INSIDE = frozenset(
     acquisition.batch_rules.LocalShares acquisition.confidence.Situation experts.Calibration
     experts.Doubt experts.Finding experts.Outcome experts.Report experts.Spent
     experts.VerifiedRecording experts.asking experts.calibrated.estimate
-    experts.sensors.mqtt_link experts.sensors.readings.and_more experts.sensors.readings.clipped
-    experts.sensors.readings.named experts.sensors.readings.place_of
-    experts.sensors.readings.shown_briefly experts.sensors.readings.wrong_with
+    experts.sensors.mqtt_link experts.sensors.expert.and_more experts.sensors.expert.clipped
+    experts.sensors.expert.named experts.sensors.expert.place_of
+    experts.sensors.expert.shown_briefly experts.sensors.expert.wrong_with
     forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
     forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
     gp.kernels.additive.box_kernel gp.kernels.additive.extent_of

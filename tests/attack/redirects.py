@@ -24,7 +24,7 @@ from unittest import mock
 
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop
 from tvbandits.datasets import DownloadLimits
-from tvbandits.datasets.epa_ozone.download import Transfer, download
+from tvbandits.datasets.epa_ozone.fetch import Transfer, download
 
 BODY = b"a file"
 

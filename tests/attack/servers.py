@@ -22,7 +22,7 @@ import numpy as np
 
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits.datasets import DownloadLimits, fetch_ozone
-from tvbandits.datasets.epa_ozone.download import Transfer, download
+from tvbandits.datasets.epa_ozone.fetch import Transfer, download
 
 SECONDS, LARGEST = 1.5, 300_000
 """Limits of a download."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Box, Candidates, NothingAvailableError, load, policies
+from tvbandits import Arms, Box, Candidates, Limit, NothingAvailableError, load, policies
 
 OLD = np.array([[0.0], [1.0], [2.5], [4.0], [7.0]])
 NEW = np.array([[1.0], [9.0], [4.0], [5.5]])
@@ -102,3 +102,38 @@ def test_what_is_wrong_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             Candidates(OLD, retired=retired)  # type: ignore[arg-type]
+
+
+ARMS_MAKERS: dict[str, Any] = {
+    "arms": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05),
+    "noise learned": policies.adaptive_gp_ucb,
+    "gp_ucb": lambda domain: policies.gp_ucb(domain, domain.space.kernel(), 0.05),
+    "control": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05).with_control("green"),
+    "limits": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05).with_limits(
+        [Limit("load", at_most=9.0)], safe=domain.X[:2]
+    ),
+}
+
+
+@pytest.mark.parametrize("make", ARMS_MAKERS.values(), ids=ARMS_MAKERS.keys())
+def test_arms_that_are_added_were_there_from_the_start(make: Any, tmp_path: Path) -> None:
+    few, all_of_them = Arms(["red", "green", "blue"]), ["red", "green", "blue", "grey"]
+    bandits = [make(few), make(Arms(all_of_them, retired=[0]))]
+    for bandit in bandits:
+        for t in range(1, 13):
+            names = [all_of_them[t % 3], "green"]
+            read = {"load": [1.0, 2.0]} if bandit.recipe.limits else None
+            bandit.tell(names, [t % 3 + 0.1 * t, 1.0], t, outcomes=read)
+    other, always = bandits[0].with_candidates(["green", "grey", "blue"]), bandits[1]
+    assert other.recipe.domain == always.recipe.domain == Arms(all_of_them, retired=[0])
+    assert other.recipe.domain != Arms(all_of_them)
+    for mine, its in zip(other.predict(all_of_them), always.predict(all_of_them), strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-8, atol=1e-8)
+    assert "red" not in other.recipe.domain.decode(other.ask(13, n=3))["arm"].tolist()
+    other.tell(["red"], [3.0], 12.5)  # a late one
+    other.save(tmp_path / "bandit")
+    again: Any = load(tmp_path / "bandit")
+    assert again.recipe.domain == other.recipe.domain
+    assert other.with_candidates(["red", "green"]).recipe.domain.retired == (2, 3)
+    with pytest.raises(ValueError, match="at least two different texts"):
+        other.with_candidates(["red"])

@@ -161,7 +161,7 @@ def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet", "page.html"])
 def test_only_an_earlier_one_of_this_campaign_is_replaced(folder: Path, name: str) -> None:
-    from tvbandits.cli.campaign_page import report
+    from tvbandits.cli.campaign_actions import report
 
     if name.endswith("html"):
         pytest.importorskip("plotly", reason="no plotly: no report")
@@ -217,7 +217,7 @@ def test_a_table_that_somebody_has_worked_on_is_kept() -> None:
 @pytest.mark.parametrize("name", ["m.db-wal", "m.db-shm", "m.db-journal", "m.db-turn"])
 def test_a_page_is_no_part_of_a_database(name: str) -> None:
     pytest.importorskip("plotly", reason="no plotly: no report")
-    from tvbandits.cli.campaign_page import report
+    from tvbandits.cli.campaign_actions import report
 
     Path("m.db-turn").unlink()
     with pytest.raises(ValueError, match=rf"{name}: SQLite keeps names that end in"):

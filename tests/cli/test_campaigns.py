@@ -16,6 +16,7 @@ import pytest
 
 from tests.helpers.commands import Command, Said, commands
 from tvbandits import Campaign, rate
+from tvbandits.cli.campaign_config import read_config
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 
@@ -535,3 +536,19 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     said = command("tell", place, "--csv", "clicks.csv")
     assert (said.status, "say reward and variance, got variance too" in said.err) == (2, True)
+
+
+def test_arms_and_a_control_are_said_in_a_file(tmp_path: Path) -> None:
+    config = tmp_path / "campaign.toml"
+    config.write_text(
+        '[domain]\narms = ["old", "new", "bold"]\ncontrol = "old"\n'
+        '[policy]\nname = "adaptive-gp-ucb"\nnoise_sd = 0.1\n'
+    )
+    bandit = read_config(config, lambda name: name).bandit
+    assert bandit.recipe.control == (1.0, 0.0, 0.0)
+    with Campaign.create(
+        tmp_path / "c.db", bandit, about={"names": '["old", "new", "bold"]'}
+    ) as campaign:
+        campaign.tell(campaign.ask(1, n=2), [5.0, 6.0], 1)
+        assert campaign.history["relative"].tolist() == [0.0, 1.0]
+        assert campaign.history["site"][0] == "old"

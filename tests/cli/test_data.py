@@ -24,8 +24,7 @@ from tests.helpers.ozone_samples import airdata, csv, field
 from tvbandits.cli.data import SPREAD, app, years_of
 from tvbandits.cli.main import spread
 from tvbandits.datasets import ozone
-from tvbandits.datasets.epa_ozone.download import DownloadLimits
-from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 
 
 class Said(NamedTuple):
@@ -124,8 +123,8 @@ def test_years_that_cannot_be(text: str) -> None:
 SCRIPT = """
 import sys
 from tvbandits.cli.data import app
-from tvbandits.datasets.epa_ozone import download
-download.CHUNK = 100
+from tvbandits.datasets.epa_ozone import fetch
+fetch.CHUNK = 100
 app(sys.argv[1:], standalone_mode=False)
 """
 

@@ -11,15 +11,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tvbandits.cli import boards
+from tvbandits.cli import comparing
 from tvbandits.cli.main import main
 from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import board as suites
 from tvbandits.comparison.board import Board
-from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.compare import Cluster, Comparison, Here, iterate, play_task, tasks_of
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.tasks import Cluster, Here, play_task, tasks_of
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import known_spec
@@ -131,7 +130,7 @@ def test_clusters_that_are_none(where: str) -> None:
 # --- the board --------------------------------------------------------------------------------------
 
 
-def small(**changes: Any) -> boards.BoardOrder:
+def small(**changes: Any) -> comparing.BoardOrder:
     given: dict[str, Any] = {
         "suite": "quick",
         "policies": [],
@@ -143,19 +142,19 @@ def small(**changes: Any) -> boards.BoardOrder:
         "cluster": None,
         "out": None,
     }
-    return boards.BoardOrder(**{**given, **changes})
+    return comparing.BoardOrder(**{**given, **changes})
 
 
 def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "board"
-    boards.board(small(out=str(out)), ["board", "quick"])
+    comparing.board(small(out=str(out)), ["board", "quick"])
     kept = sorted((out / "runs").glob("*.parquet"))
     assert len(kept) == 12
     times = {path: path.stat().st_mtime_ns for path in kept[1:]}
     kept[0].unlink()
-    boards.board(small(out=str(out), policies=["sw-gp-ucb:window=4"]), ["board", "quick"])
+    comparing.board(small(out=str(out), policies=["sw-gp-ucb:window=4"]), ["board", "quick"])
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
     assert len(list((out / "runs").glob("*.parquet"))) == 16
     said = capsys.readouterr()

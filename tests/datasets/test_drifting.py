@@ -15,13 +15,16 @@ from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.datasets import (
     AutoregressiveArms,
     Exoskeleton,
+    Field,
     GeneralisedMovingPeaks,
     GPDrift,
     MovingPeaks,
     SwitchingArms,
+    TimedParabola,
     WearingArms,
 )
 from tvbandits.datasets.arms import autoregression
+from tvbandits.datasets.fields import KINDS
 from tvbandits.datasets.peaks import reflected
 from tvbandits.datasets.synthetic import bogunovic, mandl
 
@@ -34,6 +37,9 @@ ALL: list[Any] = [
     WearingArms(arms=20, horizon=40),
     Exoskeleton(),
     Exoskeleton(candidates=0),
+    TimedParabola(),
+    TimedParabola(candidates=0, horizon=900),
+    *map(Field, KINDS),
     GPDrift(points_per_axis=5, horizon=20, smoothness="matern52"),
 ]
 
@@ -248,9 +254,28 @@ def test_problems_are_known_by_name_and_by_module() -> None:
         "ar-arms",
         "wearing-arms",
         "exoskeleton",
+        "xopt-drift",
     ):
         made = make_problem(name, [], None)
         assert made.name == name
         path = f"tvbandits.datasets:{type(made).__name__}"
         assert make_problem(path, [], None) == made
         assert name in PROBLEMS
+
+
+def test_xopts_parabola_swings_and_wanders_off_after_fifty_seconds() -> None:
+    problem = TimedParabola(candidates=0, horizon=1500)
+    for step in (1, 137, 499, 500, 1400):
+        seconds = step / 10
+        k = 0.25 * np.sin(0.6 * seconds) + 0.001 * seconds
+        if seconds >= 50:
+            k = -0.015 * (seconds - 50)
+        np.testing.assert_allclose(problem.value(np.array([[0.3]]), step), [-((0.3 - k) ** 2)])
+        inside = np.clip(k, -1, 1)
+        assert problem.best(step) == pytest.approx(-((inside - k) ** 2), abs=1e-12)
+
+
+def test_fields_may_be_longer_than_a_hundred_steps() -> None:
+    for name in KINDS:
+        problem = make_problem(f"field-{name}:horizon=250", [], None)
+        assert problem.realise(1).path.shape == (250, len(problem.domain))

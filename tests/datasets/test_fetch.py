@@ -21,9 +21,8 @@ import pytest
 
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
-from tvbandits.datasets.epa_ozone import download, fetch
-from tvbandits.datasets.epa_ozone.download import DownloadLimits
-from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
+from tvbandits.datasets.epa_ozone import fetch
+from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone
 
 HERE = DownloadLimits(anywhere=True)
@@ -52,7 +51,7 @@ NOT_A_ZIP = b"<html>Not here</html>" * 40
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is left of a chunk when a connection is cut is lost.
-    monkeypatch.setattr(download, "CHUNK", 100)
+    monkeypatch.setattr(fetch, "CHUNK", 100)
 
 
 @pytest.fixture
@@ -137,7 +136,7 @@ def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "CHUNK", 1000)
+    monkeypatch.setattr(fetch, "CHUNK", 1000)
     told: list[tuple[str, int, int | None]] = []
     get(served, tmp_path, progress=lambda *args: told.append(args))
     assert {(name, total) for name, _, total in told} == {(ZIP, len(BODY))}
@@ -209,7 +208,7 @@ def test_a_refusal_names_the_url_and_the_status(
 
 
 def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "PATIENCE", 0.05)
+    monkeypatch.setattr(fetch, "PATIENCE", 0.05)
     served.silent = threading.Event()
     with pytest.raises(TimeoutError, match=rf"^{served.url}/{ZIP}: no answer within 0\.05 seconds"):
         get(served, tmp_path)
@@ -218,12 +217,12 @@ def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_answer_that_stops(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "PATIENCE", 0.3)
+    monkeypatch.setattr(fetch, "PATIENCE", 0.3)
     served.cut, served.stalled = 700, threading.Event()
     with pytest.raises(TimeoutError, match=rf"{ZIP}: no answer within 0\.3 seconds"):
         get(served, tmp_path)
     served.stalled.set()
-    monkeypatch.setattr(download, "PATIENCE", 30.0)
+    monkeypatch.setattr(fetch, "PATIENCE", 30.0)
     assert get(served, tmp_path)[0].read_bytes() == BODY
 
 
@@ -299,7 +298,7 @@ def test_threads_without_a_lock_do_not_share_a_file(
     def refused(*_: object) -> NoReturn:
         raise OSError("no locks here")
 
-    monkeypatch.setattr(download.fcntl, "flock", refused)
+    monkeypatch.setattr(fetch.fcntl, "flock", refused)
     threads = [threading.Thread(target=get, args=(served, tmp_path)) for _ in range(4)]
     for thread in threads:
         thread.start()

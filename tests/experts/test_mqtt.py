@@ -34,8 +34,7 @@ from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.core.protocols import ExpertDownWarning
 from tvbandits.experts import check_expert
-from tvbandits.experts.sensors.expert import SensorExpert, Transport, stations_at
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Transport, stations_at
 from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")

@@ -17,8 +17,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Answers, Candidates, Expert, ExpertError, policies
 from tvbandits.core.protocols import ExpertDownWarning, ExpertUnavailableError
 from tvbandits.experts import check_expert
-from tvbandits.experts.sensors.expert import SensorExpert, Station, Transport, stations_at
-from tvbandits.experts.sensors.readings import Reading
+from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.stub import StubTransport
 from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
 

@@ -136,7 +136,7 @@ LAZY = {
     "tvbandits/cli/campaign_actions.py": "what makes a campaign's own expert, where one is named",
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/core/files/values.py": "every package whose parts a file may hold",
-    "tvbandits/comparison/tasks.py": "distributed is an extra, imported where it is used",
+    "tvbandits/comparison/compare.py": "distributed is an extra, imported where it is used",
     "datasets/registry.py": "every module of its folder",
     "tvbandits/policies/registry.py": "every module that stands beside it",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",

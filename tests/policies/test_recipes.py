@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tvbandits import Bandit, Recipe, policies
+from tvbandits import Bandit, Candidates, Recipe, policies
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BBKBWidth,
@@ -23,7 +23,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets import DriftingBump, Switching
-from tvbandits.experts import SimulatorExpert
+from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory
@@ -287,3 +287,28 @@ def test_bad_parameters(name: str, parameters: dict[str, Any], match: str) -> No
 def test_sparq_needs_an_expert() -> None:
     with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
         POLICIES["sparq-gp-ucb"].make(setting(expert=None))
+
+
+def test_sparq_asks_in_bursts() -> None:
+    def asked(ask_every: int) -> list[int]:
+        domain = Candidates(np.arange(30.0)[:, None])
+        expert = CallableExpert(lambda X, _: -np.abs(X[:, 0] - 6.0), 0.01)
+        bandit = policies.sparq_gp_ucb(
+            domain, RBF(2.0), 0.01, expert=expert, queries=2.0, ask_every=ask_every
+        )
+        numbers = []
+        for t in range(1, 13):
+            X = domain.X[t : t + 1]
+            numbers.append(bandit.tell(X, -np.abs(X[:, 0] - 6.0), t).queries.asked)
+        return numbers
+
+    each, bursts = asked(1), asked(4)
+    assert [number if t % 4 == 0 else 0 for t, number in enumerate(each, 1)] == bursts
+    assert sum(bursts) > 0
+    for wrong in (0, 1.5):
+        with pytest.raises(ValueError, match="ask_every"):
+            asked(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ask_every"):
+        policies.sparq_gp_ucb(
+            Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=KDPP(), ask_every=2
+        )

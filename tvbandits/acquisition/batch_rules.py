@@ -57,7 +57,6 @@ class LocalShares(Protocol):
 
     def __call__(self) -> Array:
         """Return an array of shape (A,)."""
-        ...
 
 
 class Monitor(Protocol):
@@ -65,7 +64,6 @@ class Monitor(Protocol):
 
     def full(self, step: BatchStep) -> bool:
         """Whether the batch ends with this point."""
-        ...
 
 
 class BatchRule(Protocol):
@@ -74,11 +72,9 @@ class BatchRule(Protocol):
     @property
     def ratio_bound(self) -> float:
         """C, which the width is multiplied by."""
-        ...
 
     def monitor(self) -> Monitor:
         """A new watch for a new batch."""
-        ...
 
 
 LARGEST_BATCH = 100_000

@@ -52,7 +52,6 @@ class Confidence(Protocol):
 
     def __call__(self, situation: Situation) -> float:
         """Return beta; not negative."""
-        ...
 
 
 @dataclass(frozen=True)

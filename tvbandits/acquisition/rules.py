@@ -113,11 +113,9 @@ class Acquisition(Protocol):
 
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if it cannot work on such a domain or posterior rule."""
-        ...
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
-        ...
 
 
 def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:

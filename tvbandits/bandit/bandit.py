@@ -23,12 +23,18 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Allowed, Among, Available, available
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import decision_of
+from tvbandits.bandit.deciding import control_first, decision_of, is_control
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.inheriting import begun_with
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
-from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.recipe import (
+    Recipe,
+    first_state,
+    on_candidates,
+    points_to_keep,
+    state_for,
+)
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     checked_answers,
@@ -46,6 +52,7 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, tour
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import restored, state_of
+from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
@@ -211,18 +218,24 @@ class Bandit:
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
 
-        With limits also what was read of each outcome, and how many limits that violates: as read. Where
-        moves cost something, also `move_cost`: of going to a point from the one before it.
+        With limits also what was read of each outcome, and how many limits that violates: as read. With
+        a control also `relative`: the reward less what the control gave at that time. Where moves cost
+        something, also `move_cost`: of going to a point from the one before it.
         """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        said = (rewards, answers, state.failed, state.pending)
-        return history_of(state.domain, *said, read, self._recipe.move_cost)
+        columns = rewards, answers, state.failed, state.pending, read
+        return history_of(state.domain, *columns, self._recipe.control, self._recipe.move_cost)
 
     @in_turn
     def predict(
-        self, X: ArrayLike, t: float | None = None, outcome: str | None = None
+        self,
+        X: ArrayLike,
+        t: float | None = None,
+        outcome: str | None = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
@@ -238,6 +251,9 @@ class Bandit:
             The time spoken about; by default the time of the next decision.
         outcome : str, optional
             Of this outcome instead, in its own unit.
+        relative : bool
+            Beside the control at that time, which is what is learned: better by so much. Otherwise, with
+            a control, at the mean of the levels at which it was read, and with their deviation.
 
         Returns
         -------
@@ -246,9 +262,11 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite, or there is no limit on such an outcome.
+            If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        domain = self._recipe.domain
+        domain, control = self._recipe.domain, self._recipe.control
+        if relative and control is None:
+            raise ValueError("nothing is relative without a control: see with_control")
         encode = getattr(domain, "encode", None)
         given = encode(X) if encode is not None and has_names(X) else X
         points = as_points(given, domain.dimension)
@@ -256,7 +274,11 @@ class Bandit:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
-        return (-mean if self._recipe.minimise else mean), deviation
+        mean = -mean if self._recipe.minimise else mean
+        levels = state.rewards.y[is_control(self._recipe, state.rewards.X)]
+        if relative or not len(levels):
+            return mean, deviation
+        return mean + levels.mean(), np.hypot(deviation, levels.std())
 
     @in_turn
     def recommend(
@@ -368,7 +390,9 @@ class Bandit:
         t : float, optional
             Time of the decision; by default one unit after the latest time told, 1 at the start.
         n : int, optional
-            Exactly so many points, distinct where the domain has as many; by default the batch rule
+            With a control, which comes first unless it was asked or told for that time already: so many
+            with it, and at least 2 then; by default one more than the batch rule says. Else
+            exactly so many points, distinct where the domain has as many; by default the batch rule
             decides, one point for most policies. Of more than the candidates that are available (100
             visits, 8 banners) each gets a share: that of draws from the beliefs in which it is the best
             (Thompson shares).
@@ -411,8 +435,12 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        decision = decision_of(self._recipe, self._model, state, now, beta, n, free, near)
-        if self._outcomes:
+        control = control_first(self._recipe, state, now, n, free)
+        rest = None if n is None else n - len(control)
+        decision = decision_of(self._recipe, self._model, state, now, beta, rest, free, near)
+        if rest == 0:
+            X, looks = control[:0], 0
+        elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
@@ -420,6 +448,7 @@ class Bandit:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         if decision.move is not None and len(X) > 1:
             X = X[tour(self._recipe.domain, decision.move.start.x, X)]
+        X = np.concatenate([control, X]) if len(control) else X
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or self._recipe.consult == "after tell"
@@ -482,6 +511,41 @@ class Bandit:
         known = getattr(other, "state", other)
         of_kind("other", known, State, "a bandit or a campaign, or its state")
         return Bandit.from_state(*begun_with(self._recipe, self.state, known))
+
+    def with_control(self, control: Any) -> Bandit:
+        """The same bandit with a control in every batch, which the other points are held against.
+
+        Where rewards go up and down for all points together, as by day and night, it learns how points
+        differ: the level of each time is one number that nobody knows before, and readings of one time
+        tell of each other by their differences alone. Tell the rewards of a batch at one time.
+
+        Parameters
+        ----------
+        control : array of shape (d,)
+            A point of the domain; on one with names, a name or a dictionary.
+
+        Raises
+        ------
+        ValueError
+            If it is no such point, or the bandit's posterior cannot take a control: it needs a kernel
+            that is given and the exact posterior, or an ensemble on at most 200 candidates.
+
+        Examples
+        --------
+        >>> from tvbandits import Arms, policies
+        >>> arms = Arms(["old", "new", "bold"])
+        >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01).with_control("old")
+        >>> for hour in range(1, 25):
+        ...     X = bandit.ask(hour, n=2)
+        ...     day = 10.0 * (8 < hour < 20)
+        ...     better = [{"new": 1.0}.get(name, 0.0) for name in arms.decode(X)["arm"]]
+        ...     info = bandit.tell(X, [day + each for each in better], hour)
+        >>> mean, deviation = bandit.predict(arms.X, relative=True)
+        >>> print(mean.round(1), deviation[0])
+        [0. 1. 0.] 0.0
+        """
+        recipe = replace(self._recipe, control=control)
+        return Bandit.from_state(recipe, replace(self.state, posterior=None))
 
     def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
         """The same bandit, which plays only where limits on further outcomes are known to hold.
@@ -676,7 +740,7 @@ class Bandit:
         return self._state.info
 
     @in_turn
-    def with_candidates(self, X: ArrayLike) -> Bandit:
+    def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
         """A bandit that goes on with other candidates: some are added, some are retired.
 
         What was told of retired ones still tells about the others, and readings of those that are out
@@ -685,13 +749,15 @@ class Bandit:
 
         Parameters
         ----------
-        X : array of shape (A, d)
-            What may be played from now on; `among=` goes by its rows.
+        X : array of shape (A, d), or names
+            What may be played from now on; `among=` goes by its rows. On `Arms`, names: their rows stay
+            as they are, and new ones come last.
 
         Raises
         ------
         ValueError
-            If the domain is not made of candidates without names, or these are no such candidates.
+            If the domain is neither `Arms` nor made of candidates without names, or these are no such
+            candidates.
 
         Examples
         --------
@@ -703,15 +769,19 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        domain, state = self._recipe.domain, self._whole()
+        recipe, state = self._recipe, self._whole()
+        domain = recipe.domain
+        if isinstance(domain, Arms):
+            return self._on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
-        known = np.concatenate([state.visited, state.pending.X, state.answers.X])
-        if self._recipe.safe:
-            known = np.concatenate([known, np.array(self._recipe.safe)])
-        recipe = replace(self._recipe, domain=offered.with_retired(known))
-        return Bandit.from_state(recipe, state)
+        known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
+        return self._on(offered.with_retired(np.concatenate(known)))
+
+    def _on(self, domain: Candidates) -> Bandit:
+        """The same bandit on other candidates; arms that are new are coordinates more."""
+        return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available, NothingAvailableError, narrowed
 from tvbandits.acquisition.batch_rules import One
@@ -12,7 +13,10 @@ from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby
+from tvbandits.core.observations import Plays
 
 
 def decision_of(
@@ -26,10 +30,13 @@ def decision_of(
     near: float | None = None,
 ) -> Decision:
     """The decision of a conditioned state at the time `now`; the rest as of `Bandit.ask`."""
-    out = state.pending
+    out, taken = state.pending, state.pending.X[state.pending.t == now]
+    if recipe.control is not None:  # it is no news of any effect, and comes once
+        out = Plays(*(each[~is_control(recipe, out.X)] for each in (out.X, out.t)))
+        taken = np.concatenate([taken, np.array(recipe.control)[None]])
     most = None if recipe.asking is None else recipe.asking.informed_width
     informed = state.questions.informed and most is not None
-    noise = model.pending_noise(state, now) if len(out.t) else np.empty(0)
+    noise = model.pending_noise(state, now, out) if len(out.t) else np.empty(0)
     heard = np.isfinite(noise)
     # Without a unit of the reward, a batch rule has nothing to compare the noise with.
     known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
@@ -43,12 +50,12 @@ def decision_of(
         n=n,
         pending=out.X[heard],
         pending_noise=noise[heard],
-        taken=out.X[out.t == now],
+        taken=taken,
         available=free,
     )
     if near is None and recipe.move_cost is None:
         return decision
-    plays = (state.rewards, state.failed, out)
+    plays = (state.rewards, state.failed, state.pending)
     X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
     start = Position.after(recipe.domain, X, t)
     if start is not None and recipe.move_cost is not None:
@@ -66,3 +73,39 @@ def _within(decision: Decision, reach: float, start: Position | None) -> Decisio
             f"nothing that is available is within near={reach:g} of {here.tolist()}"
         )
     return replace(decision, domain=nearby(domain, here, reach), available=free)
+
+
+def is_control(recipe: Recipe, X: Array) -> NDArray[np.bool_]:
+    """Which of the points (n, d) are the control."""
+    if recipe.control is None:
+        return np.zeros(len(X), dtype=bool)
+    return np.asarray((np.array(recipe.control) == X).all(axis=1))
+
+
+def control_first(
+    recipe: Recipe, state: State, now: float, n: int | None, free: Available | None
+) -> Array:
+    """The control (c, d), as often as it is to be played at a time before others are chosen.
+
+    Once; of more points than there are candidates, in its equal share of them.
+    """
+    none = np.empty((0, recipe.domain.dimension))
+    if recipe.control is None:
+        return none
+    control = np.array(recipe.control)[None]
+    known = any(
+        (is_control(recipe, each.X) & (each.t == now)).any()
+        for each in (state.pending, state.rewards, state.failed)
+    )
+    if known or not (free is None or free(control)[0]):
+        return none
+    if n == 1:
+        raise ValueError(
+            f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
+            "and another that is held against it"
+        )
+    count = 1
+    if n is not None and isinstance(recipe.domain, Candidates):
+        there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())
+        count = max(1, n // there)
+    return np.repeat(control, count, axis=0)

@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.confidence import Situation
-from tvbandits.bandit.recipe import Recipe, learned_noise
+from tvbandits.bandit.recipe import Recipe, conditioning_kernel, learned_noise
 from tvbandits.bandit.state import ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Plays
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
+from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import Data, without_levels
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -72,6 +73,7 @@ class Model:
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
         self._self_learning = recipe.posterior.self_learning
+        self._beside = recipe.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
         self._latest: tuple[_Conditioned, ...] = ()
@@ -124,8 +126,8 @@ class Model:
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
             effective_size, in_use = float((used.variance / effective).sum()), len(used)
-            posterior = self._recipe.posterior.condition(
-                model.kernel,
+            posterior = self._recipe.beliefs[0].condition(
+                conditioning_kernel(self._recipe, state),
                 self._data(state, used, effective),
                 surface=self._surface(state),
                 now=now,
@@ -137,7 +139,11 @@ class Model:
             in_use, effective_size = posterior.size, float(posterior.size)
         state = replace(state, posterior=posterior)
         view = self._view(state, now)
-        learned = {"centre": view.centre, "scale": view.scale, "widening": view.widening}
+        learned: dict[str, Any] = {
+            "centre": view.centre,
+            "scale": view.scale,
+            "widening": view.widening,
+        }
         learned["coverage"] = state.calibration.coverage
         gain = posterior.log_det_ratio / 2
         about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))
@@ -164,11 +170,21 @@ class Model:
         model = state.model
         if learns:
             least = self.noise_variance(state)
-            scaled = standardisation.learn(model.scaling, model.kernel, every, used, least)
+            scaled = self._scaled(state, every, used, least)
             if scaled is not model.scaling:
                 state = replace(state, model=replace(model, scaling=scaled))
         used = np.logical_and(used, self._remembered(state, every))
         return state, every if used.all() else every.take(used), effective[used]
+
+    def _scaled(
+        self, state: State, every: Observations, used: Array, noise_variance: float
+    ) -> Scaling:
+        """Centre and unit of all that was seen; beside a control, of differences within a time."""
+        model = state.model
+        if self._beside:
+            every = every.take(used).beside_levels()
+            used = np.ones(len(every), dtype=bool)
+        return standardisation.learn(model.scaling, model.kernel, every, used, noise_variance)
 
     def _continued(self, state: State, now: float) -> Posterior | None:
         """A filter that was conditioned on the first of what was seen, gone on to the rest of it.
@@ -204,6 +220,11 @@ class Model:
         """What a posterior is told of observations (larger is better) of some effective variances."""
         if self._self_learning:
             return Data(np.column_stack([seen.X, seen.t]), seen.y[:, None], effective)
+        if self._beside:
+            noise = state.model.scaling.in_prior_units(effective)
+            y = without_levels(seen.t, seen.y[:, None], noise)
+            _, levels = np.unique(seen.t, return_inverse=True)
+            return Data(self.inputs(state, seen.X, seen.t), y, noise, levels)
         values = np.ones((len(seen.y), 2))
         values[:, 0] = seen.y - self._origin(state)
         inputs = self.inputs(state, seen.X, seen.t)
@@ -225,7 +246,7 @@ class Model:
             posterior=state.posterior,
             surface=self._surface(state),
             inputs=lambda X: self.inputs(state, X, now),
-            centre=scaled.centre(state.posterior.products, origin),
+            centre=0.0 if self._beside else scaled.centre(state.posterior.products, origin),
             scale=scaled.scale,
             origin=origin,
             now=now,
@@ -282,9 +303,12 @@ class Model:
             raise ValueError(f"a width must be finite and not negative, {said}")
         return beta
 
-    def pending_noise(self, state: State, now: float) -> Array:
-        """With what noise the rewards that are out will speak about the time `now`, in prior units."""
-        out, model = state.pending, state.model
+    def pending_noise(self, state: State, now: float, out: Plays) -> Array:
+        """With what noise the rewards of points that are out will speak about the time `now`.
+
+        In prior units.
+        """
+        model = state.model
         assert state.posterior is not None  # it is conditioned
         told = len(state.rewards)
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
@@ -459,7 +483,7 @@ class Model:
         return inputs(state.model.kernel, X, np.full(len(X), t))
 
     def _surface(self, state: State) -> CandidateGrid | None:
-        domain, kernel = self._recipe.domain, state.model.kernel
+        domain, kernel = self._recipe.domain, conditioning_kernel(self._recipe, state)
         if not isinstance(domain, Candidates):
             return None
         if self._on_candidates is None or self._on_candidates.kernel is not kernel:

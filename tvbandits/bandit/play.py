@@ -35,15 +35,12 @@ class Player(Protocol):
     @property
     def info(self) -> Info:
         """What happened in the last ask and tell."""
-        ...
 
     def ask(self, t: float | None = None) -> Array:
         """Where to play at time `t`, shape (b, d)."""
-        ...
 
     def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
         """Learn rewards (b,) of points (b, d)."""
-        ...
 
 
 @dataclass(frozen=True)

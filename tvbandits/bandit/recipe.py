@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
+    Array,
     flag,
     is_finite_number,
     noise_variance_number,
@@ -33,6 +35,7 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -41,6 +44,7 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
@@ -109,6 +113,10 @@ class Recipe:
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
+    control : array of shape (d,), optional
+        A point that is part of every batch, and that the others are held against: rewards of one time
+        share a level of which nothing is known, and what is learned is how points differ from the
+        control at that time. An ensemble of models, or of arms, is `IndependentArms` with it then.
 
     Raises
     ------
@@ -147,6 +155,7 @@ class Recipe:
     safe: Any = ()
     noise_prior: NoiseEstimate | None = None
     move_cost: MoveCost | None = None
+    control: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -162,6 +171,8 @@ class Recipe:
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
         self.acquisition.check(self.domain, self.posterior)
         self._check_limits()
+        if self.control is not None:
+            self._check_control()
         known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
         of_time = known and is_space_time(self.kernel)
         if self.learn is not None and known and not of_time and not has_pace(self.aging):
@@ -221,6 +232,41 @@ class Recipe:
         object.__setattr__(self, "limits", limits)
         object.__setattr__(self, "safe", tuple(map(tuple, safe)))
 
+    def _check_control(self) -> None:
+        """One point, that the posterior can hold others against."""
+        domain = self.domain
+        point = domain.check([self.control], "control")
+        if getattr(domain, "context", ()):
+            raise ValueError(f"a control is for a domain without context, got {domain!r}")
+        if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
+            raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
+        for name in ("learn", "reset"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    "a control goes with a kernel that is given, or with a policy that learns by itself "
+                    f"on candidates; got {name}={shown(getattr(self, name))}"
+                )
+        learns = self.posterior.self_learning
+        if not (learns or isinstance(self.posterior, Exact)):
+            raise ValueError(f"a control needs posterior=Exact(), got {self.posterior!r}")
+        if learns and len(domain) > MOST_BESIDE:  # type: ignore[arg-type]
+            raise ValueError(
+                f"an ensemble holds at most {MOST_BESIDE} candidates against a control, got {domain!r}: "
+                "give a kernel, as to policies.gp_ucb"
+            )
+        object.__setattr__(self, "control", tuple(point[0].tolist()))
+
+    @cached_property
+    def beliefs(self) -> tuple[Any, Any]:
+        """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
+        rule, kernel, control = self.posterior, self.kernel, self.control
+        if control is None:
+            return rule, kernel
+        if not rule.self_learning:
+            return rule, Beside(kernel, control)
+        lengths = (0.0,) if isinstance(rule, IndependentArms) else LENGTHS
+        return IndependentArms(control, lengths), kernel
+
     def of_outcome(self, limit: Limit) -> Recipe:
         """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides."""
         return Recipe(
@@ -254,8 +300,14 @@ class Recipe:
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
 
-COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "move_cost"}
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
 """Of a history; what an outcome is called stands beside them."""
+
+MOST_BESIDE = 200
+"""Candidates that an ensemble holds against a control: each model has a covariance of all of them."""
+
+LENGTHS = (0.0, 0.1, 0.3)
+"""How far candidates may resemble each other then, in extents; 0: not at all."""
 
 _PARTS = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
@@ -316,7 +368,8 @@ def state_for(recipe: Recipe, state: State) -> State:
         state = replace(state, model=replace(state.model, scaling=_first_scaling(recipe)))
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
     same = state.domain == recipe.domain and (
-        state.posterior is not None and bool(state.posterior.kernel == state.model.kernel)
+        state.posterior is not None
+        and bool(state.posterior.kernel == conditioning_kernel(recipe, state))
     )
     questions = state.questions
     if state.domain != recipe.domain:
@@ -328,6 +381,32 @@ def state_for(recipe: Recipe, state: State) -> State:
         questions=questions,
         outcomes=_outcomes_for(recipe, state.outcomes),
     )
+
+
+def points_to_keep(recipe: Recipe) -> Array:
+    """Points (n, d) that the recipe itself names."""
+    named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
+    return np.array(named).reshape(-1, recipe.domain.dimension)
+
+
+def on_candidates(recipe: Recipe, state: State, domain: Candidates) -> tuple[Recipe, State]:
+    """Recipe and state on other candidates, which have more coordinates where arms were added."""
+    columns, kernel = domain.dimension - recipe.domain.dimension, recipe.kernel
+    if columns == 0:
+        return replace(recipe, domain=domain), state
+    old = recipe.domain
+    if isinstance(old, Arms) and isinstance(domain, Arms) and kernel == old.space.kernel():
+        kernel = domain.space.kernel()
+    none = (0.0,) * columns
+    safe = [(*point, *none) for point in recipe.safe]
+    control = None if recipe.control is None else (*recipe.control, *none)
+    wide = replace(recipe, domain=domain, kernel=kernel, safe=safe, control=control)
+    return wide, state.widened(columns)
+
+
+def conditioning_kernel(recipe: Recipe, state: State) -> Any:
+    """The kernel that the posterior is conditioned with: what was learned, or beside the control."""
+    return state.model.kernel if recipe.control is None else recipe.beliefs[1]
 
 
 def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:
@@ -345,6 +424,8 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
     if recipe.noise_variance is not None:
         return None
     mean = None if isinstance(recipe.mean, str) else recipe.mean
+    if recipe.control is not None:
+        seen, mean = seen.beside_levels(), None if mean is None else 0.0
     if np.isnan(seen.variance).any():
         return estimated_noise(recipe.kernel, seen, mean, recipe.noise_prior)
     if recipe.noise_prior is not None:

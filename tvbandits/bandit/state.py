@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -355,6 +355,20 @@ class State:
             ("time", "none told" if self.time is None else self.time),
             ("questions", self.questions.asked),
         ]
+
+    def widened(self, columns: int) -> State:
+        """With so many more coordinates of points, all 0; what is computed from them is left out."""
+        return replace(
+            self,
+            rewards=self.rewards.widened(columns),
+            answers=self.answers.widened(columns),
+            failed=self.failed.widened(columns),
+            pending=self.pending.widened(columns),
+            visited=np.pad(self.visited, ((0, 0), (0, columns))),
+            posterior=None,
+            questions=replace(self.questions, pool=CandidatePool.none(), available=None),
+            outcomes={name: each.widened(columns) for name, each in self.outcomes.items()},
+        )
 
     def __repr__(self) -> str:
         return as_text("State", self.summary)

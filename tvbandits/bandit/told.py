@@ -54,27 +54,22 @@ class Record(Protocol):
     @property
     def rewards(self) -> Observations:
         """Told."""
-        ...
 
     @property
     def failed(self) -> Plays:
         """Played without a reading."""
-        ...
 
     @property
     def pending(self) -> Plays:
         """Asked and not told."""
-        ...
 
     @property
     def time(self) -> float | None:
         """The latest time told."""
-        ...
 
     @property
     def asked_for(self) -> float | None:
         """The time of the decision that is still out."""
-        ...
 
 
 def noted(before: Record, told: Told) -> dict[str, Any]:
@@ -174,12 +169,10 @@ class Keeping(Protocol):
     @property
     def reuse_answers(self) -> bool:
         """Whether answers stay when others come."""
-        ...
 
     @property
     def most_answers(self) -> int | None:
         """How many at the most."""
-        ...
 
 
 def kept_answers(
@@ -313,12 +306,10 @@ class Played(Protocol):
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        ...
 
     @property
     def noise_variance(self) -> float | None:
         """Of a reading that is told without one of its own."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance, limits, move_cost
+    domain, noise_variance, limits, control, move_cost
         As of the recipe.
     outcomes : mapping of Limit to Observations
         What was read of the outcomes that have limits.
@@ -95,6 +95,7 @@ class Ledger:
     tells_only: bool
     outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
     move_cost: MoveCost | None = None
+    control: tuple[float, ...] | None = None
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -128,6 +129,7 @@ class Ledger:
                     for limit in limits
                 },
                 move_cost=saved.value("recipe", "move_cost"),
+                control=saved.value("recipe", "control"),
             )
 
     def at(self, replayer: Replayer) -> Ledger:

@@ -19,7 +19,7 @@ from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import is_of
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Space
+from tvbandits.core.space import Arms, Space
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 _TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
@@ -184,10 +184,12 @@ class Names:
             found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = [f"x{i}" for i in range(domain.dimension)]
-            if self.sites:
+            if isinstance(domain, Arms):
+                renamed = {"arm": "site"}
+            elif self.sites:
                 X = np.column_stack([columns[name] for name in numbered])
                 found["site"] = [self.name(x) for x in X]
-            if COLUMNS.isdisjoint(said):
+            if COLUMNS.isdisjoint(said) and not renamed:
                 renamed = dict(zip(numbered, said, strict=True))
         rest = {name: column for name, column in columns.items() if name != "time"}
         return found | {renamed.get(name, name): column for name, column in rest.items()}

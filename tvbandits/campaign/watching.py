@@ -87,11 +87,12 @@ class Watching:
         return f"<Campaign at {self._store.place}>"
 
     def predict(
-        self, X: ArrayLike, t: Any = None, outcome: str | None = None
+        self, X: ArrayLike, t: Any = None, outcome: str | None = None, *, relative: bool = False
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
-            return follower.bandit.predict(self._points_of(X), self._time(t), outcome)
+            place, now = self._points_of(X), self._time(t)
+            return follower.bandit.predict(place, now, outcome, relative=relative)
 
     def recommend(
         self, t: Any = None, among: Among = None, context: ArrayLike | None = None
@@ -142,14 +143,16 @@ class Watching:
         """The columns of `history`, by name; dates are texts."""
         ledger, domain = self.ledger, self.domain
         said = (ledger.rewards, ledger.answers, ledger.failed, ledger.pending)
-        parts = [history_columns(domain, *said, ledger.outcomes, ledger.move_cost)]
+        more = ledger.outcomes, ledger.control, ledger.move_cost
+        parts = [history_columns(domain, *said, *more)]
         none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
         unread = dict.fromkeys(ledger.outcomes, none)
         for row in self.journal():
             if row.kind in ("corrected", "retracted"):
                 was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
                 old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
-                part = history_columns(domain, old, none, no_plays, no_plays, unread)
+                given = old, none, no_plays, no_plays, unread
+                part = history_columns(domain, *given, ledger.control)
                 order = np.argsort(was[:, 0], kind="stable")
                 gone = np.full(len(X), np.nan)
                 kind = np.full(len(X), row.kind, dtype=object)

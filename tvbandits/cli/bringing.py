@@ -17,8 +17,7 @@ import numpy as np
 
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.cli.campaign_actions import Call, Sites
-from tvbandits.cli.doubts import Doubts, sure
+from tvbandits.cli.campaign_actions import Call, Doubts, Sites, sure
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.reading import naming, read_csv, unpacked
 

@@ -30,7 +30,7 @@ from tvbandits.core.files.reading import check_regular, naming, read_csv, unpack
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Space
+from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.policies.names import known_spec, load, means_none, parse_call
@@ -40,7 +40,7 @@ from tvbandits.policies.setting import Policy
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "move_cost", "title", "unit"),
-    "domain": ("box", "coordinates", "safe", "sites", "space"),
+    "domain": ("arms", "box", "control", "coordinates", "safe", "sites", "space"),
     "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         "kernel",
@@ -106,6 +106,8 @@ def read_config(path: Path, load: Load) -> Planned:
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
+        if (control := said["domain"].get("control")) is not None:
+            bandit = bandit.with_control(Names(domain, about).points([control])[0])
         clock = _clock(said.get("clock"))
         about |= _shown(said.get("campaign", {}), clock)
         cost = said.get("campaign", {}).get("move_cost")
@@ -149,9 +151,14 @@ def _check_keys(part: str, said: Any) -> None:
 
 
 def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, str]]:
-    kinds = [kind for kind in ("sites", "box", "space") if kind in said]
+    kinds = [kind for kind in ("sites", "arms", "box", "space") if kind in said]
     if len(kinds) != 1:
-        raise ValueError(f"[domain] must say one of sites, box and space, got {kinds or 'none'}")
+        raise ValueError(
+            f"[domain] must say one of sites, arms, box and space, got {kinds or 'none'}"
+        )
+    if kinds == ["arms"]:
+        arms = Arms(said["arms"])
+        return arms, {"names": json.dumps(arms.names), "coordinates": json.dumps(arms.names)}
     if kinds == ["sites"]:
         return _sites(folder / str(said["sites"]), said.get("coordinates"))
     if kinds == ["box"]:
@@ -365,7 +372,10 @@ DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins; keys aft
 sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
 # Columns called latitude and longitude are turned into km: length_scale is in km then.
 # coordinates = ["x", "y"]  # those columns alone
+# arms = ["red", "green"]  # or names and nothing else, instead of sites
 # box = [[0, 10], [0, 5]]  # or intervals, instead of sites
+# control = "red"  # is part of every batch, and the others are held against it at its time
+# safe = ["a", "b"]  # five places or more to start from under [[limits]]
 # [domain.space]  # or parameters with names
 # temperature = [10, 80]
 # count = {{ whole = [1, 5] }}
@@ -387,6 +397,11 @@ name = {name}
 # unit = "ppb"  # of a reward; it stands on the axes
 # drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
 # move_cost = 0.1  # in the unit of reward, for a unit of distance from one point to the next
+
+# [[limits]]  # on what a play brings besides its reward; one part for each
+# name = "noise_level"
+# at_most = 60  # or at_least
+# probability = 0.95  # with which it must hold
 
 # [clock]  # then times may be dates
 # unit = "1h"

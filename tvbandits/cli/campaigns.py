@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from tvbandits.cli import bringing, serving
     from tvbandits.cli import campaign_actions as actions
     from tvbandits.cli import campaign_config as configuring
-    from tvbandits.cli import campaign_page as paging
 else:
     bringing, serving = Later("bringing"), Later("serving")
-    actions, paging = Later("campaign_actions"), Later("campaign_page")
+    actions = Later("campaign_actions")
     configuring = Later("campaign_config")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
@@ -293,7 +292,7 @@ def report_command(
     ] = None,
 ) -> None:
     """Write the campaign as one page of HTML, which opens anywhere and needs no network."""
-    paging.report(file, out)
+    actions.report(file, out)
 
 
 @app.command("token")

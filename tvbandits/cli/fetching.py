@@ -22,8 +22,7 @@ from rich.progress import Progress as Bars
 from tvbandits.core.coercion import cleaned
 from tvbandits.core.protocols import ExpertError
 from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.download import DownloadLimits, Progress
-from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, DownloadLimits, Progress, fetch_ozone
 from tvbandits.experts import verify_recording
 
 WITHOUT_STATE = "ozone:sites=28"

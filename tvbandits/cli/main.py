@@ -20,11 +20,10 @@ from tvbandits.cli import data
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
-    from tvbandits.cli import boards, campaign_page, comparing, problems
+    from tvbandits.cli import campaign_actions, comparing, problems
 else:
-    boards, campaign_page, comparing, problems = map(
-        Later, ("boards", "campaign_page", "comparing", "problems")
-    )
+    campaign_actions, comparing = Later("campaign_actions"), Later("comparing")
+    problems = Later("problems")
 
 app = typer.Typer(
     add_completion=False,
@@ -298,10 +297,10 @@ def board_command(
     out: Folder = None,
 ) -> None:
     """Play a named suite, every run kept and resumed, and write tables and pictures."""
-    order = boards.BoardOrder(
+    order = comparing.BoardOrder(
         suite, policy or [], only or [], problem or [], seeds, horizon, jobs, cluster, out
     )
-    boards.board(order, sys.argv[1:])
+    comparing.board(order, sys.argv[1:])
 
 
 @app.command("plot")
@@ -322,7 +321,7 @@ def report_command(
 ) -> None:
     """Write a comparison, or a campaign, as one page of HTML, which opens without a network."""
     of_campaign = "://" in folder or Path(folder).is_file()
-    (campaign_page if of_campaign else boards).report(folder, out)
+    (campaign_actions if of_campaign else comparing).report(folder, out)
 
 
 @app.command("policies")

@@ -9,7 +9,7 @@ from tvbandits.cli.terminal import say
 
 try:
     from tvbandits.campaign.service.app import default_tokens
-    from tvbandits.campaign.service.serving import serve as run
+    from tvbandits.campaign.service.app import serve as run
     from tvbandits.campaign.service.tokens import Tokens
 except ImportError as error:
     if (error.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):

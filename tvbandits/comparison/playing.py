@@ -77,7 +77,8 @@ def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions
     """One run of one policy."""
     prepared = begun(prepared)
     setting = prepared.setting(conditions.confidence, conditions.expert)
-    player = _suited(_player(name, maker, setting, conditions.batch), prepared.problem)
+    batch = conditions.batch
+    player = _suited(_player(name, maker, setting, batch), prepared.problem, batch)
     width = _width_text(maker, player, conditions.text)
     return _played_out(prepared, name, player, width, conditions.batch)
 
@@ -86,13 +87,13 @@ def play_equally(
     prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
 ) -> list[Run]:
     """One run of every policy on one realisation, those without an expert after those with one."""
-    worlds = {name: begun(prepared) for name in makers}
+    worlds, batch = {name: begun(prepared) for name in makers}, conditions.batch
     settings = {
         name: world.setting(conditions.confidence, conditions.expert)
         for name, world in worlds.items()
     }
     players = {
-        name: _suited(_player(name, maker, settings[name], conditions.batch), prepared.problem)
+        name: _suited(_player(name, maker, settings[name], batch), prepared.problem, batch)
         for name, maker in makers.items()
     }
     widths = {
@@ -103,7 +104,6 @@ def play_equally(
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
-    batch = conditions.batch
     done = {
         name: _played_out(worlds[name], name, players[name], widths[name], batch) for name in asking
     }
@@ -126,10 +126,18 @@ def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
 
 
-def _suited(player: Player, problem: Problem) -> Player:
-    """A bandit under the limits and move costs of the problem; no other policy knows of them."""
+def _suited(player: Player, problem: Problem, points: int | None) -> Player:
+    """A bandit under the limits of the problem, with its control and move costs; no other knows them."""
     if not isinstance(player, Bandit):
         return player
+    control = getattr(problem, "control", None)
+    if control is not None and player.recipe.control is None:
+        if points is None or points < 2:
+            raise ValueError(
+                f"{problem.name} has a control, which others are held against at one time: give batch=2 "
+                "or more"
+            )
+        player = player.with_control(control)
     limits, cost = limits_of(problem), getattr(problem, "move_cost", None)
     if limits and not player.recipe.limits:
         player = player.with_limits(limits, getattr(problem, "safe", ()))

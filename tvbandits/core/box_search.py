@@ -24,15 +24,12 @@ class Smooth(Protocol):
     @property
     def near(self) -> Array:
         """Points (n, d) about which its maxima may be narrow."""
-        ...
 
     def __call__(self, X: Array) -> Array:
         """Values (m,) at points (m, d)."""
-        ...
 
     def slopes(self, X: Array) -> Array:
         """Slopes (m, d) at points (m, d)."""
-        ...
 
 
 STEPS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01, 0.001])

@@ -201,6 +201,23 @@ class Observations:
         values = {row.tobytes(): y for row, y in zip(rows, self.y, strict=True)}
         return np.array([values.get(row.tobytes(), np.nan) for row in plays + 0.0])
 
+    def widened(self, columns: int) -> Observations:
+        """With so many more coordinates, all 0."""
+        X = np.pad(self.X, ((0, 0), (0, columns)))
+        return _trusted(X, self.t, self.y, self.variance, self.source)
+
+    def beside_levels(self) -> Observations:
+        """As contrasts within each time: less their mean, and as far apart as single readings are.
+
+        Of n readings that share a level, the deviations from their mean have (n - 1) / n of the variance
+        of their noise; a reading that is alone at its time says nothing, and is left out.
+        """
+        _, which, counts = np.unique(self.t, return_inverse=True, return_counts=True)
+        n = counts[which]
+        mean = np.bincount(which, self.y, len(counts))[which] / n
+        y = (self.y - mean) * np.sqrt(n / np.maximum(n - 1, 1))
+        return _trusted(self.X, self.t, y, self.variance, self.source).take(n > 1)
+
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
         return self.X, self.t, self.y, self.variance, self.source
@@ -264,6 +281,10 @@ class Plays:
         if len(t) == 0:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
+
+    def widened(self, columns: int) -> Plays:
+        """With so many more coordinates, all 0."""
+        return Plays(np.pad(self.X, ((0, 0), (0, columns))), self.t)
 
     def replaced_by(self, X: Array, t: Array) -> Plays:
         """Less those of the same point and time as one of `X` (n, d), `t` (n,)."""

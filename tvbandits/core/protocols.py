@@ -73,15 +73,12 @@ class Domain(Protocol):
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
-        ...
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as points of the domain; `ValueError` names the first one outside."""
-        ...
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
-        ...
 
     def maximise(
         self, acquisition: Callable[[Array], Array], rng: np.random.Generator
@@ -90,7 +87,6 @@ class Domain(Protocol):
 
         `acquisition` maps points (m, d) to values (m,).
         """
-        ...
 
 
 LARGEST_QUESTION = 100_000_000
@@ -211,7 +207,6 @@ class Expert(Protocol):
         warns once. Exceptions that Python raises for mistakes in a program (`TypeError`,
         `ValueError`, ...; see `MISTAKES`) stop the call instead.
         """
-        ...
 
 
 @runtime_checkable
@@ -220,7 +215,6 @@ class Observer(Protocol):
 
     def observe(self, rewards: Observations) -> None:
         """See rewards. The same rewards may be shown again, and must then count once."""
-        ...
 
 
 @runtime_checkable
@@ -234,7 +228,6 @@ class Stateful(Protocol):
 
     def state(self) -> dict[str, Any]:
         """What it knows by now, of plain values that JSON can hold: numbers, texts, lists, mappings."""
-        ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Know what another one like it knew when `state` was taken; wholly or not at all.
@@ -244,7 +237,6 @@ class Stateful(Protocol):
         ValueError
             If the state is of an expert of another kind.
         """
-        ...
 
 
 def state_of(expert: object) -> dict[str, Any] | None:
@@ -290,45 +282,36 @@ class Problem(Protocol):
     @property
     def name(self) -> str:
         """What rows and pictures call it."""
-        ...
 
     @property
     def domain(self) -> Domain:
         """The points that may be played."""
-        ...
 
     @property
     def horizon(self) -> int:
         """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
-        ...
 
     @property
     def noise_variance(self) -> float | None:
         """Noise variance of a told reward (unit of reward squared); None: nobody knows it."""
-        ...
 
     @property
     def unit(self) -> str:
         """Unit of the reward, for axes and tables; an empty string where it has none."""
-        ...
 
     @property
     def kernel(self) -> Any | None:
         """Recommended prior covariance over points (scikit-learn), or None: fitted on a sample."""
-        ...
 
     @property
     def variation(self) -> float | None:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
-        ...
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
-        ...
 
     def best(self, t: float) -> float:
         """Largest noise-free reward over the domain at time `t`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,14 @@ class Table(Candidates):
 
     space: Space
 
-    def __init__(self, space: Space, frame: Named, context: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        space: Space,
+        frame: Named,
+        context: Sequence[str] = (),
+        *,
+        retired: Sequence[int] = (),
+    ) -> None:
         import pandas as pd
 
         rows = (
@@ -349,7 +356,7 @@ class Table(Candidates):
         object.__setattr__(self, "space", space)
         object.__setattr__(self, "_frame", rows)
         object.__setattr__(self, "_given", tuple(given))
-        super().__init__(space.encode(rows[known]), where)
+        super().__init__(space.encode(rows[known]), where, retired)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -365,6 +372,7 @@ class Table(Candidates):
             # Without names it is another set, equal points or not.
             return False if isinstance(other, Candidates) else NotImplemented
         same = self.space == other.space and self.context == other.context
+        same = same and self.retired == other.retired
         return same and self.frame.equals(other.frame)
 
     def __hash__(self) -> int:
@@ -424,6 +432,8 @@ class Arms(Table):
     ----------
     names : sequence of str
         At least two, all different.
+    retired : sequence of int, optional
+        Numbers of those that are not played any more.
 
     Raises
     ------
@@ -438,12 +448,12 @@ class Arms(Table):
     [[0. 0. 1.]] ['green']
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], retired: Sequence[int] = ()) -> None:
         given = tuple(several("arms", names, "names"))
         if len(given) < 2 or not all(isinstance(each, str) for each in given):
             raise ValueError(f"names must be at least two different texts, got {shown(names)}")
         arms = Category(given)
-        super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels])
+        super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels], retired=retired)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -451,17 +461,24 @@ class Arms(Table):
         return self.space.parameters[0].levels  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
-        return f"Arms({shown(list(self.names))})"
+        gone = f", {len(self.retired)} of them retired" if self.retired else ""
+        return f"Arms({shown(list(self.names))}{gone})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Arms, (self.names,)
+        return Arms, (self.names, self.retired)
 
     def __saved__(self) -> dict[str, Any]:
-        return {"names": self.names}
+        return {"names": self.names, "retired": self.retired}
 
     @classmethod
-    def __restored__(cls, names: Sequence[str]) -> Arms:  # type: ignore[override]
-        return cls(names)
+    def __restored__(cls, names: Sequence[str], retired: Sequence[int]) -> Arms:  # type: ignore[override]
+        return cls(names, retired)
+
+    def changed(self, names: Sequence[str]) -> Arms:
+        """With these names: what is new comes last, and what is not among them is retired."""
+        given = Arms(names).names
+        known = (*self.names, *(name for name in given if name not in self.names))
+        return Arms(known, [row for row, name in enumerate(known) if name not in given])
 
     def encode(self, points: Named | Sequence[str]) -> Array:
         """Points (n, A) inside from names, or from what `Space.encode` takes."""

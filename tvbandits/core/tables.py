@@ -10,7 +10,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from tvbandits.core.arrays import Array
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.observations import Observations, Plays
@@ -87,14 +89,16 @@ def history_of(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    control: ArrayLike | None = None,
     move_cost: MoveCost | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
     and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
-    limits also what was read of each outcome (NaN: nothing), and how many limits that violates. Where
-    moves cost something, also `move_cost`: of going there from the play before.
+    limits also what was read of each outcome (NaN: nothing), and how many limits that violates. With a
+    control (d,) also `relative`: the reward less the mean of the control's at that time (NaN: none).
+    Where moves cost something, also `move_cost`: of going there from the play before.
 
     Examples
     --------
@@ -110,7 +114,7 @@ def history_of(
     import pandas as pd
 
     said = (rewards, answers, failed, pending)
-    return pd.DataFrame(history_columns(domain, *said, outcomes, move_cost))
+    return pd.DataFrame(history_columns(domain, *said, outcomes, control, move_cost))
 
 
 def history_columns(
@@ -120,6 +124,7 @@ def history_columns(
     failed: Plays,
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    control: ArrayLike | None = None,
     move_cost: MoveCost | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
@@ -140,6 +145,8 @@ def history_columns(
         columns |= {f"x{j}": points[:, j] for j in range(d)}
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
+    if control is not None:
+        columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
     plays = np.column_stack([points, columns["time"]])
     plays[columns["source"] == "expert"] = np.nan  # nobody was there
     read = {limit: seen.at_plays(plays) for limit, seen in outcomes.items()}
@@ -153,6 +160,17 @@ def history_columns(
         columns["move_cost"] = np.full(len(points), np.nan)
         columns["move_cost"][played] = costs_along(move_cost, domain, points[played])
     return in_time(columns)
+
+
+def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
+    """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
+    mine = (np.asarray(control) == rewards.X).all(axis=1)
+    known, which = np.unique(rewards.t[mine], return_inverse=True)
+    if len(known) == 0:
+        return np.full(len(times), np.nan)
+    mean = np.bincount(which, rewards.y[mine]) / np.bincount(which)
+    at = np.minimum(np.searchsorted(known, times), len(known) - 1)
+    return np.where(known[at] == times, mean[at], np.nan)
 
 
 def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,8 +96,11 @@ def _libraries() -> list[Any]:
     They are looked for in a thread of its own. In the main one Ctrl-C may come inside of a function
     that C calls back, where Python prints an exception and goes on: the interrupt would be lost.
     """
-    with ThreadPoolExecutor(1) as executor:
-        found = executor.submit(ThreadpoolController).result()
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            found = executor.submit(ThreadpoolController).result()
+    except RuntimeError:  # no threads here, as in a browser
+        found = ThreadpoolController()
     return [lib for lib in found.lib_controllers if lib.user_api == "blas"]
 
 

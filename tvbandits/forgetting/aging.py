@@ -89,7 +89,6 @@ class Aging(Protocol):
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Effective variance of each observation; infinite where it is forgotten."""
-        ...
 
 
 @runtime_checkable
@@ -102,11 +101,9 @@ class Paced(Aging, Protocol):
     @property
     def pace(self) -> float:
         """That number; larger ages faster."""
-        ...
 
     def at_pace(self, pace: float) -> Aging:
         """The same map with another pace, positive."""
-        ...
 
 
 def has_pace(aging: object) -> TypeGuard[Paced]:

@@ -21,7 +21,7 @@ from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, not_negative
+from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
@@ -289,6 +289,7 @@ def sparq_gp_ucb(
     *,
     expert: Expert | None,
     queries: QueryPlan | float = 6.0,
+    ask_every: int = 1,
     sweeps: float | None = None,
     rate: float | None = None,
     threshold: Callable[[int], float] | None = None,
@@ -311,8 +312,11 @@ def sparq_gp_ucb(
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     queries : float or QueryPlan
         c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan.
+    ask_every : int
+        One burst of questions in so many decisions, and none in between: ours, to see what they are
+        worth. The paper's is 1. Only where `queries` is a number, as is `sweeps`.
     sweeps : float, optional
-        Length of the chain that draws the k-DPP, in sweeps; only where `queries` is a number.
+        Length of the chain that draws the k-DPP, in sweeps.
     rate : float, optional
         Of the linear injection s^2 (1 + (rate age)^2); 1, as in [S] eq. 15, unless it is learned.
     threshold : callable, optional
@@ -346,10 +350,14 @@ def sparq_gp_ucb(
         pool_size = 256
     if is_finite_number(queries):
         not_negative("queries", queries)
-        schedule = LogSchedule(float(queries))  # type: ignore[arg-type]
+        whole_number("ask_every", ask_every)
+        schedule = LogSchedule(float(queries), ask_every)  # type: ignore[arg-type]
         queries = KDPP(schedule) if sweeps is None else KDPP(schedule, sweeps)
-    elif sweeps is not None:
-        raise ValueError(f"sweeps is for a number of queries, got {sweeps} and queries={queries!r}")
+    elif sweeps is not None or ask_every != 1:
+        raise ValueError(
+            f"sweeps and ask_every are for a number of queries, got {sweeps}, {ask_every} and "
+            f"queries={queries!r}"
+        )
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan

@@ -43,7 +43,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.kalman import gain_of
+from tvbandits.gp.posteriors.state_space import gain_of
 from tvbandits.policies.ruled import (
     PolicyAdapter,
     adapted,

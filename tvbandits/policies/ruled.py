@@ -53,11 +53,9 @@ class Rule(Protocol):
         They count: a model takes each as if its mean had been observed, which lowers the variance
         around it; a schedule of plays goes on behind them.
         """
-        ...
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Take in rewards."""
-        ...
 
 
 @runtime_checkable
@@ -66,7 +64,6 @@ class Noisy(Protocol):
 
     def learn_noise(self, variance: float) -> None:
         """Go on with a noise variance that was learned (unit of reward squared)."""
-        ...
 
 
 @runtime_checkable
@@ -75,7 +72,6 @@ class Bounded(Protocol):
 
     def check(self, rewards: Observations) -> None:
         """Raise a `ValueError` for rewards, as they are told, that it cannot use."""
-        ...
 
 
 @dataclass(eq=False, repr=False)

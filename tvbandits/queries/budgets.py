@@ -22,21 +22,27 @@ from tvbandits.core.coercion import several, shown
 class LogSchedule:
     """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6.
 
+    `every` is ours: all of them in every so many decisions, and none in between.
+
     Examples
     --------
     >>> from tvbandits.queries import LogSchedule
     >>> print([LogSchedule(6.0)(t) for t in (1, 10, 100)])
     [0, 14, 28]
+    >>> print([LogSchedule(6.0, every=5)(t) for t in (9, 10, 11)])
+    [0, 14, 0]
     """
 
     factor: float = 6.0
+    every: int = 1
 
     def __post_init__(self) -> None:
         not_negative("factor", self.factor)
+        whole_number("every", self.every)
 
     def __call__(self, told: int) -> int:
         """Number of queries."""
-        return math.ceil(self.factor * math.log(max(told, 1)))
+        return 0 if told % self.every else math.ceil(self.factor * math.log(max(told, 1)))
 
 
 class Budget(Protocol):
@@ -47,7 +53,6 @@ class Budget(Protocol):
 
     def __call__(self, told: int, asked: int) -> int:
         """In the `told`-th decision, after `asked` questions so far."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,6 @@ class QueryPlan(Protocol):
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
         """Distinct rows of the pool."""
-        ...
 
 
 MOST_SWEEPS = 1e6

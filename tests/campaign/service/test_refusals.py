@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from tests.campaign.service.serving import LIMITS, Served, serving
+from tvbandits.campaign.service.app import serve
 from tvbandits.campaign.service.limits import Rate
-from tvbandits.campaign.service.serving import serve
 
 pytestmark = pytest.mark.slow
 

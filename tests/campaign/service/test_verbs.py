@@ -63,6 +63,21 @@ def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
         assert "limits violated" in page
 
 
+def test_a_control_is_played_and_shown_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit().with_control(DOMAIN.X[2])) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        for t, level in ((1, 0.0), (2, 30.0)):
+            X = remote.ask(t, n=2)
+            assert (X[0] == DOMAIN.X[2]).all()
+            remote.tell(X, [level, level + 1.0], t)
+        assert remote.history["relative"].tolist() == [0.0, 1.0, 0.0, 1.0]
+        mean, _ = remote.predict(X, 3, relative=True)
+        assert mean == pytest.approx([0.0, 1.0], abs=0.2)
+        page = requests.get(f"{served.address}/", headers=served.says("all"), timeout=60).text
+        assert f"beside {served.campaign.names.name(DOMAIN.X[2])}" in page
+        assert served.campaign.verify().fine
+
+
 def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(DOMAIN, RBF(1.0), 0.01, expert=None, budget=2, seed=3)
     with serving(tmp_path, brought) as served:

@@ -12,9 +12,8 @@ from tests.attack.saved_files import attack, cases, good, with_structure
 from tests.helpers.forged import forged
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tvbandits import SavedFileError, StateSpace, load, policies
-from tvbandits.core.files.archive import UnknownVersionError
 from tvbandits.core.files.reading import reading_limits
-from tvbandits.core.files.values import UnknownPartError
+from tvbandits.core.files.values import UnknownPartError, UnknownVersionError
 
 GOOD = good()
 

@@ -8,7 +8,7 @@ from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import POWERS, FilterEnsemble
-from tvbandits.gp.ensemble.powers import Transform
+from tvbandits.gp.ensemble.mixture import Transform
 
 Y = np.linspace(-9.0, 30.0, 79)
 EVERY_POWER = (0.0, 0.5, 1.0, 1.5, 2.0)

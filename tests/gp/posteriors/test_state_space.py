@@ -16,8 +16,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.kalman import ROUNDING
-from tvbandits.gp.posteriors.state_space import STRIDE, StateSpace
+from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE, StateSpace
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 

@@ -8,6 +8,7 @@ The pages of the service besides the campaign's own: sign in, and the reference 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 import re
@@ -22,10 +23,11 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
 import pandas as pd
+import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -33,9 +35,9 @@ from tvbandits._version import __version__
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
-from tvbandits.campaign.service.limits import Limits
+from tvbandits.campaign.service.limits import Limits, impatient_protocol
 from tvbandits.campaign.service.page import campaign_page
-from tvbandits.campaign.service.tokens import FreshTokens
+from tvbandits.campaign.service.tokens import FreshTokens, Tokens
 from tvbandits.campaign.status import ago
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -161,6 +163,7 @@ class Foretold(_Said):
     points: Points
     t: Time = None
     outcome: Name | None = None
+    relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
 
 
 class Drawn:
@@ -394,7 +397,9 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     @served.post("/predict")
     def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
-        mean, deviation = campaign.predict(said.points, said.t, said.outcome)
+        mean, deviation = campaign.predict(
+            said.points, said.t, said.outcome, relative=said.relative
+        )
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
     @served.get("/history")
@@ -531,3 +536,86 @@ def _time(text: str | None) -> Any:
 def default_tokens(place: str) -> Path:
     """Where the tokens of a campaign in a file are kept: beside it."""
     return Path(f"{place}.tokens.json")
+
+
+# --- run the service ------------------------------------------------------------------------------
+
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+def serve(
+    campaign: Campaign,
+    tokens: str | os.PathLike[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    certificate: str | os.PathLike[str] | None = None,
+    private_key: str | os.PathLike[str] | None = None,
+    names: tuple[str, ...] = (),
+    limits: Limits | None = None,
+) -> None:
+    """Serve a campaign until the process is told to stop.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    tokens : path
+        A file of `Tokens`, with one at least.
+    host, port
+        Where to listen. Anything but this machine itself needs a certificate.
+    certificate, private_key : path, optional
+        For TLS, in PEM.
+    names : tuple of str
+        Host names under which it is reached, besides `host`.
+    limits : Limits, optional
+
+    Raises
+    ------
+    ValueError
+        If there are no tokens, a file is missing, or it would be reachable from elsewhere without TLS.
+    """
+    bounds = limits or Limits()
+    if not len(Tokens.at(tokens)):
+        raise ValueError(f'there are no tokens in "{tokens}": make one first')
+    for path in (certificate, private_key):
+        if path is not None and not Path(path).is_file():
+            raise ValueError(f'no such file: "{path}"')
+    if (certificate is None) != (private_key is None):
+        raise ValueError("TLS needs both a certificate and a private key")
+    if certificate is None and not _is_loopback(host):
+        raise ValueError(
+            f"{host} can be reached from elsewhere: give a certificate and a private key"
+        )
+    served = service(
+        campaign,
+        tokens,
+        limits=bounds,
+        hosts=(*LOOPBACK, host, *names),
+        secure=certificate is not None,
+    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    uvicorn.run(
+        served,
+        host=host,
+        port=port,
+        http=impatient_protocol(bounds),
+        ws="none",
+        ssl_certfile=certificate,
+        ssl_keyfile=private_key,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        limit_concurrency=bounds.connections,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=20,
+        h11_max_incomplete_event_size=32_768,
+        log_level="info",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -112,6 +112,8 @@ class Facts:
         history = campaign.history
         history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
         history = history.assign(time=history["t"]) if campaign.clock else history
+        if campaign.recipe.control is not None:
+            history = history.assign(reward=history["relative"])
         times = history["time"].to_numpy(dtype=float)
         places, names = _places(domain, campaign.names)
         now = float(times.max(initial=0.0))
@@ -125,9 +127,10 @@ class Facts:
 
     @property
     def unit(self) -> str:
-        """Of the reward, in brackets; empty where nobody said."""
-        said = self.campaign.about.get("unit", "")
-        return f" [{said}]" if said else ""
+        """Of the reward, in brackets, and what it is held against; empty where nobody said."""
+        said, control = self.campaign.about.get("unit", ""), self.campaign.recipe.control
+        beside = "" if control is None else f" beside {self.campaign.names.name(np.array(control))}"
+        return f" [{said}]{beside}" if said else beside
 
     @property
     def minimises(self) -> bool:
@@ -147,7 +150,8 @@ class Facts:
 
     def believed(self, t: float) -> tuple[Array, Array]:
         """Mean and deviation of every place at a time, shapes (N,)."""
-        return self.campaign.predict(self.places, t)
+        beside = self.campaign.recipe.control is not None
+        return self.campaign.predict(self.places, t, relative=beside)
 
     @cached_property
     def best(self) -> int:

@@ -376,10 +376,10 @@ def _forecast(facts: Facts) -> str:
     mean, _ = facts.belief
     order = np.argsort(mean if facts.minimises else -mean)[:FORECAST_PLACES]
     times = [facts.now, *(facts.now + facts.spacing * step for step in SHOWN_AHEAD)]
-    columns = [facts.campaign.predict(facts.places[order], t) for t in times]
+    columns = [facts.believed(t) for t in times]
     rows = [
-        [facts.names[row], *(f"{m[i]:.4g} ± {2 * s[i]:.2g}" for m, s in columns)]
-        for i, row in enumerate(order)
+        [facts.names[row], *(f"{m[row]:.4g} ± {2 * s[row]:.2g}" for m, s in columns)]
+        for row in order
     ]
     header = ["place", *(facts.when(t) for t in times)]
     said = f"Mean and two deviations{facts.unit}, if nothing more is read."

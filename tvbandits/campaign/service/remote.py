@@ -139,10 +139,10 @@ class Remote:
         return self._said("POST", "/answer", {**said, **more})
 
     def predict(
-        self, X: ArrayLike, t: Any = None, outcome: str | None = None
+        self, X: ArrayLike, t: Any = None, outcome: str | None = None, *, relative: bool = False
     ) -> tuple[Array, Array]:
-        """Posterior mean and deviation, each of shape (n,); of an outcome, if one is named."""
-        said = {"points": _lists(X), "t": _time(t), "outcome": outcome}
+        """Posterior mean and deviation, each of shape (n,), as `Campaign.predict`."""
+        said = {"points": _lists(X), "t": _time(t), "outcome": outcome, "relative": relative}
         found = self._said("POST", "/predict", said)
         return _floats(found["mean"]), _floats(found["deviation"])
 

@@ -19,9 +19,17 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.archive import SavedFileError, packed, unpacked_structure
 from tvbandits.core.files.reading import check_regular, current_limits
-from tvbandits.core.files.values import EVERYTHING, Decoder, Encoder, Trusted, check_table
+from tvbandits.core.files.values import (
+    EVERYTHING,
+    Decoder,
+    Encoder,
+    SavedFileError,
+    Trusted,
+    check_table,
+    packed,
+    unpacked_structure,
+)
 
 
 def to_bytes(value: Any) -> bytes:

@@ -14,10 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.rule import candidate_rows, in_order_of_time
+from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
+from tvbandits.gp.ensemble.rule import (
+    CandidatePosterior,
+    before_readings,
+    candidate_rows,
+    in_order_of_time,
+)
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.data import Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import FAINT, Posterior
 
@@ -137,6 +143,16 @@ class ArmFilters:
         """What the doubt about the level adds to the variances, (M, A)."""
         return np.asarray((1.0 - self.share) ** 2 / self.precision[:, None])
 
+    @property
+    def level(self) -> float:
+        """Its mean over all models."""
+        return float(self.weights @ (self.product / self.precision))
+
+    @property
+    def total_variance(self) -> Array:
+        """Of the rewards under each model, (M, A)."""
+        return self.variance + self.level_variances
+
     def covariance(self, kept: Array | float = 1.0) -> Array:
         """Between the arms (A, A), over all models; `kept` (M,) of the differences to another time."""
         weights, unexplained = self.weights, 1.0 - self.share
@@ -146,22 +162,40 @@ class ArmFilters:
         return shared + np.diag((weights * kept) @ self.variance)
 
     def lasting(self, noise: float, step: float) -> Array:
-        """Variances (A,) of what rewards of every later step would tell about the next reward.
-
-        Steps later, the difference f' = k f + sqrt(q) e is read with some noise v. These readings say as
-        much about f as one of the precision J = k^2 a / (1 + q a) with a = J + 1/v.
-        """
-        kept2, g = np.exp(-2.0 * step / self.scale), 1.0 / noise
-        fresh = self.signal * (1.0 - kept2)
-        b = 1.0 + fresh * g - kept2
-        J = 2.0 * kept2 * g / (b + np.sqrt(b**2 + 4.0 * fresh * kept2 * g))
+        """Variances (A,) of what rewards of every later step would tell about the next reward."""
+        kept2 = np.exp(-2.0 * step / self.scale)
+        J = precision_of_later(kept2, self.signal * (1.0 - kept2), noise)
         told = self.variance**2 / (self.variance + 1.0 / J[:, None])
         return np.asarray(self.weights @ (told + self.level_variances))
+
+    def prior_covariance(self, rows: Index, lags: Array) -> Array:
+        """Of differences at arms (n,) with lags (n, n) between their times, over all models."""
+        part = self.weights * self.signal
+        across = np.tensordot(part, np.exp(-lags / self.scale[:, None, None]), axes=1)
+        return np.asarray(across * (rows[:, None] == rows))
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Centred draws of the rewards, shape (count, A): normal, with the covariance of the mixture."""
+        weights = np.sqrt(self.weights)[:, None]
+        level = weights * (1.0 - self.share) / np.sqrt(self.precision)[:, None]
+        apart = weights * (self.means - self.weights @ self.means)
+        own = np.sqrt(self.weights @ self.variance)
+        shape = count, len(weights)
+        drawn = own * rng.standard_normal((count, len(own)))
+        return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
 
 
 @dataclass(frozen=True)
 class IndependentArms:
     """The rule: arms that resemble each other not at all, with differences of learned size and pace.
+
+    Parameters
+    ----------
+    control : tuple of float, optional
+        The arm that the others are held against: all is about effects beside it then, and every time has
+        a level of its own (`effects.EffectFilters`).
+    lengths : tuple of float
+        With a control also how far arms resemble each other, in extents of the points; 0: not at all.
 
     Examples
     --------
@@ -174,6 +208,9 @@ class IndependentArms:
     >>> print(arms.decode(bandit.recommend())["arm"].tolist())
     ['green']
     """
+
+    control: tuple[float, ...] | None = None
+    lengths: tuple[float, ...] = (0.0,)
 
     self_learning: ClassVar[bool] = True
     fixed_features: ClassVar[bool] = False
@@ -197,18 +234,18 @@ class IndependentArms:
         if surface is None:
             raise ValueError("arms are candidates: there are none")
         data = in_order_of_time(data)
-        if len(data) == 0 or now < data.Z[0, -1]:
-            none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
-            return Factored().condition(kernel, none, surface=surface, now=now)
-        made_for = _made_for(data)
-        past: tuple[ArmFilters, ...] = ()
+        prior = before_readings(kernel, data, surface, now)
+        if prior is not None:
+            return prior
+        made_for = _made_for(data, beside=self.control is not None)
+        past: tuple[ArmFilters | EffectFilters, ...] = ()
         if isinstance(previous, ArmsPosterior) and previous.made_for == made_for:
             fresh = data.beyond(previous.data)
             if fresh is not None:
                 first = float(fresh.Z[:, -1].min(initial=math.inf))
                 past = tuple(each for each in previous.past if each.time < first)
         if not past:
-            past = (ArmFilters.of(len(surface.points), *made_for),)
+            past = (self._first(surface, *made_for),)
         start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
         times, rest = data.Z[start:, -1], data.rows(start)
         rows = candidate_rows(surface, rest.Z) if len(rest) else np.empty(0, np.int64)
@@ -223,18 +260,33 @@ class IndependentArms:
             return replace(looked, data=data, past=past, made_for=made_for)
         return ArmsPosterior(kernel, surface, data, now, made_for, past, past[-1].moved(now))
 
+    def _first(
+        self, surface: CandidateGrid, noise: float, largest: int, step: float
+    ) -> ArmFilters | EffectFilters:
+        """Before any reading."""
+        if self.control is None:
+            return ArmFilters.of(len(surface.points), noise, largest, step)
+        row = surface.index(np.array(self.control))
+        assert row is not None  # a recipe checks it
+        powers = np.asarray(4.0 ** np.arange(SMALLEST, largest + 1), dtype=np.float64)
+        return EffectFilters.of(surface.points, row, self.lengths, noise, powers, step)
 
-def _made_for(data: Data) -> tuple[float, int, float]:
-    """Noise variance, power of the largest difference, and step that models are made for."""
+
+def _made_for(data: Data, *, beside: bool) -> tuple[float, int, float]:
+    """Noise variance, power of the largest difference, and step that models are made for.
+
+    Beside a control, differences are those of one time.
+    """
     noise = float(np.median(data.variance[:FIRST]))
-    spread = float(np.ptp(data.Y[:, 0])) ** 2
+    Y = without_levels(data.Z[:, -1], data.Y, data.variance) if beside else data.Y
+    spread = float(np.ptp(Y[:, 0])) ** 2
     largest = 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
     gaps = np.diff(np.unique(data.Z[:, -1])[: FIRST + 1])
     return noise, largest, float(np.median(gaps)) if len(gaps) else 1.0
 
 
 @dataclass(frozen=True)
-class ArmsPosterior:
+class ArmsPosterior(CandidatePosterior):
     """What the filters say at one time: a `Posterior` of `gp.posteriors.protocol`.
 
     Means have one column, variances are in the unit of reward squared.
@@ -262,28 +314,11 @@ class ArmsPosterior:
     data: Data
     now: float
     made_for: tuple[float, int, float]
-    past: tuple[ArmFilters, ...] = field(repr=False, compare=False)
-    filters: ArmFilters = field(repr=False, compare=False)
+    past: tuple[ArmFilters | EffectFilters, ...] = field(repr=False, compare=False)
+    filters: ArmFilters | EffectFilters = field(repr=False, compare=False)
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
-    dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
-    dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    jitter: ClassVar[float] = 0.0
-    condition_number: ClassVar[float] = 1.0
-    log_det_ratio: ClassVar[float] = math.nan
     nugget: ClassVar[float] = 0.0
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but a fantasy."""
-        names = ("kernel", "surface", "data", "now", "made_for", "past", "filters")
-        return {name: self.__dict__[name] for name in names} | {"fantasy": None}
-
-    @property
-    def size(self) -> int:
-        """Number of readings."""
-        return len(self.data)
 
     @cached_property
     def mean(self) -> Array:
@@ -296,43 +331,31 @@ class ArmsPosterior:
         if self.fantasy is not None:
             return self.fantasy.deviation**2
         filters = self.filters
-        each = filters.variance + filters.level_variances + (filters.means - self.mean) ** 2
+        each = filters.total_variance + (filters.means - self.mean) ** 2
         return np.asarray(filters.weights @ each)
-
-    @property
-    def products(self) -> Array:
-        """Not a number (1, 1): the mean is not linear in the values."""
-        return np.full((1, 1), np.nan)
 
     @property
     def learned(self) -> Mapping[str, Any]:
         """The level, and the deviation of the differences."""
         filters, weights = self.filters, self.filters.weights
-        level = float(weights @ (filters.product / filters.precision))
-        return {"centre": level, "scale": math.sqrt(float(weights @ filters.signal))}
+        return {"centre": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
 
     def prior_covariance(self, Z: Array) -> Array:
         """Of the differences, over all models."""
-        filters, rows = self.filters, candidate_rows(self.surface, Z)
         lags = np.abs(Z[:, -1, None] - Z[:, -1])
-        part = filters.weights * filters.signal
-        across = np.tensordot(part, np.exp(-lags / filters.scale[:, None, None]), axes=1)
-        return np.asarray(across * (rows[:, None] == rows))
+        return self.filters.prior_covariance(candidate_rows(self.surface, Z), lags)
 
     @cached_property
     def lasting_share(self) -> Array:
         """Share (A,) of the deviations that rewards of later steps would tell."""
         noise, _, step = self.made_for
-        own = self.filters.weights @ (self.filters.variance + self.filters.level_variances)
-        return np.sqrt(self.filters.lasting(noise, step) / own)
+        own = self.filters.weights @ self.filters.total_variance
+        known = own <= 0.0  # of the control
+        return np.sqrt(self.filters.lasting(noise, step) / np.where(known, 1.0, own))
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
-
-    def means_on_surface(self) -> Array:
-        """Means (A, 1) of `on_surface`."""
-        return self.mean[:, None]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, 1) and variances (n,) of arms [x, t]; of another point nothing is known."""
@@ -341,34 +364,20 @@ class ArmsPosterior:
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
-        filters = self.filters
-        weights = np.sqrt(filters.weights)[:, None]
-        level = weights * (1.0 - filters.share) / np.sqrt(filters.precision)[:, None]
-        apart = weights * (filters.means - self.mean)
-        own = np.sqrt(filters.weights @ filters.variance)
-        shape = count, len(weights)
-        drawn = own * rng.standard_normal((count, len(own)))
-        return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+        return self.filters.draws(count, rng)
 
-    def beliefs(self, about: float, beta: float, noise: Array | float) -> JointPosterior:
+    def beliefs(self, about: float, beta: float, noise_variance: Any = 0.0) -> JointPosterior:
         """About the arms now, and what readings of the time `about` would change."""
         then = next((each for each in reversed(self.past) if each.time <= about), self.past[0])
         then = then.moved(about)
         across = then.covariance(np.exp(-abs(self.now - about) / then.scale))
         among = then.covariance()
         return JointPosterior(
-            self.mean, np.sqrt(self.variance), beta, noise,
+            self.mean, np.sqrt(self.variance), beta, noise_variance,
             reach=lambda rows: across[list(rows)],
             among=lambda rows, others: among[np.ix_(list(rows), list(others))],
             present=np.diagonal(among),
         )  # fmt: skip
-
-    def lookahead(
-        self, points: Array, about: float, beta: float, noise_variance: float
-    ) -> JointPosterior:
-        """About arms (n, d) now, and what answers of the time `about` would change."""
-        rows = candidate_rows(self.surface, points)
-        return self.beliefs(about, beta, noise_variance).take(rows)
 
     @cached_property
     def _joint(self) -> Array:
@@ -379,22 +388,6 @@ class ArmsPosterior:
         one, other = candidate_rows(self.surface, Z1), candidate_rows(self.surface, Z2)
         return self._joint[np.ix_(one, other)]
 
-    def shrunk(
-        self,
-        Z: Array,
-        noise: float | Array,
-        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
-    ) -> ArmsPosterior:
-        """The same with more readings of arms `Z` (k, p), their values unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise))
-        readings, _ = Groups.of(Z).merge(readings)
-        rows = candidate_rows(self.surface, readings.Z)
-        spread = np.ones(len(self.mean))
-        spread[rows] = readings.variance
-        known = self.beliefs(self.now, 1.0, spread) if self.fantasy is None else self.fantasy
-        known = replace(known, noise_variance=spread).after(*rows.tolist())
-        return replace(self, fantasy=known)
-
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
         filters = self.filters
@@ -404,10 +397,3 @@ class ArmsPosterior:
         with np.errstate(divide="ignore", over="ignore"):
             found = (total * (1.0 - r2) + noise) / r2
         return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))
-
-    def expansion(self, worst: float) -> None:
-        """None: it is no sum of kernel rows."""
-
-    def effective_dimension(self) -> float:
-        """Not a number, as `log_det_ratio`."""
-        return math.nan

@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
-from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture
+from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
-from tvbandits.gp.ensemble.powers import Transform
 from tvbandits.gp.fitting.calibration import HALF
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 

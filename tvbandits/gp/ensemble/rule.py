@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -27,11 +27,11 @@ from tvbandits.core.arrays import (
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.filters import distances, extent_of
-from tvbandits.gp.ensemble.lasting import lasting_share
+from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
     ModelSpec,
+    elapsed,
     function_settings,
     network_settings,
 )
@@ -43,6 +43,137 @@ from tvbandits.gp.posteriors.data import Data, Groups
 from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
+
+# --- which share of what is not known will still matter -------------------------------------------
+# [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling.
+# AISTATS 2023.
+
+
+TENTH = math.log(1.1)
+"""The noise in units of the scale is taken to a tenth: it changes little from step to step."""
+
+KEPT = 48
+"""So many models' futures are remembered."""
+
+
+LATER = 32
+"""So many steps after a decision count as its future."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    """One model on some points; two are the same that have the same setting on the same points."""
+
+    setting: ModelSpec
+    shape: tuple[int, ...]
+    points: bytes
+    layout: Layout = field(compare=False, repr=False)
+
+
+def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
+    """Share (A,) of the deviation of what can be learned that rewards after a decision would tell.
+
+    The reward of the next decision is expected anew once all places were read for 32 steps: how far
+    that moves it, in deviations of what is not known. It is 0 where the reward is forgotten at once,
+    and near 1 where places differ for long. As the model of the largest weight has it; 1 before any
+    observation.
+
+    Parameters
+    ----------
+    ensemble : FilterEnsemble
+    t : float
+        Time of the decision, not before the latest observation.
+    """
+    if not ensemble.filters:
+        return np.ones(len(ensemble.points))
+    one = single(ensemble, int(ensemble.weights.argmax()), t)
+    H = one.layout.rows(np.arange(len(ensemble.points)))
+    covariances = predictable_part(ensemble, one), one.covariance[0]
+    shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
+    share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
+    return np.asarray(np.sqrt(np.minimum(share, 1.0)))
+
+
+def single(ensemble: FilterEnsemble, member: int, t: float) -> Filters:
+    """One of the models that are awake, alone, moved to a time."""
+    for filters in ensemble.filters:
+        if member < len(filters):
+            break
+        member -= len(filters)
+    return filters.take(np.array([member])).moved(elapsed(ensemble.time, t, ensemble.step))
+
+
+def predictable_part(ensemble: FilterEnsemble, one: Filters) -> Array:
+    """How far (S, S) rewards after a decision would move what a single model expects of its state then.
+
+    In units of its squared scale; see `predictable`.
+    """
+    noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
+    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
+    return predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
+
+
+@lru_cache(maxsize=KEPT)
+def _told(model: _Model, tenths: int) -> Array:
+    return told_of(model.layout, 1.1**tenths)
+
+
+def told_of(layout: Layout, noise: float, steps: int = LATER) -> Array:
+    """What rewards of the steps after one tell about the state of a single model, with so much noise."""
+    H = layout.rows(np.arange(len(layout.basis)))
+    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
+    fresh = layout.prior[0] - F @ layout.prior[0] @ F.T
+    return told_by_later(F, fresh, H, noise, steps)
+
+
+def told_by_later(F: Array, fresh: Array, H: Array, noise: float, steps: int = LATER) -> Array:
+    """What rewards of the steps after one tell about the state at it, as a precision (S, S).
+
+    From the last step backwards: a reading adds H' H / noise to what is told about a state, and a step
+    back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of it.
+
+    Parameters
+    ----------
+    F : array of shape (S, S)
+        Moves a state by a step.
+    fresh : array of shape (S, S)
+        Covariance Q of what is new in a step.
+    H : array of shape (A, S)
+        What observes a state at all points, which are all read.
+    noise : float
+        Noise variance of a reading, in the unit of `fresh`.
+    steps : int
+    """
+    reading, told = H.T @ H / noise, np.zeros((len(F), len(F)))
+    root = linalg.square_root(fresh)
+    for _ in range(steps):
+        told = told + reading
+        # (told^-1 + Q)^-1 with Q = C C' is told - told C (1 + C' told C)^-1 C' told.
+        told = told - _squared(root.T @ told @ root, root.T @ told)
+        told = F.T @ told @ F
+        told = (told + told.T) / 2
+    return np.asarray(told)
+
+
+def predictable(covariance: Array, told: Array) -> Array:
+    """How far (S, S) later rewards would move the expectation of a state: P - (P^-1 + told)^-1.
+
+    It is the covariance of what [LX] sample: what is forgotten at once is not in it.
+    """
+    root = linalg.square_root(covariance)
+    # P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
+    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
+    return np.asarray((moved + moved.T) / 2)
+
+
+def _squared(M: Array, B: Array) -> Array:
+    """B' (1 + M)^-1 B for a positive semidefinite M."""
+    factor = linalg.cholesky(np.eye(len(M)) + (M + M.T) / 2, "what later rewards tell").L
+    half = linalg.solve_lower(factor, B)
+    return np.asarray(half.T @ half)
+
+
+# --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -183,9 +314,9 @@ class ModelEnsemble:
         if surface is None:
             raise ValueError("an ensemble of models needs candidates")
         data = in_order_of_time(data)
-        if len(data) == 0 or now < data.Z[0, -1]:
-            none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
-            return Factored().condition(kernel, none, surface=surface, now=now)
+        prior = before_readings(kernel, data, surface, now)
+        if prior is not None:
+            return prior
         known, fresh = None, None
         if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
             known, fresh = previous, data.beyond(previous.data)
@@ -239,8 +370,99 @@ def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
     return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
+def before_readings(
+    kernel: Any, data: Data, surface: CandidateGrid, now: float
+) -> ExactPosterior | None:
+    """The prior, if nothing of `data`, which is in order of time, was read by then."""
+    if len(data) and now >= data.Z[0, -1]:
+        return None
+    none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
+    return Factored().condition(kernel, none, surface=surface, now=now)
+
+
+class CandidatePosterior:
+    """What posteriors of candidates answer alike that learn mean and unit of the reward themselves."""
+
+    surface: CandidateGrid
+    data: Data
+    now: float
+    fantasy: JointPosterior | None
+
+    dictionary_size: ClassVar[None] = None
+    settled: ClassVar[bool] = True
+    dense: ClassVar[bool] = False
+    continued: ClassVar[None] = None
+    jitter: ClassVar[float] = 0.0
+    condition_number: ClassVar[float] = 1.0
+    log_det_ratio: ClassVar[float] = math.nan
+    """Widths that depend on it belong to theorems about one known kernel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what can be computed again."""
+        kept = {each.name: self.__dict__[each.name] for each in fields(self)}  # type: ignore[arg-type]
+        return kept | {"fantasy": None}
+
+    def beliefs(self, about: float, beta: float, noise_variance: Any = None) -> JointPosterior:
+        """About all candidates at the time `now`, and what readings of the time `about` would change."""
+        raise NotImplementedError
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, 1) and variances (A,) at the candidates."""
+        raise NotImplementedError
+
+    def means_on_surface(self) -> Array:
+        """Means (A, 1) of `on_surface`."""
+        return self.on_surface()[0]
+
+    @property
+    def own_nugget(self) -> float:
+        """Variance of what is new at every place at every time, as the models have it."""
+        return 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of observations."""
+        return len(self.data)
+
+    @property
+    def products(self) -> Array:
+        """Not a number (1, 1): the mean is not linear in the values."""
+        return np.full((1, 1), np.nan)
+
+    def lookahead(
+        self, points: Array, about: float, beta: float, noise_variance: float
+    ) -> JointPosterior:
+        """About candidates (n, d) now, and what answers of the time `about` would change."""
+        believed = self.beliefs(about, beta, noise_variance)
+        if len(points) == len(believed):
+            return believed
+        return believed.take(candidate_rows(self.surface, points))
+
+    @cached_property
+    def _now(self) -> JointPosterior:
+        """About the time `now`, and what readings of that time would change."""
+        return self.beliefs(self.now, 1.0) if self.fantasy is None else self.fantasy
+
+    def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Self:  # noqa: ARG002
+        """The same with more readings of candidates `Z` (k, p), their values unknown."""
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
+        readings, _ = Groups.of(Z).merge(readings)
+        rows = candidate_rows(self.surface, readings.Z)
+        spread = np.zeros(len(self.surface.points))
+        spread[rows] = readings.variance
+        known = replace(self._now, noise_variance=spread).after(*rows.tolist())
+        return replace(self, fantasy=known)  # type: ignore[type-var]  # a dataclass
+
+    def expansion(self, worst: float) -> None:
+        """None: it is no sum of kernel rows."""
+
+    def effective_dimension(self) -> float:
+        """Not a number, as `log_det_ratio`."""
+        return math.nan
+
+
 @dataclass(frozen=True)
-class EnsemblePosterior:
+class EnsemblePosterior(CandidatePosterior):
     """What an ensemble says at one time: a `Posterior` of `gp.posteriors.protocol`.
 
     Means have one column, variances are in the unit of reward squared.
@@ -270,20 +492,6 @@ class EnsemblePosterior:
     search: SeasonSearch | None = None
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
-    dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
-    dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    jitter: ClassVar[float] = 0.0
-    condition_number: ClassVar[float] = 1.0
-    log_det_ratio: ClassVar[float] = math.nan
-    """Widths that depend on it belong to theorems about one known kernel."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        kept = ("kernel", "surface", "rule", "data", "recent", "now", "search")
-        return {name: self.__dict__[name] for name in kept} | {"fantasy": None}
-
     def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
         """Whether it is what a rule makes of readings of such noise."""
         return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
@@ -311,17 +519,7 @@ class EnsemblePosterior:
         more = noise_variance - ensemble.noise_variance
         return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
-    @cached_property
-    def _now(self) -> JointPosterior:
-        """About the time `now`, and what readings of that time would change."""
-        return self.beliefs(self.now, 1.0) if self.fantasy is None else self.fantasy
-
     # --- the questions of `Posterior` -----------------------------------------------------------------
-
-    @property
-    def size(self) -> int:
-        """Number of observations."""
-        return len(self.data)
 
     @cached_property
     def own_nugget(self) -> float:
@@ -348,7 +546,7 @@ class EnsemblePosterior:
 
     @property
     def lasting_share(self) -> Array:
-        """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
+        """As `tvbandits.gp.ensemble.rule.lasting_share` at the time `now`."""
         return lasting_share(self.ensemble, max(self.now, self.ensemble.time))
 
     @property
@@ -369,28 +567,10 @@ class EnsemblePosterior:
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
         return faded(self.ensemble, ages, noise)
 
-    def lookahead(
-        self, points: Array, about: float, beta: float, noise_variance: float
-    ) -> JointPosterior:
-        """About candidates (n, d) now, and what answers of the time `about` would change."""
-        believed = self.beliefs(about, beta, noise_variance)
-        if len(points) == len(believed):
-            return believed
-        return believed.take(candidate_rows(self.surface, points))
-
-    @property
-    def products(self) -> Array:
-        """Not a number (1, 1): the mean is not linear in the values."""
-        return np.full((1, 1), np.nan)
-
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of what can be learned, at the candidates."""
         deviation = self.forecast.learnable if self.fantasy is None else self.fantasy.deviation
         return self.forecast.mean[:, None], deviation**2
-
-    def means_on_surface(self) -> Array:
-        """Means (A, 1) of `on_surface`."""
-        return self.forecast.mean[:, None]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, 1) and variances (n,) at inputs [x, t], all at the time `now`.
@@ -425,33 +605,11 @@ class EnsemblePosterior:
             left[:, candidate_rows(self.surface, Z2)] if other is None else left @ other.T
         )
 
-    def shrunk(
-        self,
-        Z: Array,
-        noise: float | Array,
-        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
-    ) -> EnsemblePosterior:
-        """The same with more readings of candidates `Z` (k, p), their values unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
-        readings, _ = Groups.of(Z).merge(readings)
-        rows = candidate_rows(self.surface, readings.Z)
-        spread = np.zeros(len(self.surface.points))
-        spread[rows] = readings.variance
-        known = replace(self._now, noise_variance=spread).after(*rows.tolist())
-        return replace(self, fantasy=known)
-
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
         everyone = range(len(self.surface.points))
         root = linalg.square_root(self._now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
-
-    def expansion(self, worst: float) -> None:
-        """None: it is no sum of kernel rows."""
-
-    def effective_dimension(self) -> float:
-        """Not a number, as `log_det_ratio`."""
-        return math.nan
 
     def _reach(self, X: Array) -> tuple[Array | None, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.

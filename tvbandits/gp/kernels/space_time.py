@@ -8,7 +8,7 @@ and sees points alone; beside one of them, a plain kernel sees all d + 1 columns
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import (
@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array, is_finite_number
+from tvbandits.core.arrays import Array, Index, is_finite_number
 from tvbandits.core.coercion import of_kind, shown
 
 
@@ -180,3 +180,73 @@ def _check_bounds(bounds: object) -> None:
     )
     if not good:
         raise ValueError(f"epsilon_bounds must be {needs}, got {shown(bounds)}")
+
+
+class Beside(Kernel):  # type: ignore[misc]
+    """Of f(x, t) - f(c, t) for an f of another kernel: what points are beside a control c, then.
+
+    Nothing of it is fitted.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        Over points, or over [point, time].
+    control : tuple of float
+        c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.gp.kernels.space_time import Beside
+    >>> print(Beside(RBF(0.1), (0.0,))(np.array([[0.0], [1.0], [2.0]])).round(3))
+    [[0. 0. 0.]
+     [0. 2. 1.]
+     [0. 1. 2.]]
+    """
+
+    def __init__(self, kernel: Kernel, control: tuple[float, ...]) -> None:
+        self.kernel, self.control = kernel, control
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - one face for all
+        """Both."""
+        return {"kernel": self.kernel, "control": self.control}
+
+    hyperparameters: ClassVar[list[Hyperparameter]] = []
+    theta: ClassVar[Array] = np.empty(0)
+    bounds: ClassVar[Array] = np.empty((0, 2))
+
+    def is_stationary(self) -> bool:
+        """It is not: the control is a place."""
+        return False
+
+    def _controls(self, X: Array) -> tuple[Array, Index]:
+        """The control at the times of inputs (n, p), each once, and which of them is whose."""
+        control = np.array([self.control])
+        if X.shape[1] == control.shape[1]:
+            return control, np.zeros(len(X), dtype=np.int64)
+        times, which = np.unique(X[:, -1], return_inverse=True)
+        return np.column_stack([np.repeat(control, len(times), axis=0), times]), which
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix (n, m)."""
+        if eval_gradient:
+            raise ValueError("a kernel beside a control is not fitted: it has no gradient")
+        Y = X if Y is None else Y
+        (one, mine), (other, theirs) = self._controls(X), self._controls(Y)
+        k = self.kernel
+        across = k(X, other)[:, theirs] + k(one, Y)[mine]
+        return k(X, Y) - across + k(one, other)[mine][:, theirs]
+
+    def diag(self, X: Array) -> Array:
+        """Return the diagonal of `self(X)`, shape (n,)."""
+        rows, which = self._controls(X)
+        across = np.empty(len(X))
+        for i in range(len(rows)):
+            mine = which == i
+            across[mine] = self.kernel(X[mine], rows[i : i + 1])[:, 0]
+        own = np.asarray(self.kernel.diag(X)) + np.asarray(self.kernel.diag(rows))[which]
+        return np.asarray(np.maximum(own - 2.0 * across, 0.0))
+
+    def __repr__(self) -> str:
+        return f"Beside({self.kernel!r}, {self.control})"

@@ -30,7 +30,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
-from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.data import Data, Groups, level_noise, without_negligible
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
@@ -121,7 +121,7 @@ class ExactPosterior(KernelPosterior):
         appended = grow(self, rows, surface)
         if appended is not None:
             return appended
-        rows = Data(*(np.concatenate(pair) for pair in zip(self.rows, rows, strict=True)))
+        rows = self.rows.joined(rows)
         return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
 
     def expansion(self, worst: float) -> Expansion | None:
@@ -211,8 +211,14 @@ class Factored:
 
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows, merged_log_density = Groups.of(data.Z).merge(data)
+    rows, merged_log_density = Groups.of(data.apart).merge(data)
     K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
+    noise = float(np.log(rows.variance).sum())
+    if rows.levels is not None and len(rows):
+        shared = level_noise(rows.levels, rows.variance, float(np.max(kernel.diag(rows.Z))))
+        K += shared
+        shared[np.diag_indices_from(K)] += rows.variance
+        noise = linalg.log_determinant(linalg.cholesky(shared, "noise with levels").L)
     K[np.diag_indices_from(K)] += rows.variance
     made = linalg.cholesky(K, "noisy kernel matrix")
     posterior = ExactPosterior(
@@ -221,7 +227,7 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         rows=rows,
         factor=AppendBuffer.of(made.L, square=True),
         weights=AppendBuffer.of(linalg.solve_lower(made.L, rows.Y)),
-        log_det_ratio=linalg.log_determinant(made.L) - float(np.log(rows.variance).sum()),
+        log_det_ratio=linalg.log_determinant(made.L) - noise,
         jitter=made.jitter,
         merged_log_density=merged_log_density,
         surface=None,
@@ -341,14 +347,9 @@ def _append(
         spread -= (below @ on.V.array) * on.shrink
         spread /= pivot
         on = on.appended(spread, weights)
-    rows = posterior.rows
     return replace(
         posterior,
-        rows=Data(
-            np.concatenate([rows.Z, row.Z]),
-            np.concatenate([rows.Y, row.Y]),
-            np.concatenate([rows.variance, row.variance]),
-        ),
+        rows=posterior.rows.joined(row),
         factor=posterior.factor.append(np.append(below, pivot)),
         weights=posterior.weights.append(weights),
         log_det_ratio=posterior.log_det_ratio
@@ -384,7 +385,7 @@ def _append_together(
     log_det_ratio = linalg.log_determinant(made.L) - float(np.log(rows.variance).sum())
     return replace(
         posterior,
-        rows=Data(*(np.concatenate(pair) for pair in zip(old, rows, strict=True))),
+        rows=old.joined(rows),
         factor=AppendBuffer.of(L, square=True),
         weights=AppendBuffer.of(np.vstack([posterior.weights.array, weights])),
         log_det_ratio=posterior.log_det_ratio + log_det_ratio,

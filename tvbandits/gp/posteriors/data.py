@@ -30,17 +30,20 @@ class Data:
         Value columns.
     variance : array of shape (n,)
         Finite positive noise variances.
+    levels : integer array of shape (n,), optional
+        Numbers: rows of one number share a level that nobody knows, and that is none of what is learned.
     """
 
     Z: Array
     Y: Array
     variance: Array
+    levels: Index | None = None
     room: Room | None = field(default=None, init=False, repr=False, compare=False)
     """Storage behind the columns, where it has room for more."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows are stored."""
-        return Data, (self.Z, self.Y, self.variance)
+        return Data, (self.Z, self.Y, self.variance, self.levels)
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -76,12 +79,22 @@ class Data:
                 left[key] -= 1
         return None if left.total() else Data(self.Z[fresh], self.Y[fresh], self.variance[fresh])
 
+    @property
+    def apart(self) -> Array:
+        """What tells apart rows that are no repeats (n, p): inputs, and levels."""
+        return self.Z if self.levels is None else np.column_stack([self.Z, self.levels])
+
     def append(self, other: Data) -> Data:
         """These rows and then `other`'s, in storage that is shared where it can be."""
         (Z, Y, variance), room = (self.room or Room(tuple(self))).grown(len(self), tuple(other))
         made = Data(Z, Y, variance)
         object.__setattr__(made, "room", room)
         return made
+
+    def joined(self, other: Data) -> Data:
+        """As `append`, in storage of their own."""
+        Z, Y, variance = map(np.concatenate, zip(self, other, strict=True))
+        return Data(Z, Y, variance)
 
     def row(self, i: int) -> Data:
         """Row i alone."""
@@ -99,7 +112,34 @@ def without_negligible(kernel: Any, data: Data) -> Data:
     heard = data.variance <= NEGLIGIBLE * float(np.max(kernel.diag(data.Z)))
     if heard.all():
         return data
-    return Data(data.Z[heard], data.Y[heard], data.variance[heard])
+    levels = None if data.levels is None else data.levels[heard]
+    return Data(data.Z[heard], data.Y[heard], data.variance[heard], levels)
+
+
+WIDE = 1e6
+"""Prior variance of a level beyond that of what is read; its mean is taken off before."""
+
+
+def level_noise(levels: Index, variance: Array, prior: float) -> Array:
+    """What levels that nobody knows add to the noise covariance (n, n) of readings.
+
+    Parameters
+    ----------
+    levels : integer array of shape (n,)
+    variance : array of shape (n,)
+    prior : float
+        Variance of what is read.
+    """
+    known = np.bincount(levels, 1.0 / variance)[levels]
+    return np.where(levels[:, None] == levels, WIDE * (prior + 1.0 / known), 0.0)
+
+
+def without_levels(groups: Array | Index, values: Array, variance: Array) -> Array:
+    """Columns (n, c) less their means by precision over those of their group, such as their time."""
+    _, levels = np.unique(groups, return_inverse=True)
+    total = np.bincount(levels, 1.0 / variance)
+    means = [np.bincount(levels, column / variance) / total for column in values.T]
+    return np.asarray(values - np.column_stack(means)[levels])
 
 
 @dataclass(frozen=True)
@@ -154,7 +194,8 @@ class Groups:
             Y[:, column] = np.bincount(self.group, precision * y) / total
         misfit = (precision[:, None] * (data.Y - Y[self.group]) ** 2).sum(axis=0)
         constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
-        return Data(data.Z[self.first], Y, 1.0 / total), -0.5 * (misfit + constant)
+        levels = None if data.levels is None else data.levels[self.first]
+        return Data(data.Z[self.first], Y, 1.0 / total, levels), -0.5 * (misfit + constant)
 
 
 _UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int64), {})

@@ -76,6 +76,8 @@ class Exact:
 
         Parameters and errors are those of `tvbandits.gp.posteriors.cholesky.Factored.condition`.
         """
+        if data.levels is not None:  # of a time that goes on, they change with every reading
+            return _beside_levels(kernel, without_negligible(kernel, data), surface, now)
         state = _state(data, surface)
         if state is not None:
             return filtered(kernel, data, surface, now, previous, lambda: state)
@@ -97,6 +99,18 @@ class Exact:
         if span is None or len(groups.first) < span.size:
             return factor(kernel, data, surface, now)
         return assemble(kernel, data, groups, span, sparse, now, lowest=SPAN_TOLERANCE, exact=True)
+
+
+def _beside_levels(
+    kernel: Any, data: Data, surface: CandidateGrid | None, now: float
+) -> ExactPosterior | NystromPosterior:
+    """Of readings that share levels: on a dictionary that spans the domain, if there is a small one."""
+    plain = surface is not None and not surface.space_time and len(data) > 0
+    span: ExactPosterior | None = surface.remember(spanning) if plain and surface else None
+    if span is None:
+        return factor(kernel, data, surface, now)
+    groups = Groups.of(data.apart)
+    return assemble(kernel, data, groups, span, None, now, lowest=SPAN_TOLERANCE, exact=True)
 
 
 def _state(data: Data, surface: CandidateGrid | None) -> SpaceFeatures | None:

@@ -50,51 +50,41 @@ class Posterior(Protocol):
     @property
     def kernel(self) -> Any:
         """The prior covariance, a scikit-learn kernel."""
-        ...
 
     @property
     def data(self) -> Data:
         """What it is conditioned on."""
-        ...
 
     @property
     def size(self) -> int:
         """Number of rows that it holds: observations, or distinct inputs of them."""
-        ...
 
     @property
     def dictionary_size(self) -> int | None:
         """Number of inducing points; None where nothing is approximated on inducing points."""
-        ...
 
     @property
     def products(self) -> Array:
         """Y^T (K + Sigma)^-1 Y of the value columns, shape (c, c)."""
-        ...
 
     @property
     def log_det_ratio(self) -> float:
         """Log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
-        ...
 
     @property
     def jitter(self) -> float:
         """What had to be added to a diagonal, in prior units; 0 in good health."""
-        ...
 
     @property
     def condition_number(self) -> float:
         """Lower estimate of the condition number of what was factored; at least 1 and finite."""
-        ...
 
     @property
     def settled(self) -> bool:
         """Whether the variances at the fixed points, if there are any, are all computed already."""
-        ...
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
-        ...
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning.
@@ -104,11 +94,9 @@ class Posterior(Protocol):
         ValueError
             If it was conditioned without fixed points; so do the next two.
         """
-        ...
 
     def means_on_surface(self) -> Array:
         """Means (A, c) of `on_surface`, without the variances where those cost more."""
-        ...
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
         """Centred draws at the fixed points, shape (count, A): the first value column less its mean.
@@ -116,11 +104,9 @@ class Posterior(Protocol):
         Each value has the variance of `on_surface`. What a dictionary or features leave out of the
         kernel is drawn for each point on its own.
         """
-        ...
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) between kernel inputs `Z1` and `Z2`."""
-        ...
 
     def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Posterior:
         """The same with more observations at inputs `Z` (k, p) of one time, their values unknown.
@@ -135,16 +121,13 @@ class Posterior(Protocol):
         surface : Surface or None
             That of conditioning.
         """
-        ...
 
     @property
     def dense(self) -> bool:
         """Whether a matrix of all its rows is factored."""
-        ...
 
     def expansion(self, worst: float) -> Expansion | None:
         """As sums of kernel rows; None where it is none, or one of a condition number beyond `worst`."""
-        ...
 
     @property
     def continued(self) -> Callable[[Data, float], Posterior | None] | None:
@@ -152,37 +135,30 @@ class Posterior(Protocol):
 
         None, or None for some observations, where that takes `condition` itself.
         """
-        ...
 
     def effective_dimension(self) -> float:
         """How many independent numbers the observations determine, tr(K (K + Sigma)^-1)."""
-        ...
 
     @property
     def nugget(self) -> float:
         """Variance of what is new at every point and time, which `predict` leaves out."""
-        ...
 
     def prior_covariance(self, Z: Array) -> Array:
         """Covariance (n, n) of what differs between inputs (n, p), before anything was observed."""
-        ...
 
     @property
     def lasting_share(self) -> Array | float:
         """Share (A,) of the deviations at the fixed points that rewards of later steps would tell."""
-        ...
 
     @property
     def learned(self) -> Mapping[str, Any]:
         """What it has learned of the reward by itself, by the names of `ModelInfo`."""
-        ...
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:
         """With what noise (n,) values seen some ages ago, at inputs `then`, speak about inputs `here`.
 
         In the unit of `noise`; infinite: not worth counting.
         """
-        ...
 
     def lookahead(
         self, points: Array, about: float, beta: float, noise_variance: float
@@ -191,7 +167,6 @@ class Posterior(Protocol):
 
         In the unit of reward. None where that is what `cross_covariance` says.
         """
-        ...
 
 
 FAINT = 1e6
@@ -279,7 +254,6 @@ class PosteriorRule(Protocol):
         FactorisationError
             If the kernel matrix is not positive definite.
         """
-        ...
 
 
 @runtime_checkable
@@ -294,33 +268,25 @@ class LazyBounds(Protocol):
     @property
     def V(self) -> Array:  # noqa: N802 - the name in the papers
         """The matrix V, shape (m, m)."""
-        ...
 
     @property
     def factor(self) -> Array:
         """Lower factor of V, shape (m, m)."""
-        ...
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means and variances at the fixed points, all of them computed now."""
-        ...
 
     def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
         """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
-        ...
 
     def refresh(self, points: Index) -> Array:
         """Bring the variances at some of the fixed points up to date, and return them."""
-        ...
 
     def variances_with(self, factor: Array, points: Index | slice) -> Array:
         """Variances at some of the fixed points, if the factor of V were `factor`."""
-        ...
 
     def times_embedding(self, w: Array) -> Array:
         """w^T z at all fixed points, shape (A,)."""
-        ...
 
     def embedding_on_surface(self, points: Index) -> Array:
         """Embeddings of some of the fixed points, shape (n, m)."""
-        ...

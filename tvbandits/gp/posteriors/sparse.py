@@ -24,7 +24,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
-from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.data import Data, Groups, without_levels
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 
@@ -268,8 +268,10 @@ def assemble(
     given = rows.variance
     if len(rows):
         raised = np.maximum(given, lowest * np.asarray(kernel.diag(rows.Z)))
-        rows = Data(rows.Z, rows.Y, raised)
+        rows = Data(rows.Z, rows.Y, raised, rows.levels)
     embedded = _embedding(rows.Z, dictionary, previous)
+    if rows.levels is not None:  # Z' P Z with the P that is left of the precisions without levels
+        embedded = without_levels(rows.levels, embedded, rows.variance)
     V = np.eye(dictionary.size) + embedded.T @ (embedded / rows.variance[:, None])
     made = linalg.cholesky(V, "sparse posterior's V")
     precision = 1.0 / rows.variance

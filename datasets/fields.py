@@ -1,0 +1,203 @@
+"""Drawn fields on which policies are judged: no choice of this package was made on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import choice
+from tvbandits.core.linalg import cholesky, inverse
+from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import (
+    Drawn,
+    OnCandidates,
+    check_made_up,
+    mean_change,
+    whole_step,
+)
+
+MOST_STEPS = 100_000
+
+
+def _bumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    phase, a, b, period = (
+        rng.uniform(*ends) for ends in ((0, 6.28), (0.15, 0.35), (0.65, 0.85), (35, 60))
+    )
+    share = 0.5 * (1 + np.sin(2 * np.pi * np.arange(steps)[:, None] / period + phase))
+    left, right = (np.exp(-0.5 * ((X[:, 0] - m) / w) ** 2) for m, w in ((a, 0.06), (b, 0.09)))
+    return np.asarray(1.5 * (share * left + (1 - share) * right) + 0.3 * X[:, 0])
+
+
+def _ridge(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    first, second = rng.standard_normal((2, 3))
+    first /= np.linalg.norm(first)
+    second -= first * (first @ second)
+    axes = np.column_stack([first, second / np.linalg.norm(second)])
+    angle = 2 * np.pi * np.arange(steps)[:, None] / rng.uniform(80, 160)
+    along = np.hstack([np.cos(angle), np.sin(angle)]) @ (X @ axes).T
+    return np.asarray(np.exp(-0.5 * ((along - 0.5) / 0.3) ** 2))
+
+
+def _waves(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    W, phase = 6 * rng.standard_normal((40, 2)), rng.uniform(0, 2 * np.pi, 40)
+    speed, height = 0.06 * rng.standard_normal(40), np.sqrt(1 / 20) * rng.standard_normal(40)
+    return np.array([np.cos(X @ W.T + phase + speed * t) @ height for t in range(steps)])
+
+
+def _graph(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    apart = np.linalg.norm(X[:, None] - X[None], axis=2)
+    linked = np.zeros(apart.shape)
+    for i, near in enumerate(np.argsort(apart, axis=1)[:, 1:5]):
+        linked[i, near] = linked[near, i] = 1.0
+    C = inverse(cholesky(np.diag(linked.sum(axis=1)) - linked + 0.2 * np.eye(len(X))).L)
+    root = cholesky(C / np.diagonal(C).mean()).L
+    drawn = rng.standard_normal((steps, len(X))) @ root.T
+    return np.asarray(drawn[0] + 0.25 * np.cumsum(np.vstack([0 * drawn[:1], drawn[1:]]), axis=0))
+
+
+def _orbit(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    angle = 2 * np.pi * np.arange(steps)[:, None] / rng.uniform(60, 120) + rng.uniform(0, 6.28)
+    peak = rng.uniform(0.35, 0.65, 2) + 0.3 * np.hstack([np.cos(angle), np.sin(2 * angle)])
+    apart = ((X[None] - peak[:, None]) ** 2).sum(axis=2)
+    return np.asarray(2 * np.exp(-0.5 * apart / 0.12**2) + 0.5 * np.sin(3 * X[:, 0]))
+
+
+def _jumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    apart = np.abs(X - X.T) / 1.5
+    root = cholesky((1 + apart) * np.exp(-apart) + 1e-8 * np.eye(len(X))).L
+    count = max(8, steps // 28)
+    drawn, ends = (root @ rng.standard_normal((len(X), count + 1))).T, rng.integers(28, 45, count)
+    return np.asarray(drawn[[int((t > ends.cumsum()).sum()) for t in range(steps)]])
+
+
+def _tide(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    place, height = rng.uniform(-2, 2, 5), rng.uniform(0.5, 1.5, 5)
+    speed, width = rng.uniform(-0.02, 0.02, 5), rng.uniform(0.25, 0.8, 5)
+    return np.array(
+        [
+            np.exp(-(((X - place - speed * t) / width) ** 2)) @ height + 0.004 * t
+            for t in range(steps)
+        ]
+    )
+
+
+def _arms(X: Array, rng: np.random.Generator, steps: int) -> Array:
+    mean, kept = 0.7 * rng.standard_normal(len(X)), np.exp(-1 / rng.uniform(5, 80, len(X)))
+    path = [0.7 * rng.standard_normal(len(X))]
+    for _ in range(steps - 1):
+        path.append(kept * path[-1] + 0.7 * np.sqrt(1 - kept**2) * rng.standard_normal(len(X)))
+    return mean + np.array(path)
+
+
+def _square(side: int) -> Array:
+    axis = np.linspace(0.0, 1.0, side)
+    return np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
+
+
+class Kind(NamedTuple):
+    """What a field is drawn by: its candidates, its rewards at all steps, its noise variance."""
+
+    points: Array
+    draw: Callable[[Array, np.random.Generator, int], Array]
+    noise_variance: float
+    summary: str
+
+
+def _scattered(seed: int, low: float, high: float, shape: tuple[int, int]) -> Array:
+    return np.random.default_rng(seed).uniform(low, high, shape)
+
+
+KINDS = {
+    "bumps": Kind(
+        np.linspace(0.0, 1.0, 101)[:, None], _bumps, 0.01, "two bumps that trade places, on a line"
+    ),
+    "ridge": Kind(_scattered(5, -1.0, 1.0, (250, 3)), _ridge, 0.01, "a ridge that turns, in space"),
+    "waves": Kind(_square(14), _waves, 0.04, "a sum of forty waves, each of its own speed"),
+    "graph": Kind(
+        _scattered(11, 0.0, 10.0, (48, 2)), _graph, 0.1, "a random walk on a graph of 48"
+    ),
+    "orbit": Kind(_square(20), _orbit, 0.01, "a peak on an orbit in the plane"),
+    "jumps": Kind(
+        np.linspace(0.0, 10.0, 150)[:, None],
+        _jumps,
+        0.01,
+        "a function that jumps each 28 to 44 steps",
+    ),
+    "tide": Kind(
+        np.linspace(-3.0, 3.0, 121)[:, None], _tide, 0.02, "bumps on a line that a tide moves"
+    ),
+    "arms": Kind(
+        _scattered(3, 0.0, 1.0, (30, 2)), _arms, 0.09, "thirty arms, each of its own rate"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Field(OnCandidates, Drawn):
+    """A field that is drawn anew for each seed; it is known at whole steps.
+
+    Parameters
+    ----------
+    kind : "bumps", "ridge", "waves", "graph", "orbit", "jumps", "tide" or "arms"
+    horizon : int
+    noise_variance : float
+        By its name on the command line a kind has a noise of its own.
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Field
+    >>> problem = Field("ridge", horizon=20)
+    >>> print(len(problem.domain), problem.best(3) == problem.value(problem.domain.X, 3).max())
+    250 True
+    """
+
+    kind: str = "bumps"
+    horizon: int = 100
+    noise_variance: float = 0.01
+    seed: int = 0
+    unit: str = ""
+    kernel: ClassVar[None] = None
+    moves: ClassVar[bool] = True
+    accuracy: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        choice("kind", self.kind, tuple(KINDS))
+        check_made_up(self, MOST_STEPS)
+
+    @property
+    def name(self) -> str:
+        """That of its kind."""
+        return f"field-{self.kind}"
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """The candidates of its kind, the same for every seed."""
+        return Candidates(KINDS[self.kind].points)
+
+    @cached_property
+    def path(self) -> Array:
+        """Rewards of all steps and candidates, shape (horizon, A)."""
+        rng = np.random.default_rng([7919, self.seed])
+        return KINDS[self.kind].draw(KINDS[self.kind].points, rng, self.horizon + 2)[1:-1]
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
+        return mean_change(self.path)
+
+    def rewards_at(self, t: float) -> Array:
+        """A row of the path."""
+        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
+
+
+PROBLEMS = tuple(
+    NamedProblem(f"field-{name}", partial(Field, name), kind.summary)
+    for name, kind in KINDS.items()
+)

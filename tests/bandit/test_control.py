@@ -1,0 +1,192 @@
+"""A control in every batch: what is played, what is believed beside it, and what is kept of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from tests.oracles.levels import effects_beside
+from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, compare, load, policies
+from tvbandits.datasets import BannersByDay
+from tvbandits.gp.ensemble.effects import EffectFilters, contrasts
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+
+SITES = Candidates(np.linspace(0.0, 3.0, 7)[:, None])
+ARMS = Arms(["old", "new", "bold", "odd"])
+KERNEL = RBF(1.0)
+
+POLICIES = {
+    "gp_ucb": lambda: policies.gp_ucb(SITES, KERNEL, 0.04, mean=0.0),
+    "sw_gp_ucb": lambda: policies.sw_gp_ucb(SITES, KERNEL, 0.04, window=30, mean=0.0),
+    "w_gp_ucb": lambda: policies.w_gp_ucb(SITES, KERNEL, 0.04, discount=0.9),
+    "tv_gp_ucb": lambda: policies.tv_gp_ucb(SITES, KERNEL, 0.04, epsilon=0.03, mean=0.0),
+    "adaptive_gp_ucb": lambda: policies.adaptive_gp_ucb(SITES, None, 0.04),
+    "arms": lambda: policies.adaptive_gp_ucb(ARMS),
+    "box": lambda: policies.gp_ucb(Box([(0, 3)]), KERNEL, 0.04),
+}
+
+
+def beside(name: str) -> Bandit:
+    bandit = POLICIES[name]()
+    return bandit.with_control(bandit.recipe.domain.sample(1, np.random.default_rng(0))[0])
+
+
+def played(bandit: Bandit, hours: int, levels: float = 0.0, n: int | None = 3) -> list[list[float]]:
+    rng, rows = np.random.default_rng(1), []
+    for hour in range(1, hours + 1):
+        X = bandit.ask(hour, n)
+        level = levels * np.sin(hour)
+        bandit.tell(X, X[:, -1] + 0.2 * rng.standard_normal(len(X)) + level, hour)
+        rows.append(X.ravel().tolist())
+    return rows
+
+
+def readings(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(2)
+    t = np.sort(rng.integers(1, 8, count)).astype(float)
+    y = rng.standard_normal(count) + 50.0 * np.cos(t)
+    return rng.integers(0, len(SITES), count), t, y, rng.uniform(0.02, 0.5, count)
+
+
+def test_contrasts_are_free_of_levels_and_of_unit_noise() -> None:
+    variance = np.array([0.1, 2.0, 0.5, 1.0])
+    C = contrasts(variance)
+    assert C.shape == (3, 4)
+    assert np.abs(C @ np.ones(4)).max() < 1e-14
+    assert C @ np.diag(variance) @ C.T == pytest.approx(np.eye(3))
+
+
+@pytest.mark.parametrize("count", [2, 12, 90])
+@pytest.mark.parametrize("drifts", [False, True])
+def test_exact_beliefs_are_those_of_dense_algebra(count: int, drifts: bool) -> None:
+    kernel = OnSpace(KERNEL) * Drift(0.1, "fixed") if drifts else KERNEL
+    rows, t, y, variance = readings(count)
+    bandit = policies.gp_ucb(SITES, kernel, 0.04, mean=0.0).with_control(SITES.X[2])
+    bandit.tell(SITES.X[rows], y, t, variance)
+    mean, covariance = effects_beside(kernel, SITES.X, rows, t, y, variance, 2, now=9.0)
+    shown, deviation = bandit.predict(SITES.X, 9.0, relative=True)
+    rough = 1e-4 if drifts or count < 3 else 1e-7  # levels with a wide prior, or none at all
+    assert shown == pytest.approx(mean, abs=rough)
+    assert deviation**2 == pytest.approx(np.diagonal(covariance), abs=rough)
+    assert shown[2] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_filters_and_their_evidence_are_those_of_dense_algebra() -> None:
+    rows, t, y, variance = readings(20)
+    size, memory, length = 1.7, 30.0, 0.5
+    start = EffectFilters.of(SITES.X, 2, (length,), 1.0, np.array([size]), memory / 10.0)
+    filters = start
+    for at in np.unique(t):
+        now = t == at
+        filters = filters.observed(at, rows[now], y[now], variance[now])
+    filters = filters.moved(9.0)
+    kernel = size * OnSpace(RBF(length * 3.0)) * OnTime(Matern(memory, nu=0.5))
+    mean, covariance = effects_beside(kernel, SITES.X, rows, t, y, variance, 2, now=9.0)
+    assert filters.scale[0] == memory
+    assert filters.means[0] == pytest.approx(mean, abs=1e-9)
+    assert filters.covariances[0] == pytest.approx(covariance, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_levels_change_nothing(name: str) -> None:
+    one, other = beside(name), beside(name)
+    for mine, theirs in zip(played(one, 12), played(other, 12, levels=100.0), strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-4)  # on a box they are searched for
+    X = one.recipe.domain.sample(5, np.random.default_rng(3))
+    for mine, theirs in zip(
+        one.predict(X, relative=True), other.predict(X, relative=True), strict=True
+    ):
+        assert mine == pytest.approx(theirs, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gp_ucb", "tv_gp_ucb", "arms", "adaptive_gp_ucb"])
+def test_it_is_saved_and_goes_on(name: str, tmp_path: Path) -> None:
+    bandit = beside(name)
+    played(bandit, 6)
+    bandit.save(tmp_path / "bandit")
+    again = load(tmp_path / "bandit")
+    assert again.state == bandit.state
+    assert Bandit.from_state(bandit.recipe, bandit.state).state == bandit.state
+    assert np.array_equal(again.ask(7, 2), bandit.ask(7, 2))
+
+
+def test_the_control_comes_first_and_once() -> None:
+    bandit = policies.adaptive_gp_ucb(ARMS, None, 0.01).with_control("new")
+    names = ARMS.decode(bandit.ask(1, n=3))["arm"].tolist()
+    assert names[0] == "new"
+    assert len(set(names)) == 3
+    assert "new" not in ARMS.decode(bandit.ask(1, n=1))["arm"].tolist()
+    assert len(bandit.ask(2)) == 2
+    shares = ARMS.decode(bandit.ask(3, n=40))["arm"].tolist()
+    assert shares[:10] == ["new"] * 10
+    with pytest.raises(ValueError, match="at least 2 points, got n=1 at t = 4"):
+        bandit.ask(4, n=1)
+    assert "new" not in ARMS.decode(bandit.ask(4, n=2, among=[0, 2]))["arm"].tolist()
+
+
+def test_history_and_predictions_are_relative_to_the_control() -> None:
+    bandit = policies.gp_ucb(SITES, KERNEL, 0.01, minimise=True).with_control([0.0])
+    bandit.tell(SITES.X[[0, 3]], [10.0, 8.0], 1)
+    bandit.tell(SITES.X[[0, 3]], [20.0, 18.0], 2)
+    bandit.tell(SITES.X[[3]], [5.0], 3)
+    assert bandit.history["relative"].fillna(-1.0).tolist() == [0.0, -2.0, 0.0, -2.0, -1.0]
+    relative, _ = bandit.predict(SITES.X[[0, 3]], relative=True)
+    mean, deviation = bandit.predict(SITES.X[[0, 3]])
+    assert relative == pytest.approx([0.0, -2.0], abs=0.1)
+    assert mean == pytest.approx(relative + 15.0)
+    assert deviation[0] == pytest.approx(5.0)
+    assert bandit.recommend()[0] > 1.0
+
+
+def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
+    bandit = beside("gp_ucb").with_limits([Limit("load", at_most=30.0)], safe=SITES.X[:5])
+    X = bandit.ask(1, n=3)
+    bandit.tell(X, X[:, 0], 1, outcomes={"load": X[:, 0]})
+    control = np.array(bandit.recipe.control)
+    assert (X[0] == control).all()
+    assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
+    with pytest.raises(ValueError, match="control must be one that may be played"):
+        bandit.with_candidates([[5.0], [6.0]])
+
+
+@pytest.mark.parametrize(
+    ("bandit", "control", "match"),
+    [
+        (policies.gp_ucb(SITES, KERNEL, 0.04), [0.3], "control must be candidates"),
+        (policies.gp_ucb(SITES, KERNEL, 0.04, posterior=Nystrom()), [0.0], "needs posterior=Exact"),
+        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "got learn="),
+        (
+            policies.adaptive_gp_ucb(Candidates(np.arange(300.0)[:, None])),
+            [0.0],
+            "at most 200 candidates",
+        ),
+        (
+            policies.gp_ucb(Candidates([[0.0, 1.0], [1.0, 1.0]], context=[1]), KERNEL, 0.04),
+            [0.0, 1.0],
+            "without context",
+        ),
+        (policies.adaptive_gp_ucb(ARMS), "red", "red"),
+    ],
+)
+def test_what_is_no_control_is_refused(bandit: Bandit, control: object, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        bandit.with_control(control)
+
+
+def test_nothing_is_relative_without_a_control() -> None:
+    with pytest.raises(ValueError, match="nothing is relative without a control"):
+        policies.gp_ucb(SITES, KERNEL, 0.04).predict(SITES.X, relative=True)
+
+
+def test_a_comparison_plays_the_control_of_a_problem() -> None:
+    known, adaptive = BannersByDay(horizon=96), ["adaptive-gp-ucb"]
+    with pytest.raises(ValueError, match="give batch=2 or more"):
+        list(compare(known, adaptive, seeds=1))
+    regret = [
+        compare(problem, adaptive, seeds=2, batch=16).to_frame()["regret"].mean()
+        for problem in (known, BannersByDay(horizon=96, beside=False))
+    ]
+    assert regret[0] < 0.8 * regret[1]
