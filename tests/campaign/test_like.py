@@ -38,7 +38,6 @@ def test_new_like_another_one(
             known = policies.adaptive_gp_ucb(campaign.domain).learn_from(other)
             assert campaign.recipe.posterior == known.recipe.posterior
             assert campaign.recipe.posterior.prior
-            assert campaign.recipe.noise_prior == known.noise
             assert campaign.status.told == 0
     assert command("ask", "c.db").out.startswith("S")
     for new, config, like, why in (

@@ -7,7 +7,8 @@ from their own, and what these come to becomes its prior. Own evidence overrules
 - Half of the prior weight of an ensemble's models is what the others' readings left of it, half is as
   before. Who learned of something else costs the right model a factor of two at most.
 - A kernel that is fitted has its learned numbers as the median of their prior, of the usual spread.
-- A pace, a noise variance and the first guess of an ensemble's unit are where learning begins.
+- A pace and the first guess of an ensemble's unit are where learning begins. So is a noise variance that
+  was stated there; an estimate is not taken: what changes passes for noise, which did harm.
 """
 
 from __future__ import annotations
@@ -45,26 +46,23 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
     Raises
     ------
     ValueError
-        If points there have another number of coordinates, nothing was told there, or the recipe learns
-        nothing.
+        If points there have another number of coordinates, nothing was told there, or there is nothing
+        to be taken.
     """
     own, d = recipe.posterior, other.domain.dimension
     if d != recipe.domain.dimension:
         raise ValueError(
             f"points have {recipe.domain.dimension} coordinates here, and {d} where the other one plays"
         )
-    if not (own.self_learning or recipe.learn is not None or recipe.noise_variance is None):
-        raise ValueError("there is nothing that could be learned from another one: all is given")
     if len(other.rewards) == 0:
         raise ValueError("there is nothing to learn from: the other one was told no reward")
     state = _told(recipe, other)
     model, posterior = state.model, state.posterior
     found: dict[str, object] = {}
-    if recipe.noise_variance is None:
-        said = float(
-            np.median(other.rewards.variance)
-        )  # not a number where it was learned there, too
-        found["noise_prior"] = model.noise if math.isnan(said) else NoiseEstimate(said, said, said)
+    # Not a number where the noise was learned there, too.
+    stated = float(np.median(other.rewards.variance))
+    if recipe.noise_variance is None and math.isfinite(stated):
+        found["noise_prior"] = NoiseEstimate(stated, stated, stated)
     if isinstance(own, ModelEnsemble) and isinstance(posterior, EnsemblePosterior):
         known = posterior.ensemble
         pairs = zip(known.members, known.weights.tolist(), strict=True)
@@ -76,6 +74,10 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
         found |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
     elif recipe.learn is not None and has_pace(model.aging):
         found["aging"] = model.aging
+    if not found:
+        raise ValueError(
+            "there is nothing that this bandit could learn from another one: all is given"
+        )
     return replace(recipe, **found)  # type: ignore[arg-type]
 
 
@@ -84,7 +86,7 @@ def _told(recipe: Recipe, other: State) -> State:
     domain = other.domain
     if recipe.posterior.self_learning and not isinstance(domain, Candidates):
         domain = Candidates(np.unique(other.rewards.X, axis=0))
-    beliefs = replace(recipe, domain=domain, asking=None, limits=(), safe=())
+    beliefs = replace(recipe, domain=domain, asking=None, limits=(), safe=(), control=None)
     model, rng = Model(beliefs), np.random.default_rng(0)
     state = first_state(beliefs, rng)
     for told in ToldReadings.of(other, recipe.noise_variance).in_turn():
