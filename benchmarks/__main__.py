@@ -14,16 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks import (
-    abalone,
-    budgeted,
-    chain,
-    direct,
-    dpp,
-    runs,
-    step,
-)
-from benchmarks.chain import ChainRow
+from benchmarks import abalone, budgeted, chain, direct, dpp, runs, step
 from benchmarks.harness import Row, machine
 
 GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows}
@@ -31,13 +22,13 @@ GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows}
 LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
 """Groups of ratios that take minutes: run by name, or with --all."""
 
-TABLES: dict[str, Any] = {"abalone": abalone}
+TABLES: dict[str, Any] = {"chain": chain, "abalone": abalone}
 """Groups with a table of their own, likewise."""
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names = [*GROUPS, "chain", *LONG, *TABLES]
+    names = [*GROUPS, *LONG, *TABLES]
     parser.add_argument("--only", choices=names, help="one group of rows")
     parser.add_argument(
         "--all", action="store_true", help=f"{', '.join(names[len(GROUPS) :])} as well (long)"
@@ -91,50 +82,22 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
             console.print(f"{number:3d}. {row.note}", highlight=False)
 
 
-def print_chain(console: Console, rows: Sequence[ChainRow]) -> None:
-    """The table of chain lengths."""
-    console.print(
-        f"SparQ-GP-UCB on the drifting bump by length of the k-DPP chain: {chain.HORIZON} steps, "
-        f"{chain.SEEDS} seeds",
-        highlight=False,
-    )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("width")
-    last = f"last {chain.LAST}"
-    for name in ("lazy steps", "average regret", last, "tr(K-Q)/noise", last, "ms/step"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(
-            row.confidence,
-            row.steps,
-            f"{row.average_regret:.3f}",
-            f"{row.last_regret:.3f}",
-            f"{row.trace:.3g}",
-            f"{row.last_trace:.3g}",
-            f"{1e3 * row.seconds_per_step:.2f}",
-        )
-    console.print(table)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for."""
     options = parsed(arguments)
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)
-    long = ["chain", *LONG, *TABLES] if options.all else []
+    long = [*LONG, *TABLES] if options.all else []
     names = [options.only] if options.only else [*GROUPS, *long]
     rows: list[Row] = []
-    lengths: list[ChainRow] = []
     others: dict[str, list[Any]] = {}
     with threadpool_limits(limits=1):
         facts = machine()
         console.print(heading(facts, options.repeats), highlight=False)
         for name in names:
             with console.status(f"{name} ..."):
-                if name == "chain":
-                    lengths = chain.table()
-                elif name in LONG:
+                if name in LONG:
                     rows += LONG[name](options.repeats, options.tables)
                 elif name in TABLES:
                     others[name] = TABLES[name].rows(options.repeats, options.tables)
@@ -142,8 +105,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     rows += GROUPS[name](options.repeats)
     if rows:
         print_rows(console, rows)
-    if lengths:
-        print_chain(console, lengths)
     for name, found in others.items():
         if found:
             TABLES[name].show(console, found)
@@ -151,7 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         written = {
             "machine": facts,
             "rows": [asdict(row) for row in rows],
-            "chain": [asdict(row) for row in lengths],
             **{name: [asdict(row) for row in found] for name, found in others.items()},
         }
         options.out.write_text(json.dumps(written, indent=2) + "\n")

@@ -23,11 +23,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import t as student
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
 from benchmarks import regression
+from benchmarks.harness import half_interval
 from benchmarks.regression import Played, Player
 from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
@@ -88,37 +88,14 @@ def _bbkb(rule: str, *, online: bool) -> Make:
     )
 
 
-def _bbkb_as_programmed(problem: RegressionProblem, horizon: int, seed: int) -> Player:
-    width = BBKBProgramWidth(delta=1 / horizon)
-    parts = (problem.domain, problem.kernel, problem.noise_variance)
-    return policies.bbkb(*parts, confidence=width, mean=0.0, seed=seed)
-
-
-def _bkb(problem: RegressionProblem, horizon: int, seed: int) -> Player:
-    width = BKBWidth(delta=1 / horizon)
-    parts = (problem.domain, problem.kernel, problem.noise_variance)
-    return policies.bkb(*parts, confidence=width, mean=0.0, seed=seed)
-
-
-def _gp_bucb(bandwidth: float | None = None) -> Make:
-    """With the bandwidth of BBKB, or its own."""
+def _plain(policy: Any, width: Any = None, bandwidth: float | None = None, **given: Any) -> Make:
+    """Without a learned mean; with the bandwidth of BBKB, or its own."""
 
     def make(problem: RegressionProblem, horizon: int, seed: int) -> Player:
-        width = Theory(delta=1 / horizon)
+        confidence = {} if width is None else {"confidence": width(delta=1 / horizon)}
         kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
         parts = (problem.domain, kernel, problem.noise_variance)
-        return policies.gp_bucb(*parts, confidence=width, mean=0.0, seed=seed)
-
-    return make
-
-
-def _thompson(bandwidth: float | None = None) -> Make:
-    """With the bandwidth of BBKB, or its own."""
-
-    def make(problem: RegressionProblem, horizon: int, seed: int) -> Player:  # noqa: ARG001
-        kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
-        parts = (problem.domain, kernel, problem.noise_variance)
-        return policies.thompson(*parts, batch=30, mean=0.0, seed=seed)
+        return policy(*parts, **confidence, mean=0.0, seed=seed, **given)  # type: ignore[no-any-return]
 
     return make
 
@@ -133,12 +110,40 @@ def contestants() -> list[Contestant]:
         Contestant(
             "BBKB, local, online mean", _bbkb("local", online=True), line="--", shade="#7f6000"
         ),
-        Contestant("BKB", _bkb, horizon=2000, line=":", shade="#0072b2", weight=2.0),
-        Contestant("BBKB, global, as programmed", _bbkb_as_programmed, line=":", shade="#991f5c"),
-        Contestant("GP-BUCB", _gp_bucb(), horizon=1000, line="-.", shade="#00805d"),
-        Contestant("GP-BUCB, 12.5", _gp_bucb(12.5), horizon=1000, line="-.", shade="#3a86c8"),
-        Contestant("Thompson, batch 30", _thompson(), line=(0, (6, 1, 1, 1, 1, 1))),  # type: ignore[arg-type]
-        Contestant("Thompson, 10", _thompson(10.0), line="--", shade="0.6", weight=2.4),
+        Contestant(
+            "BKB",
+            _plain(policies.bkb, BKBWidth),
+            horizon=2000,
+            line=":",
+            shade="#0072b2",
+            weight=2.0,
+        ),
+        Contestant(
+            "BBKB, global, as programmed",
+            _plain(policies.bbkb, BBKBProgramWidth),
+            line=":",
+            shade="#991f5c",
+        ),
+        Contestant(
+            "GP-BUCB", _plain(policies.gp_bucb, Theory), horizon=1000, line="-.", shade="#00805d"
+        ),
+        Contestant(
+            "GP-BUCB, 12.5",
+            _plain(policies.gp_bucb, Theory, 12.5),
+            horizon=1000,
+            line="-.",
+            shade="#3a86c8",
+        ),
+        Contestant(
+            "Thompson, batch 30", _plain(policies.thompson, batch=30), line=(0, (6, 1, 1, 1, 1, 1))
+        ),  # type: ignore[arg-type]
+        Contestant(
+            "Thompson, 10",
+            _plain(policies.thompson, None, 10.0, batch=30),
+            line="--",
+            shade="0.6",
+            weight=2.4,
+        ),
         Contestant(
             "regularised evolution",
             lambda problem, _, seed: policies.evolution(problem.domain, seed=seed),
@@ -161,11 +166,8 @@ def contestants() -> list[Contestant]:
 
 
 def interval(values: Array) -> tuple[Array, Array]:
-    """Ends of the 95% interval of the mean over seeds (Student's t), along the first axis."""
-    n, mean = len(values), values.mean(axis=0)
-    if n < 2:
-        return mean, mean
-    half = student.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / n**0.5
+    """Ends of the 95% interval of the mean over seeds, along the first axis."""
+    mean, half = values.mean(axis=0), np.nan_to_num(half_interval(values))
     return mean - half, mean + half
 
 

@@ -15,7 +15,7 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from benchmarks.boba import half_interval
+from benchmarks.harness import half_interval
 from tvbandits import compare
 from tvbandits.datasets.fields import KINDS, Field
 

@@ -13,16 +13,14 @@ A line is "apart" where the 95% interval of our mean (Student, over seeds) and t
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
+from benchmarks.harness import half_interval
 from tvbandits import policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.core.arrays import Array
 from tvbandits.datasets import Lifted
 
 PRINTED = {
@@ -67,13 +65,6 @@ def regret(policy: str, name: str, share: float, seed: int, width: float | None 
         found.append(problem.best(t) - float(value[0]))
         player.tell(x, value + noise * rng.standard_normal(1), t)
     return float(np.mean(found))
-
-
-def half_interval(means: Array) -> float:
-    """Half of the 95% interval of a mean."""
-    if len(means) < 2:
-        return math.inf
-    return float(student.ppf(0.975, len(means) - 1) * means.std(ddof=1) / math.sqrt(len(means)))
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.boba import PRINTED, half_interval, regret
+from benchmarks.boba import PRINTED, regret
+from benchmarks.harness import half_interval
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 from tvbandits.policies.expert import box_width, has_several

@@ -6,11 +6,14 @@ matrix K of the points played on those asked about.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from rich.console import Console
+from rich.table import Table
 
 from benchmarks.harness import clock
 from tvbandits import Bandit, compare, policies
@@ -143,8 +146,33 @@ def measured(steps: str, plan: QueryPlan, width: float | str) -> ChainRow:
     )
 
 
-def table() -> list[ChainRow]:
+def rows(repeats: int, tables: object = None) -> list[ChainRow]:  # noqa: ARG001 - one face
     """One row for each width and length."""
     plans: dict[str, QueryPlan] = {f"{sweeps:g} k": KDPP(sweeps=sweeps) for sweeps in SWEEPS}
     plans["5 N"] = ByPool(5.0)
     return [measured(steps, plan, width) for width in WIDTHS for steps, plan in plans.items()]
+
+
+def show(console: Console, rows: Sequence[ChainRow]) -> None:
+    """The table of chain lengths."""
+    console.print(
+        f"SparQ-GP-UCB on the drifting bump by length of the k-DPP chain: {HORIZON} steps, "
+        f"{SEEDS} seeds",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("width")
+    last = f"last {LAST}"
+    for name in ("lazy steps", "average regret", last, "tr(K-Q)/noise", last, "ms/step"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.confidence,
+            row.steps,
+            f"{row.average_regret:.3f}",
+            f"{row.last_regret:.3f}",
+            f"{row.trace:.3g}",
+            f"{row.last_trace:.3g}",
+            f"{1e3 * row.seconds_per_step:.2f}",
+        )
+    console.print(table)

@@ -78,16 +78,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
     calls: dict[str, list[str]] = {name: ["-c", script] for name, script in SCRIPTS.items()}
-    calls["compare"] = [
-        "-m",
-        "tvbandits",
-        "compare",
-        "drifting-bump",
-        "--policy",
-        "gp-ucb",
-        "--seeds",
-        "0",
-    ]
+    compare = "-m tvbandits compare drifting-bump --policy gp-ucb --seeds 0"
+    calls["compare"] = compare.split()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for policy in POLICIES:

@@ -110,10 +110,7 @@ class Model(NamedTuple):
 
     def predict(self, seen: Observations, X: Array, t: float) -> tuple[Array, Array]:
         """Mean and deviation of the reward at points (n, d) at a time."""
-        Z, at = (
-            inputs(self.kernel, seen.X, seen.t),
-            inputs(self.kernel, X, np.full(len(X), t)),
-        )
+        Z, at = (inputs(self.kernel, seen.X, seen.t), inputs(self.kernel, X, np.full(len(X), t)))
         K = self.kernel(Z)
         K[np.diag_indices_from(K)] += seen.variance + self.white
         half = linalg.solve_lower(factor := linalg.cholesky(K).L, self.kernel(Z, at))

@@ -124,11 +124,7 @@ class DirectBBKB:
 def made(problem: RegressionProblem, horizon: int, seed: int) -> DirectBBKB:
     """The direct form with the settings that ours has."""
     return DirectBBKB(
-        problem.points,
-        problem.kernel.length_scale,
-        problem.noise_variance,
-        1 / horizon,
-        seed=seed,
+        problem.points, problem.kernel.length_scale, problem.noise_variance, 1 / horizon, seed=seed
     )
 
 

@@ -51,18 +51,15 @@ def bandit(
     domain = problem.domain
     assert isinstance(domain, Candidates)
     parts = (domain, RBF(LENGTH), problem.noise_variance)
-    common: Any = {"posterior": posterior, "seed": seed, "confidence": confidence}
-    if name == "gp-ucb":
-        return policies.gp_ucb(*parts, **common)
-    if name == "sw-gp-ucb":
-        return policies.sw_gp_ucb(*parts, window=WINDOW, **common)
-    if name == "w-gp-ucb":
-        return policies.w_gp_ucb(*parts, discount=DISCOUNT, **common)
-    if name == "tv-gp-ucb":
-        return policies.tv_gp_ucb(*parts, epsilon=epsilon(problem), **common)
-    if name == "sparq-gp-ucb":
-        return policies.sparq_gp_ucb(*parts, expert=expert, **common)
-    raise ValueError(f"no course for the policy {name!r}")
+    own: dict[str, Any] = {
+        "gp-ucb": dict,
+        "sw-gp-ucb": lambda: {"window": WINDOW},
+        "w-gp-ucb": lambda: {"discount": DISCOUNT},
+        "tv-gp-ucb": lambda: {"epsilon": epsilon(problem)},
+        "sparq-gp-ucb": lambda: {"expert": expert},
+    }
+    make = getattr(policies, name.replace("-", "_"))
+    return make(*parts, **own[name](), posterior=posterior, seed=seed, confidence=confidence)  # type: ignore[no-any-return]
 
 
 def course(

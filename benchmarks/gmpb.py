@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.boba import half_interval
+from benchmarks.harness import half_interval
 from tvbandits import policies
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import GeneralisedMovingPeaks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -11,7 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 
+import numpy as np
+from scipy.stats import t as student
 from threadpoolctl import threadpool_info
+
+from tvbandits.core.arrays import Array
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "dppy")
 
@@ -104,6 +109,14 @@ def summary(
         target,
         note,
     )
+
+
+def half_interval(values: Array) -> Array | float:
+    """Half of the 95% interval of a mean (Student's t), along the first axis; NaN for a single value."""
+    n = len(values)
+    if n < 2:
+        return math.nan
+    return student.ppf(0.975, n - 1) * np.std(values, axis=0, ddof=1) / n**0.5
 
 
 def machine() -> dict[str, str | int | float]:

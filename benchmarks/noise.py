@@ -35,14 +35,7 @@ PROBLEMS: dict[str, list[Path]] = {
         for state in ("Colorado", "Georgia")
     },
 }
-NAMES = (
-    "gp-ucb",
-    "sw-gp-ucb",
-    "tv-gp-ucb",
-    "sparq-gp-ucb",
-    "adaptive-gp-ucb",
-    "frugal-gp-ucb",
-)
+NAMES = ("gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "sparq-gp-ucb", "adaptive-gp-ucb", "frugal-gp-ucb")
 
 
 def run(prepared: Prepared, name: str, **options: None) -> tuple[float, Player]:

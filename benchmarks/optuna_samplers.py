@@ -18,7 +18,7 @@ from importlib.util import find_spec
 import numpy as np
 import optuna
 
-from benchmarks.boba import half_interval
+from benchmarks.harness import half_interval
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.integrations.optuna import TVSampler

@@ -121,10 +121,7 @@ def contests() -> list[Contest]:
     In the plain form forgetting is written out: times i of rewards and the last time t -> variances.
     """
     setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting(Theory(), None)
-    period, window = (
-        theory.window_length(*setting.budgets),
-        theory.window_length(*setting.budgets),
-    )
+    period = window = theory.window_length(*setting.budgets)
     discount, epsilon = theory.discount(*setting.budgets), setting.epsilon
     rate = 2 * (1 - (1 - epsilon) ** 0.5) * setting.scale**2
     s2 = PROBLEM.noise_variance
@@ -175,13 +172,7 @@ def contests() -> list[Contest]:
             "sparq-gp-ucb",
             lambda seed, expert: policies.sparq_gp_ucb(*parts, expert=expert, mean=MEAN, seed=seed),
             lambda seed, expert: PlainSparQ(
-                DOMAIN.X,
-                3.5,
-                s2,
-                MEAN,
-                discarded,
-                seed=seed,
-                expert=expert,
+                DOMAIN.X, 3.5, s2, MEAN, discarded, seed=seed, expert=expert
             ),
             follows=False,
         ),

@@ -24,10 +24,9 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from scipy.stats import t as student
 
-from benchmarks.harness import machine
-from tvbandits.cli.problems import NEEDS_FILES, make_problem
+from benchmarks.harness import half_interval, machine
+from tvbandits.cli.problems import READS_FILES, make_problem
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import counted
@@ -101,14 +100,6 @@ def scored(run: Run) -> dict[str, Any]:
     }
 
 
-def half_interval(values: Sequence[float] | pd.Series) -> float:
-    """Half of the 95% t-interval of a mean; NaN for a single value."""
-    n = len(values)
-    if n < 2:
-        return math.nan
-    return float(np.std(values, ddof=1) * student.ppf(0.975, n - 1) / n**0.5)
-
-
 def summed_up(scores: pd.DataFrame, tuned: Sequence[Tuned]) -> pd.DataFrame:
     """A line for each policy and setting of a problem.
 
@@ -128,7 +119,7 @@ def summed_up(scores: pd.DataFrame, tuned: Sequence[Tuned]) -> pd.DataFrame:
                 "setting": "learned" if learned else str(name).partition(":")[2],
                 "seeds": len(group),
                 "average_regret": group["average_regret"].mean(),
-                "ci95": half_interval(group["average_regret"]),
+                "ci95": half_interval(group["average_regret"].to_numpy()),
                 "last_fifth_regret": group["last_fifth_regret"].mean(),
                 "best": learned or grid is not None,
                 "at_end": grid is not None and name in (grid.names[0], grid.names[-1]),
@@ -180,7 +171,9 @@ def margins(scores: pd.DataFrame, table: pd.DataFrame) -> list[Margin]:
             apart = by_seed[learned] - by_seed[tuned]
             mean, missed = float(apart.mean()), float(by_seed[tuned].mean())
             share = mean / missed if missed else math.nan
-            made.append(Margin(problem, learned, str(tuned), mean, half_interval(apart), share))
+            made.append(
+                Margin(problem, learned, str(tuned), mean, half_interval(apart.to_numpy()), share)
+            )
     return made
 
 
@@ -324,7 +317,7 @@ def asked_for(options: argparse.Namespace, console: Console) -> dict[str, Proble
     files = options.data or [file for file in FILES if file.is_file()]
     made: dict[str, Problem] = {}
     for name in dict.fromkeys(options.only or PROBLEMS):
-        if parse_spec(name)[0] in NEEDS_FILES and not files:
+        if parse_spec(name)[0] in READS_FILES and not files:
             console.print(f"{name}: SKIPPED, no files at {BESIDE}; give them by --data FILE")
             continue
         try:

@@ -257,6 +257,4 @@ PEERS = {
     "xopt-td": XoptTime,
     "bayesian-optimization": BayesOpt,
 }
-GAPS = {
-    "dbo-torch": "0.2 is not on the package index",
-}
+GAPS = {"dbo-torch": "0.2 is not on the package index"}

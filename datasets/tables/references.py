@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, as_floats, check_sizes, whole_number
 
@@ -30,7 +30,7 @@ SCALES = (0.7, 1.5, 3.0, 6.0)
 FORGETTING = 0.99
 
 
-def average_regret(values: Array) -> float:
+def average_regret(values: Array, allowed: NDArray[np.bool_] | None = None) -> float:
     """Average regret, over the steps 2, ..., T, of playing the place of the largest forecast.
 
     Among several of them it draws uniformly (expectation).
@@ -39,15 +39,22 @@ def average_regret(values: Array) -> float:
     ----------
     values : array of shape (T, A)
         Noise-free reward of each of A places at each of T steps, T at least 2.
+    allowed : boolean array of shape (T, A), optional
+        Where limits hold, which it knows: it plays no other place. Everywhere by default.
     """
     if len(values) < 2:
         raise ValueError(f"a forecast needs two steps at least, got {len(values)}")
     reference, missed = AllRead(values.shape[1]), 0.0
-    for before, now in pairwise(values):
+    for i, (before, now) in enumerate(pairwise(values), start=1):
         reference.read(before)
-        forecast = reference.forecast()
-        missed += float(now.max() - now[forecast == forecast.max()].mean())
+        here = slice(None) if allowed is None else allowed[i]
+        missed += _missed(reference.forecast()[here], now[here])
     return missed / (len(values) - 1)
+
+
+def _missed(expected: Array, values: Array) -> float:
+    """Regret of playing what is expected to be largest."""
+    return float(values.max() - values[expected == expected.max()].mean())
 
 
 class AllRead:
@@ -131,7 +138,7 @@ class References(NamedTuple):
     steps before: what a few answers are to be read against (`tvbandits.datasets.tables.references`)."""
 
 
-def references(values: ArrayLike) -> References:
+def references(values: ArrayLike, allowed: ArrayLike | None = None) -> References:
     """Average dynamic regret of uniform choice, the best fixed site, the last best, and a forecast.
 
     The first two are means over all T steps. Nothing has been read before the first step, so
@@ -143,13 +150,19 @@ def references(values: ArrayLike) -> References:
     ----------
     values : array of shape (T, A)
         Noise-free reward of each of A points at each of T steps; T and A at least 1.
+    allowed : boolean array of shape (T, A), optional
+        Where limits hold, at one point at least of each step. All players know it and keep to it: the
+        best fixed site is left for a uniform draw while it is not allowed.
 
     Raises
     ------
     ValueError
-        If `values` is not a finite numeric matrix with at least one row and one column.
+        If `values` is not a finite numeric matrix with at least one row and one column, or `allowed`
+        is no such mask.
     """
     table = as_table(values)
+    if allowed is not None:
+        return _within(table, np.asarray(allowed))
     regret = table.max(axis=1, keepdims=True) - table
     uniform = float(regret.mean())
     best = regret[:-1] == 0.0  # at least one of each row
@@ -159,6 +172,27 @@ def references(values: ArrayLike) -> References:
         best_fixed=float(regret.mean(axis=0).min()),
         last_best=float(followed.mean()) if len(followed) else uniform,
         all_read=average_regret(table) if len(table) > 1 else uniform,
+    )
+
+
+def _within(table: Array, allowed: NDArray[np.bool_]) -> References:
+    """As `references`, of what is allowed."""
+    if allowed.shape != table.shape or allowed.dtype != bool or not allowed.any(axis=1).all():
+        raise ValueError(
+            f"allowed must be True or False, of shape {table.shape}, and True somewhere at each step; "
+            f"got {allowed.dtype} of shape {allowed.shape}"
+        )
+    best = np.where(allowed, table, -np.inf).max(axis=1, keepdims=True)
+    regret = best - table
+    drawn = np.mean(regret, axis=1, where=allowed)
+    uniform = float(drawn.mean())
+    steps = range(1, len(table))
+    followed = [_missed(table[t - 1, allowed[t]], table[t, allowed[t]]) for t in steps]
+    return References(
+        uniform=uniform,
+        best_fixed=float(np.where(allowed, regret, drawn[:, None]).mean(axis=0).min()),
+        last_best=float(np.mean(followed)) if followed else uniform,
+        all_read=average_regret(table, allowed) if followed else uniform,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,19 +11,37 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
+from tests.helpers.players import SITES, tides as value
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
+from tvbandits.acquisition.confidence import (
+    BBKBProgramWidth,
+    BBKBWidth,
+    BKBWidth,
+    Fixed,
+    Logarithmic,
+    Situation,
+    Srinivas,
+    Theory,
+    as_confidence,
+)
 from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
-from tvbandits.acquisition.rules import Decision
+from tvbandits.acquisition.rules import Decision, LastingBound, UpperConfidenceBound
 from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.models import (
+    ModelSpec,
+    SpatialSpec,
+    function_settings,
+    network_settings,
+)
+from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 KERNELS: dict[str, Kernel] = {
@@ -250,3 +270,303 @@ def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
     np.testing.assert_allclose(seen[0], bandit.predict(sites.X, 2.0)[1], rtol=1e-9)
     bandit.tell(first, mean, 2.0)
     np.testing.assert_allclose(seen[1], bandit.predict(sites.X, 2.0)[1], rtol=1e-6)
+
+
+# --- the width of what lasts: against a dense Gaussian process, and as a part of a bandit
+
+POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
+NEAR, ALONE = SpatialSpec("matern12", 0.5), SpatialSpec("identity")
+NOISE_LASTING = 0.1
+MODELS = {
+    "rough": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
+    "smooth": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
+}
+
+
+@pytest.mark.parametrize("step", [1.0, 0.25])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None:
+    """All places read in 32 steps after the decision, in one joint normal variable."""
+    model, rng = MODELS[name], np.random.default_rng(2)
+    bank, rows = (
+        FilterEnsemble.of(POINTS, NOISE_LASTING, [model], step=step),
+        rng.integers(0, 5, 14),
+    )
+    for t, row in enumerate(rows):
+        bank = bank.observe([row], rng.normal(size=1), None, t * step)
+    (filters,) = bank.filters
+    own = NOISE_LASTING / float(filters.variance[0])
+    every = np.arange(5)
+    H = filters.layout.rows(every)
+    ahead = filters.moved(1.0)
+    given = H @ ahead.covariance[0] @ H.T
+    told = model.nugget + own
+    rounded = math.exp(TENTH * round(math.log(told) / TENTH))
+    F = np.zeros((LATER, *ahead.covariance[0].shape))
+    for k in range(LATER):
+        F[k] = ahead.layout.moved(np.eye(ahead.layout.size)[None], k + 1.0)[0]
+    across = np.concatenate([H @ f @ ahead.covariance[0] @ H.T for f in F])
+    spread = np.block(
+        [[_later(ahead, H, i, j) for j in range(1, LATER + 1)] for i in range(1, LATER + 1)]
+    )
+    moved = across.T @ np.linalg.solve(spread + rounded * np.eye(len(spread)), across)
+    expected = np.sqrt(np.diag(moved) / np.diag(given))
+    found = lasting_share(bank, 14.0 * step)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert (found > 0.05).all()
+    assert (found < 1.0).all()
+
+
+def _later(ahead: object, H: Array, i: int, j: int) -> Array:
+    """Covariance of all rewards i steps later with those j steps later."""
+    first = min(i, j)
+    state = ahead.moved(float(first))  # type: ignore[attr-defined]
+    F = state.layout.moved(np.eye(state.layout.size)[None], float(abs(i - j)))[0]
+    block = H @ F @ state.covariance[0] @ H.T
+    return np.asarray(block if i >= j else block.T)
+
+
+def test_what_is_forgotten_at_once_has_no_share_and_what_stays_has_all() -> None:
+    gone = ModelSpec(ALONE, ALONE, 0.0, 1.0, 0.0, 0.1, 1.0, 0.05, 1.0)
+    stays = ModelSpec(ALONE, ALONE, 1.0, 0.0, 0.0, 1e-4, math.inf, 1.0, 1.0)
+    shares = []
+    for model in (gone, stays):
+        bank, rng = FilterEnsemble.of(POINTS, 1e-4, [model]), np.random.default_rng(1)
+        for t in range(40):
+            bank = bank.observe([0, 1], rng.normal(size=2), None, float(t))
+        shares.append(lasting_share(bank, 40.0))
+    # Of place 0 the constant is known; the constant of all is what the others still have to tell.
+    assert shares[0][0] < 0.3
+    assert (shares[1][2:] > 0.99).all()
+
+
+def test_before_any_observation_everything_lasts() -> None:
+    np.testing.assert_array_equal(
+        lasting_share(FilterEnsemble.of(POINTS, NOISE_LASTING), 3.0), np.ones(5)
+    )
+
+
+def bandit(**more: object) -> Bandit:
+    return policies.adaptive_gp_ucb(SITES, None, 0.01, **more)  # type: ignore[arg-type]
+
+
+def played(made: Bandit, steps: int, start: int = 1) -> Array:
+    rows = []
+    for t in range(start, start + steps):
+        X = made.ask(t)
+        made.tell(X, value(X, t), t)
+        rows.append(X[0])
+    return np.array(rows)
+
+
+def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
+    made = bandit()
+    played(made, 25)
+    mattered = np.zeros(2, dtype=bool)
+    for t in np.arange(26.0, 66.0):
+        made.ask(t - 0.5)  # and its reward is never told
+        known = made._model.conditioned(made.state, t, np.random.default_rng(0)).posterior
+        assert isinstance(known, EnsemblePosterior)
+        (mean, variance), out = known.on_surface(), made.state.pending
+        at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
+        C = known.cross_covariance(at, at)
+        noise = known.pending_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
+        among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
+        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
+        share = lasting_share(known.ensemble, t)
+        best, *others = (
+            int((mean[:, 0] + 2.0 * width * np.sqrt(each)).argmax())
+            for width, each in ((share, left), (1.0, left), (share, variance))
+        )
+        x = made.ask(t)
+        assert SITES.index(x)[0] == best
+        mattered |= np.array(others) != best
+        made.tell(x, value(x, t), t)
+    assert mattered.all()
+
+
+def test_a_few_candidates_are_played_with_rival_models() -> None:
+    recipe = bandit().recipe
+    assert isinstance(recipe.acquisition, LastingBound)
+    assert recipe.posterior == ModelEnsemble("both", season="find")
+    assert recipe.learn is None
+    assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
+    for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
+        assert bandit(**other).recipe.learn is not None
+    assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
+    for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):
+        made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
+        assert made.recipe.learn is not None
+
+
+def test_many_candidates_are_played_with_a_functions_models_and_the_whole_deviation() -> None:
+    made = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
+    assert made.recipe.posterior == ModelEnsemble("both", season="find")
+    assert isinstance(made.recipe.acquisition, UpperConfidenceBound)
+    assert made.recipe.learn is None
+
+
+def test_both_are_a_networks_models_and_a_functions() -> None:
+    made = bandit()
+    played(made, 2)
+    known = made.state.posterior
+    assert isinstance(known, EnsemblePosterior)
+    assert known.ensemble.settings == network_settings() + function_settings(SITES.dimension)
+    assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
+    assert known.ensemble.guess == GUESS_OF_A_FUNCTION
+    many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), None, 0.01)
+    played(many, 2)
+    assert isinstance(many.state.posterior, EnsemblePosterior)
+    assert many.state.posterior.ensemble.settings == function_settings()
+
+
+def test_it_needs_a_bank() -> None:
+    with pytest.raises(ValueError, match=r"give posterior=ModelEnsemble\(\), got Exact\(\)"):
+        Recipe(SITES, RBF(1.0), 0.01, acquisition=LastingBound())
+
+
+def test_models_are_a_word_or_a_list() -> None:
+    with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
+        ModelEnsemble("each")  # type: ignore[arg-type]
+    for wrong in ((), ("both",), 5, [1.0], network_settings()[0]):
+        with pytest.raises(
+            ValueError, match=r"settings must be models \(ModelSpec\), at least one"
+        ):
+            ModelEnsemble(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="season=24 and settings"):
+        ModelEnsemble(network_settings(), season=24)
+
+
+# --- confidence
+
+SITUATIONS = [Situation(3.5, 9, 50), Situation(0.0, 0, 1), Situation(120.0, 4999, 20640)]
+
+
+def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
+    """sqrt(2 log(2 |Sigma + K|^(1/2) / (delta |Sigma|^(1/2)))) + B, as the theorem writes it."""
+    rng = np.random.default_rng(0)
+    Z, variance = rng.random((8, 2)), 10 ** rng.uniform(-1, 1, 8)
+    posterior = Factored().condition(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
+    K = RBF(0.5)(Z)
+    roots = math.sqrt(np.linalg.det(np.diag(variance) + K)) / math.sqrt(np.prod(variance))
+    for delta, bound in ((0.05, 1.0), (1.0, 0.0), (1e-6, 7.5)):
+        expected = math.sqrt(2 * math.log(2 * roots / delta)) + bound
+        given = Theory(delta, bound)(Situation(posterior.log_det_ratio, 8, None))
+        assert given == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
+def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -> None:
+    t = situation.told + 1
+    assert situation.candidates is not None
+    pi_t = math.pi**2 * t**2 / 6
+    expected = math.sqrt(2 * math.log(situation.candidates * pi_t / delta))
+    assert Srinivas(delta)(situation) == pytest.approx(expected, rel=1e-12)
+
+
+def test_srinivas_needs_a_finite_domain() -> None:
+    with pytest.raises(ValueError, match="needs a finite domain: give Candidates"):
+        Srinivas()(Situation(1.0, 3, None))
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_logarithmic(situation: Situation) -> None:
+    expected = 0.8 * math.log(4 * (situation.told + 1))
+    assert Logarithmic()(situation) == pytest.approx(expected, rel=1e-12)
+    assert Logarithmic(square_root=True)(situation) == pytest.approx(math.sqrt(expected))
+    other = Logarithmic(2.0, 30.0)(situation)
+    assert other == pytest.approx(2 * math.log(30 * (situation.told + 1)))
+
+
+def test_logarithmic_is_never_negative() -> None:
+    assert Logarithmic(c2=0.1)(Situation(0.0, 0, None)) == 0.0
+    assert Logarithmic(c2=0.1, square_root=True)(Situation(0.0, 0, None)) == 0.0
+    assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
+
+
+@pytest.mark.parametrize("noise_variance", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize(("delta", "F", "accuracy"), [(0.05, 1.0, 0.5), (0.5, 7.0, 0.2)])
+def test_bkb_is_theorem_2_in_its_own_units(
+    noise_variance: float, delta: float, F: float, accuracy: float
+) -> None:
+    """[B] works with sigma~^2 / lambda = variance / lambda and beta~ in units of sqrt(lambda)."""
+    lambda_, xi, t = noise_variance, math.sqrt(noise_variance), 40
+    variances = np.random.default_rng(0).random(t)
+    alpha = (1 + accuracy) / (1 - accuracy)
+    theirs = (
+        2 * xi * math.sqrt(alpha * math.log(t) * (variances / lambda_).sum() + math.log(1 / delta))
+        + (1 + 1 / math.sqrt(1 - accuracy)) * math.sqrt(lambda_) * F
+    )
+    # Its bound is beta~ sigma~ with sigma~ = deviation / sqrt(lambda).
+    situation = Situation(0.0, t, None, effective_dimension=lambda: (variances / lambda_).sum())
+    assert BKBWidth(delta, F, accuracy)(situation) == pytest.approx(theirs / math.sqrt(lambda_))
+
+
+def test_bbkb_is_theorem_2() -> None:
+    shares = np.random.default_rng(0).random(30) * 2
+    spent = np.log(1 + 3 * shares).sum()
+    expected = 2 * math.sqrt(spent + math.log(1 / 0.01)) + (1 + math.sqrt(2)) * 1.5
+    situation = Situation(7.0, 30, None, spent=spent, effective_dimension=lambda: 99.0)
+    assert BBKBWidth(0.01, 1.5)(situation) == pytest.approx(expected, rel=1e-12)
+
+
+def test_budgeted_widths_before_any_reward() -> None:
+    start = Situation(0.0, 0, 10)
+    for width in (BKBWidth(0.1, 2.0), BBKBWidth(0.1, 2.0)):
+        expected = 2 * math.sqrt(math.log(10)) + (1 + math.sqrt(2)) * 2.0
+        assert width(start) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", np.int64(2), np.float32(2.0)])
+def test_numbers_are_constant_widths(value: Any) -> None:
+    assert as_confidence(value) == Fixed(2.0)
+
+
+def test_words_and_rules_are_widths_too() -> None:
+    assert as_confidence("theory") == Theory(0.05, 1.0)
+    rule = Srinivas(0.2)
+    assert as_confidence(rule) is rule
+    assert as_confidence(lambda _: 3.0)(SITUATIONS[0]) == 3.0
+
+
+BAD: list[tuple[Any, str]] = [
+    (lambda: Theory(delta=0.0), "delta must lie in (0, 1], got 0.0"),
+    (lambda: Theory(delta=1.5), "delta must lie in (0, 1], got 1.5"),
+    (lambda: Theory(norm_bound=-1.0), "norm_bound must be finite and not negative, got -1.0"),
+    (lambda: Srinivas(math.nan), "delta must lie in (0, 1], got nan"),
+    (lambda: Logarithmic(c1=-0.1), "c1 must be finite and not negative, got -0.1"),
+    (lambda: Logarithmic(c2=0.0), "c2 must be positive and finite, got 0.0"),
+    (lambda: Logarithmic(c2=math.inf), "c2 must be positive and finite, got inf"),
+    (lambda: BKBWidth(delta=0.0), "delta must lie in (0, 1], got 0.0"),
+    (lambda: BKBWidth(norm_bound=-1.0), "norm_bound must be finite and not negative, got -1.0"),
+    (lambda: BKBWidth(accuracy=1.0), "accuracy must lie in (0, 1), got 1.0"),
+    (lambda: BKBWidth(accuracy=0.0), "accuracy must lie in (0, 1), got 0.0"),
+    (lambda: BBKBWidth(delta=2.0), "delta must lie in (0, 1], got 2.0"),
+    (lambda: BBKBWidth(norm_bound=math.nan), "norm_bound must be finite and not negative, got nan"),
+    (lambda: Fixed(-1.0), "value must lie in [0, 1e+50], got -1.0"),
+    (lambda: Fixed(math.inf), "value must lie in [0, 1e+50], got inf"),
+    (lambda: as_confidence("wide"), "confidence must be \"theory\" or a number, got 'wide'"),
+    (lambda: as_confidence("nan"), "confidence must lie in [0, 1e+50], got nan"),
+    (lambda: as_confidence(-2), "confidence must lie in [0, 1e+50], got -2"),
+    (
+        lambda: as_confidence(None),  # type: ignore[arg-type]
+        'confidence must be "theory", a number or a Confidence, got None',
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_parameters_are_named(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:
+    situation = Situation(
+        log_det_ratio=1.0, told=50, candidates=9, spent=30.0, effective_dimension=lambda: 4.0
+    )
+    beta = BBKBProgramWidth(delta=0.02, norm_bound=1.5)(situation)
+    assert beta == pytest.approx(1.5 + math.sqrt(math.log(50) * 4.0 + math.log(50)))
+    assert beta < BKBWidth(delta=0.02, norm_bound=1.5)(situation)
+    assert as_confidence("BBKB-program") == BBKBProgramWidth()

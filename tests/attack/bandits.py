@@ -32,21 +32,21 @@ from tests.attack.parts import (
 )
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tests.helpers.players import deciding
-from tvbandits import Bandit, Box, Candidates, Recipe
+from tvbandits import Answers, Bandit, Box, Candidates, Every, Exact, Recipe
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import Answers
 from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import anchors_of, structured_kernel
-from tvbandits.gp.kernels.additive import space_kernels as space_kernels_of
+from tvbandits.gp.kernels.additive import (
+    anchors_of,
+    space_kernels as space_kernels_of,
+    structured_kernel,
+)
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.queries.asking import Asking
 
 STEPS = 12

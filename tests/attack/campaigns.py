@@ -104,9 +104,6 @@ def begun(folder: Path) -> Bandit:
     return policies.frugal_gp_ucb(SITES, RBF(1.5), NOISE, expert=expert, budget=2, seed=7)
 
 
-Do = Callable[[str], Any]
-
-
 def step(player: Any, t: int, said: Callable[[str], None], keyed: bool) -> None:
     """One step of the plan, on a campaign or on a bandit."""
 

@@ -26,12 +26,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.campaigns import NOISE, SITES, Shop, nap, reward, sales, unlike
 from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop
-from tvbandits import Answers, Bandit, policies
-from tvbandits.bandit.state import State
+from tvbandits import Answers, Bandit, State, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import Recording, recorded
 from tvbandits.experts.records.recording import RecordingFile
-from tvbandits.queries.plans import KDPP, LogSchedule
+from tvbandits.queries import KDPP, LogSchedule
 
 NAP = 0.05
 """Seconds to sleep at most after a sale, after its record and after a step."""

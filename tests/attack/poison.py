@@ -19,8 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.attack.bad_values import NODATA
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, in_time
-from tvbandits import Bandit, Box, Candidates, ExpertError
-from tvbandits.core.protocols import Answers
+from tvbandits import Answers, Bandit, Box, Candidates, ExpertError
 from tvbandits.experts import Reading, SensorExpert, Station
 from tvbandits.policies import POLICIES
 

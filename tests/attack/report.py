@@ -19,10 +19,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from tvbandits import ExpensiveWarning, ExpertDownWarning
 from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.core.protocols import ExpertDownWarning
-from tvbandits.gp.posteriors.expense import ExpensiveWarning
 
 CRASHED, WRONG, HALF_DONE, SILENT = FAULTS = ("crashed", "wrong", "half-done", "silent")
 """The columns: an error without a name, a wrong answer, a call that was neither made nor not made,

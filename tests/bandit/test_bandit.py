@@ -6,13 +6,12 @@ import math
 import pickle
 import random
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.players import KERNEL, LINE, NOISE
@@ -23,7 +22,6 @@ from tvbandits import Answers, Bandit, Box, Candidates, Info, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Source
-from tvbandits.experts import Budgeted, CallableExpert
 from tvbandits.forgetting.aging import Linear
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.pool import Choice, Pool
@@ -586,28 +584,3 @@ def test_a_recipe_is_parts_put_together() -> None:
     by_hand = Bandit(Recipe(LINE, KERNEL, NOISE, aging=Linear(0.5), confidence=Fixed(2.0)))
     assert by_name.recipe == by_hand.recipe
     np.testing.assert_array_equal(play(by_name, 10), play(by_hand, 10))
-
-
-def test_what_an_expert_knows_goes_on_with_the_state() -> None:
-    def made(expert: Any) -> Bandit:
-        return policies.sparq_gp_ucb(LINE, KERNEL, NOISE, expert=expert)
-
-    def budgeted() -> Budgeted:
-        return Budgeted(CallableExpert(lambda X, t: np.sin(X[:, 0] + t / 9), NOISE), total=20)
-
-    bandit = made(budgeted())
-    for t in range(1, 5):
-        x = bandit.ask(t)
-        bandit.tell(x, np.sin(x[:, 0]), t)
-    state = pickle.loads(pickle.dumps(bandit.state))
-    recipe = bandit.recipe
-    assert recipe.asking is not None
-    fresh = replace(recipe, asking=replace(recipe.asking, expert=budgeted()))
-    resumed = Bandit.from_state(fresh, state)
-    for t in range(5, 20):
-        for each in (bandit, resumed):
-            x = each.ask(t)
-            each.tell(x, np.sin(x[:, 0]), t)
-    # Without what it had spent, the second expert would have answered 20 questions more.
-    assert resumed.info.queries.total_answered == bandit.info.queries.total_answered == 20
-    assert resumed.state == bandit.state

@@ -20,7 +20,7 @@ from tests.oracles.plain_budgeted import (
     lemma_3,
     product,
 )
-from tvbandits import Bandit, Candidates
+from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe
 from tvbandits.acquisition.batch_rules import (
     Batching,
     BatchRule,
@@ -30,10 +30,7 @@ from tvbandits.acquisition.batch_rules import (
     ProductRatio,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
-from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 STEPS, DELTA = 300, 1 / 300

@@ -10,13 +10,11 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding
-from tvbandits import Bandit, Box, Candidates, policies
+from tvbandits import Bandit, Box, Candidates, Observations, StateSpace, policies
 from tvbandits.bandit.told import calibrated
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.calibration import IntervalCalibration
-from tvbandits.gp.posteriors.state_space import StateSpace
 
 INTERVAL = Box([(0.0, 3.0), (0.0, 3.0)])
 

@@ -16,9 +16,8 @@ from tvbandits import Answers, Bandit, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.queries import Choice, NextDecision, Pool, RandomPoints
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import NextDecision, RandomPoints
-from tvbandits.queries.pool import Choice, Pool
 
 Consult = Literal["after tell", "before ask"]
 NAN = float("nan")

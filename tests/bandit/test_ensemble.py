@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import NOISE, SITES, deciding
-from tests.helpers.players import tides as value
-from tvbandits import Answers, Bandit, Box, Candidates, policies
+from tests.helpers.players import NOISE, SITES, deciding, tides as value
+from tvbandits import Answers, Bandit, Box, Candidates, Every, Recipe, policies
 from tvbandits.acquisition.confidence import Theory
-from tvbandits.bandit.recipe import Recipe
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
@@ -21,9 +19,9 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.models import network_settings
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
-from tvbandits.gp.fitting.online import Every
+from tvbandits.queries import NextDecision
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import NextDecision, questions
+from tvbandits.queries.plans import questions
 
 
 def reward(X: Array, t: float) -> Array:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from tests.helpers.players import (
-    INTERVAL,
     KERNEL,
     KINDS,
     LINE,
@@ -108,21 +107,6 @@ def test_two_and_eight_questions_asked_are_two_states() -> None:
     assert two.state != same_draws
     questions = replace(same_draws.questions, asked=2)
     assert two.state == replace(same_draws, questions=questions)
-
-
-@pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
-def test_looking_changes_nothing(domain: Any) -> None:
-    bandit, twin = (warmed(made("sparq-gp-ucb", domain), domain) for _ in range(2))
-    state = bandit.state
-    bandit.predict(LINE.X, 10.0)
-    bandit.recommend(12.0)
-    bandit.history.head()
-    repr(bandit)
-    bandit._repr_html_()
-    assert bandit.state is state
-    for each in (bandit, twin):
-        step(each, 10.0, 2)
-    assert bandit.state == twin.state
 
 
 CHANGES: dict[str, Any] = {

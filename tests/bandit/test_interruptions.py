@@ -15,11 +15,10 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack import interruptions
 from tests.attack.interruptions import Lines
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Answers, Bandit, Candidates, Observations, policies
 from tvbandits.core import threads
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, restored, state_of
+from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.threads import Turns, one_blas_thread
 from tvbandits.experts import Budgeted, Calibrated
 

@@ -11,9 +11,8 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import tvbandits
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.box import Box
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting.noise import estimated_noise
 

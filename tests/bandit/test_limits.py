@@ -12,9 +12,25 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.limits import plain_trajectory
-from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Recipe, load, policies
+from tvbandits import (
+    Bandit,
+    Box,
+    Candidates,
+    Limit,
+    LimitWarning,
+    Observations,
+    Recipe,
+    load,
+    policies,
+)
 from tvbandits.acquisition.availability import NothingAvailableError
-from tvbandits.bandit.limited import probability_after, probability_of
+from tvbandits.bandit.limited import (
+    MOST_SAVED,
+    OutcomeBeliefs,
+    probability_after,
+    probability_of,
+)
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
@@ -117,13 +133,20 @@ def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
     assert said[0, 0] == pytest.approx(known.mean(), abs=0.003)
 
 
-def test_outcomes_have_beliefs_of_their_own_that_forget() -> None:
-    bandit = policies.adaptive_gp_ucb(SITES, None, 0.01)
+@pytest.mark.parametrize("posterior", [None, StateSpace()])
+def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | None) -> None:
+    """Where an ensemble believes the reward, one kernel is fitted to the outcome, as on a box."""
+    bandit = policies.adaptive_gp_ucb(SITES, None, 0.01, posterior=posterior)
     bandit = Bandit(replace(bandit.recipe, limits=[LOAD]))
     for t in range(1, 13):
         X = SITES.X[[t, 20 - t]]
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
-    alone = policies.adaptive_gp_ucb(SITES, None, LOAD.noise_variance)
+    if posterior is None:
+        alone = Bandit(bandit.recipe.of_outcome(LOAD))
+        assert isinstance(alone.recipe.posterior, Exact)
+        assert alone.recipe.learn is not None
+    else:
+        alone = policies.adaptive_gp_ucb(SITES, None, LOAD.noise_variance, posterior=posterior)
     for x, t, y in zip(
         *(vars(bandit.state.outcomes["load"].rewards)[k] for k in "Xty"), strict=True
     ):
@@ -291,3 +314,48 @@ def test_no_warning_where_points_are_known() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bandit.ask(26)
+
+
+def test_all_plays_may_share_the_risk() -> None:
+    """The oracle: what each play adds by its probability as the bandit saw it, and the bound on it."""
+    shared, risk = replace(LOAD, each=False), 0.0
+    bandit = limited(limits=[shared])
+    for t in range(1, 31):
+        _, believed, _ = bandit._outcomes.believed(bandit.state, float(t))
+        X = bandit.ask(t)
+        if t > len(SAFE):
+            chance = float(believed[0].probability(X)[0])
+            assert chance >= believed[0].least - 1e-9
+            risk = max(risk + 0.95 - chance, -MOST_SAVED)
+        assert bandit.state.outcomes["load"].spent == pytest.approx(risk)
+        bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
+    assert (bandit.history["violations"].sum()) <= 0.05 * 30 + 1
+    plain = limited()
+    played(plain, 30)
+    assert plain.state.outcomes["load"].spent == 0.0
+
+
+@pytest.mark.parametrize(
+    ("risk", "violations", "least"),
+    [
+        (-0.3, 0, 0.65),  # what is saved
+        (-0.5, 0, 0.5),  # as likely as not, at least
+        (0.2, 0, 0.95),
+        (-0.3, 1, 0.9),  # of 21 readings 1.05 may violate it, of which one did
+        (-0.3, 2, 0.95),
+    ],
+)
+def test_what_is_saved_may_be_risked(risk: float, violations: int, least: float) -> None:
+    y = np.where(np.arange(21) < violations, 1.0, -1.0)
+    seen = Observations(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
+    shared = replace(LOAD, each=False)
+    view = joint = None
+    beliefs = OutcomeBeliefs(shared, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
+    assert beliefs.least == pytest.approx(least)
+    assert replace(beliefs, limit=LOAD).least == LOAD.probability
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 0, "no", "true", 0.5, [], (), np.array(False), b"no"])
+def test_each_is_true_or_false(wrong: object) -> None:
+    with pytest.raises(ValueError, match="each must be"):
+        Limit("load", at_most=1.0, each=wrong)  # type: ignore[arg-type]

@@ -187,3 +187,27 @@ def test_a_distance_that_rounding_swallows() -> None:
 def test_a_rule_that_weighs_information_has_no_unit_for_it() -> None:
     with pytest.raises(ValueError, match="weighs no rewards"):
         policies.boba(LINE, noise_variance=0.01).with_move_cost(0.1)
+
+
+def test_a_measured_context_is_no_way_to_go() -> None:
+    box = Box([(0, 10)], context={"outside": (-15, 20)})
+    bandit = policies.gp_ucb(box, RBF(2.0), 0.01).with_move_cost(100.0)
+    for t in range(1, 6):
+        X = bandit.ask(t, context={"outside": 3.0 * t}, near=None if t == 1 else 0.5)
+        bandit.tell(X, X[:, 0], t)
+    assert len(np.unique(bandit.state.rewards.X[:, 0])) == 1
+    assert bandit.history["move_cost"].sum() == 0.0
+    near = bandit.with_move_cost(None).ask(6, context={"outside": 0.0}, near=0.5)
+    assert abs(near[0, 0] - bandit.state.rewards.X[-1, 0]) <= 0.5 + 1e-9
+
+
+def test_of_many_candidates_a_price_finds_the_best_one_too() -> None:
+    many = Candidates(np.linspace(0.0, 10.0, 5001)[:, None])
+    for cost in (0.01, 0.5):
+        bandit = policies.bkb(many, RBF(1.0), 0.01).with_move_cost(cost)
+        told = many.X[[0, 2500, 4000]]
+        bandit.tell(told, [0.0, 0.3, 0.2], [1, 2, 3])
+        x = bandit.ask(4)[0]
+        mean, deviation = bandit.predict(many.X, 4)
+        worth = mean + 2.0 * deviation - cost * np.abs(many.X[:, 0] - 8.0)
+        assert x == pytest.approx(many.X[worth.argmax()], abs=0.02)

@@ -28,7 +28,7 @@ from tests.helpers.players import (
     wave,
 )
 from tests.oracles.dense import Dense
-from tvbandits import Bandit, Candidates, Recipe, policies
+from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
 from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
@@ -37,9 +37,6 @@ from tvbandits.datasets import DriftingBump
 from tvbandits.experts import SimulatorExpert
 from tvbandits.forgetting.aging import Exponential, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.policies import POLICIES
 
 FEW = Candidates(np.array([[0.0], [1.0], [4.0]]))
@@ -400,28 +397,6 @@ def asking(seed: int) -> Bandit:
 def test_late_rewards_still_explore(make: Any, seeds: int) -> None:
     at_once, late = (np.mean([delayed(make(s), d, s, 60) for s in range(seeds)]) for d in (0, 4))
     assert late <= 1.5 * at_once
-
-
-def test_without_knowing_what_is_out_late_rewards_cost_more() -> None:
-    """A reward that stands still, a wide domain: who forgets what is out plays everything five times."""
-
-    def regret(known: bool) -> float:
-        grid = Candidates.grid([(0.0, 5.0), (0.0, 5.0)], [21, 21])
-        value = np.exp(-((grid.X - [4.0, 1.0]) ** 2).sum(axis=1))
-        bandit = policies.gp_ucb(grid, RBF(1.0), NOISE, mean=0.0, seed=1)
-        waiting, lost = [], 0.0
-        for t in map(float, range(1, 61)):
-            x = bandit.ask(t)
-            if not known:
-                bandit.drop(x)
-            y = float(value[grid.index(x)[0]])
-            lost += 1.0 - y
-            waiting.append((x, [y], t))
-            if len(waiting) > 4:
-                bandit.tell(*waiting.pop(0))
-        return lost
-
-    assert regret(True) < 0.7 * regret(False)
 
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom()])

@@ -13,11 +13,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import policies
-from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import EvaluationError, Played, evaluate, play
+from tvbandits import Bandit, Candidates, EvaluationError, Played, evaluate, play, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates
 
 X = np.array([[0.5, 1.0], [2.0, 3.0], [4.0, 0.0], [0.5, 1.0], [-1.0, 7.0]])
 LINE = Candidates(np.linspace(0, 1, 60)[:, None])

@@ -16,8 +16,7 @@ from tests.oracles.plain import Plain
 from tvbandits import Answers, Bandit, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import DriftingBump
-from tvbandits.queries.plans import KDPP, LogSchedule
-from tvbandits.queries.pool import Choice, Pool
+from tvbandits.queries import KDPP, Choice, LogSchedule, Pool
 
 STEPS = 130
 Mean = float | Literal["online"]
@@ -265,25 +264,3 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
     assert rounded <= 0.05 * STEPS
     assert all_asked > (10 if factor == 6.0 else 0)
     assert some_asked > 10
-
-
-def test_sparq_discards_what_the_threshold_says() -> None:
-    problem = CASES["square"]
-    bandit = policies.sparq_gp_ucb(
-        problem.domain,
-        problem.kernel,
-        problem.noise_variance,
-        expert=Repeatable(problem),
-        seed=1,
-    )
-    for t in range(1, 401):
-        # Rewards of distinct candidates, by rounds: nothing here depends on what is chosen.
-        x = problem.domain.X[(7 * t) % len(problem.domain)]
-        bandit.tell(x, problem.value(x[None, :], t))
-        if t in (1, 2, 3, 7, 8, 60, 147, 148, 149, 400):
-            bandit.ask()
-            kept = [age for age in range(t) if age == 0 or 1 + age**2 <= math.log(t)]
-            assert bandit.info.posterior.in_use == len(kept) + len(bandit.state.answers)
-            assert bandit.info.posterior.forgotten == t - len(kept)
-            # ln 148.4 = 5: from there on the newest three stay.
-            assert len(kept) == 1 + (t >= 8) + (t >= 149)

@@ -15,12 +15,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, step, warmed
 from tests.oracles.states import fingerprint
-from tvbandits import Bandit, Candidates, Recipe, Space
-from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
+from tvbandits.queries import RandomPoints
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import RandomPoints
 
 NAN, INF = math.nan, math.inf
 NOON = datetime.datetime(2024, 5, 1, 12)

@@ -19,9 +19,8 @@ from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import Window
+from tvbandits.queries import KDPP, Choice, Pool
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import KDPP
-from tvbandits.queries.pool import Choice, Pool
 
 NAN, INF = math.nan, math.inf
 
@@ -166,34 +165,6 @@ def test_an_interrupt_while_the_expert_thinks_changes_nothing() -> None:
     with pytest.raises(KeyboardInterrupt, match="enough"):
         bandit.tell(X, [1.0])
     assert bandit.state is state
-
-
-@pytest.mark.parametrize("through", ["answers", "function"])
-def test_refusals_are_no_error(through: str) -> None:
-    def silence(X: Array, _t: float) -> Array:
-        return np.full(len(X), NAN)
-
-    expert: Any = (
-        Moody(lambda X, t: Answers(silence(X, t), NAN))
-        if through == "answers"
-        else CallableExpert(silence, 0.01, nan_means_no_answer=True)
-    )
-    bandit, alone = make("sparq-gp-ucb", expert=expert), make("sparq-gp-ucb")
-    assert alone.recipe.asking.expert is not None
-    asked = 0
-    for step in range(1, 12):
-        info = bandit.tell(LINE.X[step], [math.sin(step)])
-        asked += info.queries.asked
-        assert info.queries.asked == min(math.ceil(6 * math.log(step)), step)
-        assert (info.queries.answered, info.queries.refused) == (0, info.queries.asked)
-    assert (info.queries.total_asked, info.queries.total_answered, info.queries.total_refused) == (
-        asked,
-        0,
-        asked,
-    )
-    assert len(bandit.state.answers) == 0
-    assert bandit.ask().shape == (1, 1)
-    assert bandit.info.posterior.in_use == 2  # of the rewards, the newest and the one of age 1
 
 
 # --- plans, thresholds and kernels that fail on the way -------------------------------------------

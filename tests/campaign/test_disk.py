@@ -18,7 +18,7 @@ import pytest
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import Dies, asking, plain, play, truth
 from tests.helpers.players import noisy
-from tvbandits import Campaign, Clock
+from tvbandits import Campaign, Clock, ExpertError
 from tvbandits.campaign import (
     CampaignError,
     ClosedCampaignError,
@@ -28,7 +28,6 @@ from tvbandits.campaign import (
 )
 from tvbandits.campaign.service.facts import Facts
 from tvbandits.campaign.service.page import campaign_page
-from tvbandits.core.protocols import ExpertError
 from tvbandits.experts import CallableExpert
 
 

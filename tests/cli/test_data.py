@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -12,25 +13,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import typer
 
 from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
+from tests.helpers.commands import Command, Said, commands
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field
+from tests.places import ROOT
+from tvbandits import Campaign, Candidates, Recipe, policies
+from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.cli.campaign_config import KEYS, options_of
 from tvbandits.cli.data import SPREAD, app, years_of
 from tvbandits.cli.main import spread
-from tvbandits.datasets import ozone
-from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
-
-
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
+from tvbandits.datasets import DownloadLimits, fetch_ozone, ozone
+from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.policies.registry import POLICIES
 
 
 @pytest.fixture
@@ -212,3 +215,602 @@ def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damaged, gone = said.err.splitlines()
     assert damaged.endswith("is damaged: row 1 of the journal is not as it was written")
     assert "there is no SQLite file" in gone
+
+
+# --- a width, a problem, a policy and an expert of the user's, each from one file in the current folder
+
+OURS = '''
+from dataclasses import dataclass, field
+import numpy as np
+from tvbandits import Answers, Bandit, Recipe
+from tvbandits.datasets import DriftingBump
+from tvbandits.policies import PlotStyle, Policy
+from tvbandits.policies.setting import Common, assembled, described
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """A width that falls with the number of rewards told."""
+
+    first: float = 3.0
+
+    def __call__(self, situation):
+        return self.first / (1 + situation.told) ** 0.5
+
+
+narrow = Shrinking(0.5)
+
+
+def made():
+    return Shrinking(1.0)
+
+
+def itself(situation):
+    return 0.25
+
+
+@dataclass(frozen=True)
+class Halving:
+    """A new way of forgetting: the noise variance doubles every `life` units of time."""
+
+    life: float
+
+    def __call__(self, variance, ages):
+        return variance * 2.0 ** (ages.age / self.life)
+
+
+@described
+def halving(domain, kernel, noise_variance, *, life: float = 20.0, confidence=2.0,
+            posterior="exact", mean="online", seed=0):
+    """Forgets half in every life.
+
+    Parameters
+    ----------
+    life : float
+        In units of time.
+    """
+    common = Common(confidence, posterior, mean, seed)
+    return assembled(domain, kernel, noise_variance, common, aging=Halving(life))
+
+
+look = PlotStyle("#123456", "-", 1.0, "o")
+policy = Policy("halving", halving, "forgets half in every life", paper="", look=look)
+
+
+def greedy(setting, mean: float = 0.0):
+    return Bandit(Recipe(*setting.parts, confidence=0.0, mean=mean), seed=setting.seed)
+
+
+def problem(candidates: int = 21, horizon: int = 30):
+    return DriftingBump(candidates, horizon=horizon)
+
+
+fixed = DriftingBump(11, horizon=25)
+
+
+class Flat:
+    """Says the same of every point."""
+
+    def query(self, X, t):
+        return Answers(np.full(len(X), 1.5), 0.01)
+
+
+def flat(problem, seed):
+    assert isinstance(seed, int) and problem.domain
+    return Flat()
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("plug") / "here"
+    (made / "lab").mkdir(parents=True)
+    (made / "lab" / "__init__.py").touch()
+    (made / "lab" / "ours.py").write_text(OURS)
+    return made
+
+
+def run_plug_ins(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tvbandits", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def compared(folder: Path, problem: str, *arguments: str, jobs: int = 1) -> list[dict[str, Any]]:
+    said = run_plug_ins(
+        folder, "compare", problem, "--horizon=8", "--seeds=2", f"--jobs={jobs}",
+        "--format=json", *arguments,
+    )  # fmt: skip
+    assert (said.returncode, said.stderr) == (0, "")
+    found: list[dict[str, Any]] = json.loads(said.stdout)["summary"]
+    return [{k: v for k, v in line.items() if k != "seconds_per_step"} for line in found]
+
+
+@pytest.mark.slow
+def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
+    given = [
+        "--policy=lab.ours:policy:life=5,confidence=1",
+        "--policy=lab.ours:greedy:mean=1",
+        "--policy=sparq-gp-ucb",
+        "--confidence=lab.ours:Shrinking",
+        "--expert=lab.ours:flat",
+    ]
+    one = compared(folder, "lab.ours:problem:candidates=31", *given)
+    assert one == compared(folder, "lab.ours:problem:candidates=31", *given, jobs=2)
+    assert [line["policy"] for line in one] == [
+        text.removeprefix("--policy=") for text in given[:3]
+    ]
+    widths = [line["confidence"] for line in one]
+    assert widths == ["1", "lab.ours:Shrinking", "lab.ours:Shrinking"]
+    assert {line["problem"] for line in one} == {"lab.ours:problem:candidates=31"}
+    assert one[2]["answered_per_step"] > 1
+    honest = compared(folder, "lab.ours:problem:candidates=31", *given[2:4])
+    assert honest[0]["average_regret"] != one[2]["average_regret"]
+
+
+@pytest.mark.slow
+def test_a_width_is_a_class_an_instance_a_factory_or_a_function(folder: Path) -> None:
+    names = ("Shrinking", "narrow", "made", "itself")
+    found = [
+        compared(folder, "lab.ours:fixed", "--policy=gp-ucb", f"--confidence=lab.ours:{name}")[0]
+        for name in names
+    ]
+    assert [line["confidence"] for line in found] == [f"lab.ours:{name}" for name in names]
+    assert len({line["average_regret"] for line in found}) > 1
+    (within,) = compared(folder, "lab.ours:fixed", "--policy=gp-ucb:confidence=lab.ours:narrow")
+    assert within["average_regret"] == found[1]["average_regret"]
+
+
+@pytest.mark.slow
+def test_an_expert_is_a_class_too(folder: Path) -> None:
+    given = ["--policy=sparq-gp-ucb", "--expert=lab.ours:flat"]
+    of_class = [given[0], "--expert=lab.ours:Flat"]
+    assert compared(folder, "lab.ours:fixed", *given) == compared(
+        folder, "lab.ours:fixed", *of_class
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("nowhere:problem", '"nowhere:problem": cannot import nowhere: ModuleNotFoundError'),
+        ("lab.ours:problm", '"lab.ours:problm": lab.ours has no "problm"; did you mean "problem"?'),
+        ("lab.ours:problem:size=3", 'unknown parameter "size"; its parameters: candidates, horizon'),
+        ("lab.ours:fixed:size=3", 'unknown parameter "size"; its parameters: none'),
+        ("lab.ours:narrow", "is not a problem: it has no best, domain"),
+        ("lab.ours:fixed --policy lab.ours:fixed", "must be a policy, or a function of a Setting"),
+        ("lab.ours:fixed --policy lab.ours:greedy:x=1", 'unknown parameter "x"; its parameters: mean'),
+        ("lab.ours:fixed --confidence lab.ours:fixed", 'confidence must be "theory", a number or'),
+        ("lab.ours:fixed --expert lab.ours:fixed", "--expert must be package.module:maker"),
+        ("lab.ours:fixed --expert flat", "--expert must be package.module:maker"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_one_line(folder: Path, arguments: str, message: str) -> None:
+    said = run_plug_ins(folder, "compare", *arguments.split())
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.count("\n") == 1
+    assert message in said.stderr
+
+
+# --- a person's day at the command line, who has read nothing: what was silent and wrong
+
+SITES = (
+    "station,lat,lon\nAQ01,48.10,11.50\nAQ02,48.14,11.50\nAQ03,48.10,11.56\nAQ04,48.18,11.62\n"
+    "AQ05,48.22,11.40\nAQ06,48.02,11.44\nAQ07,48.06,11.68\nAQ08,48.26,11.58\nAQ09,48.00,11.60\n"
+)
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+[policy]
+name = "tv-gp-ucb"
+length_scale = 4.0
+noise_sd = 1.0
+options = { epsilon = 0.01 }
+"""
+
+SPACE = """
+[domain.space]
+flow = [30, 60]
+pump = { whole = [10, 30] }
+hyst = [2, 8]
+mode = ["eco", "fast, loud"]
+[policy]
+name = "tv-gp-ucb"
+noise_sd = 0.5
+"""
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """`tvbandits ...` in a folder with a table of sites."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    (tmp_path / "c.toml").write_text(CONFIG)
+    (tmp_path / "s.toml").write_text(SPACE)
+    return commands(monkeypatch, capsys)
+
+
+def fine(said: Said) -> str:
+    assert (said.status, said.err) == (0, ""), said
+    return said.out
+
+
+def wrong(said: Said) -> str:
+    assert (said.status, said.out) == (2, ""), said
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+# --- kilometres
+
+
+def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> None:
+    new = fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "lat and lon as km north and east of the centre; length_scale = 4.0 is in km" in new
+    fine(command("campaign", "tell", "c.db", "--site", "AQ01", "--reward", 40, "--at", 1))
+    fine(command("campaign", "tell", "c.db", "--site", "AQ08", "--reward", 20, "--at", 1))
+    said = json.loads(fine(command("campaign", "forecast", "c.db", "--at", 2, "--format", "json")))
+    mean = {row["site"]: row["mean"] for row in said["forecast"]}
+    assert mean["AQ01"] > 36 > 24 > mean["AQ08"]  # in degrees, all nine were at about 30
+    assert abs(mean["AQ05"] - 30) < 2  # 15 km from both
+    info = fine(command("data", "info", "sites.csv"))
+    assert "lat and lon as km north and east of the centre; a length scale is in km" in info
+    Path("values.csv").write_text(
+        "hour," + ",".join(f"AQ0{i}" for i in range(1, 10)) + "\n"
+        + "\n".join(f"{h}," + ",".join(str(h % 5 + i) for i in range(9)) for h in range(8))
+    )  # fmt: skip
+    files = ("--data", "values.csv", "--data", "sites.csv")
+    played = command("compare", "sensor-field", *files, "--policy=uniform", "--seeds=1", "--jobs=1")
+    assert "lat and lon as km north and east of the centre" in played.err
+    with Campaign.open("c.db") as campaign:
+        X = campaign.recipe.domain.X
+        assert campaign.about["length_unit"] == "km"
+    east = 6371.0088 * np.radians(0.06) * np.cos(np.radians(48.12))
+    assert np.allclose(X[2] - X[0], [east, 0.0], rtol=1e-3)
+
+
+def test_a_latitude_alone_is_no_plane(command: Command) -> None:
+    sites = Path("sites.csv").read_text()
+    Path("sites.csv").write_text(sites.replace("lon", "longtude", 1))
+    refused = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "there is \"lat\" but no longitude among 'lat', 'longtude'" in refused
+    assert not Path("c.db").exists()
+
+
+def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    Path("day.csv").write_text("lat,lon,time,reward\n48.14,11.50,1,40\n48.26,11.58,1,20\n")
+    assert "2 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
+    by_degrees = fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "48.14,11.50"))
+    assert by_degrees == fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "aq02"))
+
+
+# --- noise
+
+
+@pytest.mark.parametrize(
+    ("said", "variance"),
+    [
+        ("noise_sd = 0.5", 0.25),
+        ("noise_variance = 0.5", 0.5),
+        ("noise_variance = 'none'", None),
+        ("noise_sd = 'none'", None),
+        ("", None),
+    ],
+)
+def test_noise_is_said_by_its_name(command: Command, said: str, variance: float | None) -> None:
+    Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.recipe.noise_variance == variance
+
+
+@pytest.mark.parametrize("said", ["noise = 0.5", "noise_sd = 1\nnoise_variance = 1"])
+def test_noise_alone_is_refused_with_both_names(command: Command, said: str) -> None:
+    Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
+    error = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "noise_sd" in error
+    assert "noise_variance" in error
+    assert not Path("c.db").exists()
+
+
+# --- corrections
+
+
+@pytest.fixture
+def told(command: Command) -> Command:
+    """Four readings of one hour each."""
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    for t in range(1, 5):
+        site = f"AQ0{t}"
+        fine(command("campaign", "tell", "c.db", "--site", site, "--reward", 20 + t, "--at", t))
+    return command
+
+
+def reading(command: Command, verb: str, site: str, *more: object) -> Said:
+    return command("campaign", verb, "c.db", "--site", site, *more)
+
+
+def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
+    late = ("--reward", 25, "--at", 8768)
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 8768))
+    assert "t = 8768 is far ahead of t = 4; nothing is asked: say --yes if it is right" in refused
+    assert "AQ05 at t = 8768 is far ahead of t = 4" in wrong(reading(told, "tell", "AQ05", *late))
+    fine(reading(told, "tell", "AQ05", *late, "--yes"))
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
+    assert "a reward at t = 8768.0 is told" in refused
+    out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
+    assert out == "corrected: AQ05 at t = 8768 was told as 25; 5 told\n"
+    fine(told("campaign", "ask", "c.db", "--at", 6))
+    history = fine(told("campaign", "history", "c.db"))
+    assert [line.split(",")[0] for line in history.splitlines() if "corrected" in line] == [
+        "8768.0"
+    ]
+    assert "all as written" in fine(told("campaign", "verify", "c.db"))
+    out = fine(reading(told, "retract", "AQ05"))
+    assert out == "retracted: AQ05 at t = 5 was told as 25; 4 told\n"
+    fine(told("campaign", "export", "c.db", "out.csv"))
+    table = pd.read_csv("out.csv")
+    assert table["what"].tolist()[-3:] == ["corrected", "asked", "retracted"]
+    assert table["who"].tolist()[-3] == "anna"
+
+
+def test_corrected_is_told_right_at_once(told: Command) -> None:
+    wrong(reading(told, "tell", "AQ06", "--reward", 2000, "--at", 5))
+    fine(reading(told, "tell", "AQ06", "--reward", 2000, "--at", 5, "--yes"))
+    fine(reading(told, "correct", "AQ06", "--reward", 20))
+    Path("c.db").rename("corrected.db")
+    for path in Path().glob("c.db*"):
+        path.unlink()
+    fine(told("campaign", "new", "c.db", "--config", "c.toml"))
+    for t in range(1, 5):
+        fine(reading(told, "tell", f"AQ0{t}", "--reward", 20 + t, "--at", t))
+    fine(reading(told, "tell", "AQ06", "--reward", 20, "--at", 5))
+    with Campaign.open("corrected.db") as one, Campaign.open("c.db") as other:
+        assert one.state == other.state
+        assert one.verify().fine
+    for verb in (("forecast", "--at", 6), ("ask", "--at", 6)):
+        one_said, other_said = (
+            fine(told("campaign", verb[0], file, *verb[1:])) for file in ("corrected.db", "c.db")
+        )
+        assert one_said == other_said
+
+
+def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
+    again = ("--reward", 30, "--at", 4)
+    error = wrong(reading(told, "tell", "AQ04", *again))
+    assert "AQ04 at t = 4 was told already, as 24: give a key (--key)" in error
+    assert "`campaign correct`" in error
+    assert "known already" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
+    assert "5 told" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))
+    Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,\nAQ01,5,31,\n")
+    assert "AQ01 at t = 5 stands in row 1 already" in wrong(
+        told("campaign", "tell", "c.db", "--csv", "day.csv")
+    )
+    Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,a\nAQ01,5,31,b\n")
+    assert "7 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
+
+
+def test_a_reading_takes_the_place_of_none(told: Command) -> None:
+    fine(reading(told, "tell", "AQ05", "--reward", "nan", "--at", 5))
+    assert "5 told" in fine(reading(told, "tell", "AQ05", "--reward", 22, "--at", 5))
+
+
+def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
+    error = wrong(reading(told, "correct", "AQ04", "--reward", 23, "--at", 9))
+    assert "at t = 9 was told; it was told at t = 4" in error
+    assert "what is right" in wrong(reading(told, "correct", "AQ04"))
+
+
+# --- names
+
+
+def test_what_ask_prints_tell_takes(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--config", "s.toml"))
+    for t in range(1, 4):
+        place = fine(command("campaign", "ask", "c.db", "--at", t)).strip()
+        out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
+        assert out == f"1 brought, new; {t} told, 0 pending\n"
+    best = fine(command("campaign", "status", "c.db", "--best")).strip().partition("best: ")[2]
+    assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
+    Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
+    assert "4 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
+    fine(command("campaign", "export", "c.db", "out.csv"))
+    last = pd.read_csv("out.csv").iloc[-1]
+    assert (last["flow"], last["pump"], last["mode"]) == (40, 12, "fast, loud")
+    error = wrong(reading(command, "tell", "flow=40, pump=12, hys=3, mode=eco", "--reward", 1))
+    assert "hyst" in error
+
+
+def test_the_report_speaks_in_names(command: Command) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no report")
+    fine(command("campaign", "new", "c.db", "--config", "s.toml"))
+    place = "flow=40.0, pump=12, hyst=3.0, mode=eco"
+    fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
+    assert command("campaign", "report", "c.db").status == 0
+    assert place in Path("c.db.html").read_text()
+
+
+def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
+    Path("b.toml").write_text(
+        "[domain]\nbox = [[0, 100000], [0, 1e-3]]\n[policy]\nname = 'gp-ucb'\nnoise_sd = 1\n"
+        "length_scale = [1e4, 1e-4]\n"
+    )
+    fine(command("campaign", "new", "c.db", "--config", "b.toml"))
+    place = fine(command("campaign", "ask", "c.db", "--at", 1)).strip()
+    out = fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
+    assert out.endswith("1 told, 0 pending\n")
+
+
+def test_a_season_is_left_out_by_a_word(command: Command) -> None:
+    text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
+    Path("t.toml").write_text(text + 'season = "none"\n')
+    fine(command("campaign", "new", "t.db", "--config", "t.toml"))
+    fine(command("campaign", "new", "s.db", "--policy", "frugal-gp-ucb:season=none"))
+    assert 'season = "none"' in Path("campaign.toml").read_text()
+    fine(command("campaign", "new", "s.db", "--config", "campaign.toml"))
+    for file in ("t.db", "s.db"):
+        with Campaign.open(file) as campaign:
+            assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
+
+
+# --- a context
+
+
+def test_asking_without_its_context_is_an_error() -> None:
+    grid = Candidates([[x, w] for w in (0.0, 1.0) for x in (0.0, 1.0, 2.0)], context=[1])
+    bandit = policies.adaptive_gp_ucb(grid, None, 0.01)
+    for call in (bandit.ask, bandit.recommend, lambda t: bandit.ask(t, among=[0, 3])):
+        with pytest.raises(ValueError, match=r"has a context, .*: say context=values"):
+            call(1)
+    assert bandit.ask(1, context=[1.0])[0, 1] == 1.0
+    assert bandit.ask(1, among=[0, 1])[0, 1] == 0.0
+
+
+# --- every recipe
+
+
+NEEDED = {
+    "sw-gp-ucb": "window=20",
+    "r-gp-ucb": "reset_every=20",
+    "mk-gp-ucb": "epsilon=0.05",
+}
+
+
+def with_a_model() -> list[str]:
+    found = []
+    for policy in POLICIES.values():
+        parameters = policy.recipe.__wrapped__.__annotations__  # type: ignore[attr-defined]
+        if "kernel" in parameters and parameters["return"] == "Bandit":
+            found.append(policy.name)
+    return found
+
+
+@pytest.mark.parametrize("name", with_a_model())
+def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> None:
+    spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
+    given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
+    out = fine(command("campaign", "new", "c.db", *given))
+    assert out.startswith("campaign.toml is written\nc.db: a campaign on Candidates(9 points, d=2)")
+    text = Path("campaign.toml").read_text()
+    assert all(option in text for option in options_of(POLICIES[name]))
+    with Campaign.open("c.db") as campaign:
+        assert isinstance(campaign.recipe, Recipe)
+        assert campaign.recipe.noise_variance == 2.25
+        assert len(campaign.ask(1)) >= 1
+
+
+def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
+    assert "\n# noise_sd = 0.1  # standard deviation" in Path("campaign.toml").read_text()
+    with Campaign.open("c.db") as campaign:
+        for t in range(1, 5):
+            X = campaign.ask(t)
+            campaign.tell(X, [float(t)] * len(X), t)
+            with pytest.raises(ConflictError, match="told already") as again:
+                campaign.tell(X, [float(t)] * len(X), t)
+            assert again.value.same
+        noise = campaign.info.model.noise
+        assert noise is not None
+        assert noise.readings == 4
+        assert campaign.status.told == 4
+    assert f"noise variance: {noise}" in fine(command("campaign", "status", "c.db", "--best"))
+    said = json.loads(fine(command("campaign", "status", "c.db", "--best", "--format", "json")))
+    assert said["noise_variance"]["readings"] == 4
+
+
+def test_what_is_recommended_is_had(command: Command) -> None:
+    out = fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb:budget=1,season=24"))
+    assert "fill in sites, and then" in out
+    assert not Path("c.db").exists()
+    assert "budget = 1.0" in Path("campaign.toml").read_text()
+    fine(command("campaign", "new", "c.db", "--config", "campaign.toml"))
+    with Campaign.open("c.db") as campaign:
+        expected = policies.frugal_gp_ucb(
+            campaign.recipe.domain, None, 0.1**2, expert=None, budget=1, season=24
+        ).recipe
+        assert campaign.recipe.posterior == expected.posterior
+        assert campaign.recipe.asking.plan == expected.asking.plan
+    for line in ("budget = 1", "[policy.options]\nbudget = 1"):
+        Path("d.toml").write_text(
+            '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
+            + line
+        )
+        fine(command("campaign", "new", "d.db", "--config", "d.toml"))
+        Path("d.db").unlink()
+    error = wrong(command("campaign", "new", "d.db", "--policy", "frugal-gp-ucb"))
+    assert "campaign.toml: there is something already" in error
+
+
+def test_one_page_has_all_keys() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "campaign-toml.md").read_text()
+    for keys in KEYS.values():
+        for key in keys:
+            assert f"`{key}`" in page or f"[{key}]" in page, key
+    for policy in with_a_model():
+        assert f"`{policy}`" in page, policy
+        for option in options_of(POLICIES[policy]):
+            assert f"`{option}`" in page, option
+
+
+# --- what is measured and not chosen
+
+
+def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) -> None:
+    context = "\n[domain.context]\noutside = [-15, 20]\n[policy]"
+    (tmp_path / "h.toml").write_text(SPACE.replace("\n[policy]", context))
+    fine(command("campaign", "new", "h.db", "--config", "h.toml"))
+    said = wrong(command("campaign", "ask", "h.db", "--at", 1))
+    assert "has a context, which the world gives and nobody chooses" in said
+    ask = ("campaign", "ask", "h.db", "--at", 1, "--key", "one", "--context")
+    place = fine(command(*ask, "outside=3.2")).strip()
+    assert place.endswith(", outside=3.2")
+    assert fine(command(*ask, "outside=3.2")).strip() == place
+    assert "the key 'one' is taken" in wrong(command(*ask, "outside=4"))
+    chosen = place.removesuffix(", outside=3.2")
+    fine(command("campaign", "tell", "h.db", "--site", chosen, "--reward", 40))
+    other = ("--site", "flow=40, pump=20, hyst=5, mode=eco", "--reward", 30, "--at", 2)
+    assert "is not known" in wrong(command("campaign", "tell", "h.db", *other))
+    fine(command("campaign", "tell", "h.db", *other, "--context", "outside=-4.5"))
+    history = fine(command("campaign", "history", "h.db"))
+    assert "mode,outside," in history
+    assert [history.count(each) for each in (",3.2,", ",-4.5,")] == [1, 1]
+    best = fine(command("campaign", "status", "h.db", "--best", "--context", "outside=0"))
+    assert "outside=0" in best
+    forecast = ("campaign", "forecast", "h.db", "--at", 3, "--site", chosen)
+    assert "+-" in fine(command(*forecast, "--context", "outside=7"))
+    assert "all as written" in fine(command("campaign", "verify", "h.db"))
+    assert command("campaign", "report", "h.db").status == 0
+    for text, found in (
+        ("inside=3", 'unknown parameter "inside"'),
+        ("outside=warm", 'outside must be a number, got "warm"'),
+        ("outside=99", "outside must be from -15 to 20, got 99"),
+    ):
+        assert found in wrong(command("campaign", "ask", "h.db", "--at", 4, "--context", text))
+    fine(command("campaign", "new", "s.db", "--config", "s.toml"))
+    said = wrong(command("campaign", "ask", "s.db", "--at", 4, "--context", "outside=3"))
+    assert 'there is no context to give, got "outside=3"' in said
+
+
+def test_sites_have_a_context_too(command: Command, tmp_path: Path) -> None:
+    context = '\nsites = "sites.csv"\n[domain.context]\nwind = [0, 30]\n'
+    (tmp_path / "w.toml").write_text(CONFIG.replace('\nsites = "sites.csv"\n', context))
+    fine(command("campaign", "new", "w.db", "--config", "w.toml"))
+    site = fine(command("campaign", "ask", "w.db", "--at", 1, "--context", "wind=12.5")).strip()
+    fine(command("campaign", "tell", "w.db", "--site", site, "--reward", 40))
+    history = fine(command("campaign", "history", "w.db"))
+    assert "km north,km east,wind" in history or "km east,km north,wind" in history
+    assert "12.5" in history
+    forecast = fine(command("campaign", "forecast", "w.db", "--context", "wind=3"))
+    assert forecast.count("AQ0") == 9
+    among = ("campaign", "ask", "w.db", "--at", 2, "--among", "AQ03", "--context", "wind=1")
+    assert fine(command(*among)).strip() == "AQ03"

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,14 +21,16 @@ from joblib import Parallel
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
+from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
 from tvbandits.comparison.playing import Run
+from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import summarise
 from tvbandits.core.arrays import Array
-from tvbandits.core.protocols import Answers, Problem
-from tvbandits.datasets import DriftingBump, GPDrift, Switching, ozone_network
+from tvbandits.core.protocols import Answers, Problem, added_noise
+from tvbandits.datasets import DriftingBump, GPDrift, Switching, TableProblem, ozone_network
 from tvbandits.experts import SimulatorExpert
 from tvbandits.policies import POLICIES, Setting
 
@@ -605,3 +613,117 @@ def test_equal_information_needs_somebody_who_asks() -> None:
         informed(["gp-ucb", "uniform"])
     with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
         informed(["gp-ucb", "sparq-gp-ucb"], expert=None)
+
+
+# --- learned noise
+
+POINTS = np.linspace(0.0, 1.0, 12)[:, None]
+
+
+def measured() -> TableProblem:
+    """Measurements: a wave that wanders, with a noise of variance 0.04 that nobody states."""
+    t = np.arange(120.0)[:, None]
+    noise = 0.2 * np.random.default_rng(0).standard_normal((120, 12))
+    values = 10.0 + np.sin(5.0 * POINTS[:, 0] + t / 30.0) + noise
+    return TableProblem(values, POINTS, "measured", "", noise_variance=None)
+
+
+def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
+    found: list[Bandit] = []
+
+    def maker(setting: Setting) -> Bandit:
+        assert setting.noise_variance is None
+        found.append(policies.gp_ucb(*setting.parts, seed=setting.seed))
+        return found[-1]
+
+    rows = list(compare(measured(), {"mine": maker}, seeds=1, horizon=20))
+    assert len(rows) == 20
+    assert found[-1].noise.readings == 16
+    assert all(math.isfinite(row["bound"]) for row in rows)
+
+
+def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
+    prepared = prepare("measured", measured(), 0, 100)
+    assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
+    assert prepared.setting(None, None).noise_variance is None
+    assert added_noise(prepared.problem) == 0.0
+
+
+def test_an_expert_on_it_must_state_its_own_noise() -> None:
+    with pytest.raises(ValueError, match="variance must be given"):
+        SimulatorExpert(measured())
+    assert len(SimulatorExpert(measured(), variance=0.1).query(POINTS, 1.0)) == 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gp-ucb:noise_variance=none",
+        "r-perp:noise_variance=none",
+        "adaptive-gp-ucb:noise_variance=0.5",
+    ],
+)
+def test_a_policy_may_be_told_another_noise_than_the_problem_has(text: str) -> None:
+    problem = DriftingBump(candidates=11, horizon=6)
+    assert len(list(compare(problem, [text], seeds=1))) == 6
+
+
+def test_none_is_taken_at_its_word() -> None:
+    setting = prepare("bump", DriftingBump(candidates=11, horizon=6), 0, 6).setting(None, None)
+    made = POLICIES["gp-ucb"].make(setting, noise_variance=None)
+    assert isinstance(made, Bandit)
+    assert made.recipe.noise_variance is None
+    assert POLICIES["gp-ucb"].make(setting).recipe.noise_variance == 0.01
+
+
+# --- workers of a comparison end with it, however it ends
+
+PROGRAM = """
+import os, sys, time
+from functools import partial
+from joblib import Parallel, delayed
+from tvbandits.comparison.compare import _one_thread
+
+def work(folder, number):
+    open(os.path.join(folder, f"{number}-{os.getpid()}"), "w").close()
+    while True:
+        time.sleep(0.05)
+
+alone = partial(_one_thread, os.getpid())
+Parallel(n_jobs=2)(delayed(alone)(work, sys.argv[1], number) for number in range(2))
+"""
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to look into")
+def test_no_worker_outlives_a_killed_comparison(tmp_path: Path) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)])
+    workers: list[int] = []
+    try:
+        limit = time.monotonic() + 120
+        while len(workers) < 2 and time.monotonic() < limit:
+            time.sleep(0.1)
+            workers = [int(each.name.split("-")[1]) for each in tmp_path.iterdir()]
+        assert len(workers) == 2
+        assert parent.pid not in workers
+        assert all(map(alive, workers))
+        parent.kill()  # SIGKILL: it can end nobody
+        parent.wait()
+        limit = time.monotonic() + 60
+        while any(map(alive, workers)) and time.monotonic() < limit:
+            time.sleep(0.1)
+        assert not any(map(alive, workers))
+    finally:
+        parent.kill()
+        parent.wait()
+        for worker in filter(alive, workers):
+            os.kill(worker, signal.SIGKILL)

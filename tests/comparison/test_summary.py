@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student
+from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.comparison.compare import ComparisonResult, compare
+from tests.helpers.browser import looking
+from tvbandits import policies
+from tvbandits.acquisition.confidence import Fixed
+from tvbandits.comparison import files
+from tvbandits.comparison.board import (
+    by_problem,
+    held_regret,
+    held_table,
+    profile,
+    ranks,
+    winners,
+)
+from tvbandits.comparison.compare import Comparison, ComparisonResult, compare, iterate
+from tvbandits.comparison.page import command_of, comparison_report
+from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,
     Row,
     as_seeds,
     counted,
+    paired,
     problem_references,
     summarise,
 )
-from tvbandits.datasets import DriftingBump, GPDrift
-from tvbandits.datasets.tables.references import average_regret
+from tvbandits.datasets import DriftingBump, GPDrift, HeatPump, Switching, WearingArms
+from tvbandits.datasets.tables.references import average_regret, references
 
 
 def make_rows(
@@ -201,3 +222,343 @@ def test_a_result_is_its_rows_and_their_tables() -> None:
     assert latex[4].startswith(f"drifting-bump & uniform & 2 & 5 & {means['uniform']:.3f} & ")
     assert len({line.count("&") for line in latex if line.endswith(r"\\")}) == 1
     assert r"a\_b\%" in ComparisonResult([{**result[0], "policy": "a_b%"}]).to_latex()
+
+
+def test_references_of_a_problem_with_limits_keep_to_them() -> None:
+    problem = HeatPump(horizon=30)
+    allowed = np.array([problem.limit.holds(problem.outcome_at(t)) for t in range(1, 31)])
+    values = np.array([problem.rewards_at(t) for t in range(1, 31)])
+    assert not allowed.all()
+    expected = references(values, allowed)
+    np.testing.assert_allclose(problem_references(problem, [0]), expected, atol=1e-12)
+    assert min(expected) >= 0.0
+
+
+# --- metrics against hand calculations, tables of the literature, and plain loops
+
+TABLE = pd.DataFrame(
+    {"a": [1.0, 2.0, 3.0, 0.0], "b": [2.0, 2.0, 1.0, 1.0], "c": [3.0, 6.0, 2.0, 2.0]},
+    index=["p", "q", "r", "s"],
+)
+
+
+def test_mean_ranks_and_the_critical_difference() -> None:
+    found = ranks(TABLE)
+    # Ranks: (1 2 3), (1.5 1.5 3), (3 1 2), (1 2 3).
+    assert found.mean.to_dict() == {"a": 1.625, "b": 1.625, "c": 2.75}
+    # Demsar 2006, table 5: q of 0.05 for 3 classifiers is 2.343.
+    assert found.critical_difference == pytest.approx(2.343 * math.sqrt(3 * 4 / (6 * 4)), rel=1e-3)
+    ten = ranks(pd.DataFrame(np.random.default_rng(0).random((14, 10))))
+    assert ten.critical_difference == pytest.approx(3.164 * math.sqrt(110 / 84), rel=1e-3)
+    assert 0 <= found.p_value <= 1
+    alone = ranks(TABLE.iloc[:1])
+    assert math.isnan(alone.critical_difference)
+    assert alone.mean["a"] == 1.0
+
+
+def test_profiles_count_problems() -> None:
+    found = profile(TABLE, [1.0, 2.0, 3.0])
+    assert found["a"].to_list() == [0.75, 0.75, 1.0]
+    assert found["b"].to_list() == [0.5, 0.75, 0.75]  # nothing is near a regret of 0
+    assert found["c"].to_list() == [0.0, 0.25, 0.75]
+
+
+def test_what_speaks_against_ours_comes_first() -> None:
+    found = winners(TABLE, ["b"])
+    assert found["problem"].to_list() == ["p", "q", "r", "s"]
+    assert found["times_the_best"].to_list()[:3] == [2.0, 1.0, 1.0]
+    assert found["ours"].eq("b").all()
+    assert winners(TABLE, ["nobody"])["times_the_best"].isna().all()
+
+
+def rows_of(runs: dict[tuple[str, str, int], list[float]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"problem": p, "policy": q, "seed": s, "t": t, "regret": regret}
+            for (p, q, s), found in runs.items()
+            for t, regret in enumerate(found, start=1)
+        ]
+    )
+
+
+def test_policies_are_paired_by_seed() -> None:
+    rows = rows_of(
+        {
+            ("p", "x", 0): [1.0, 3.0],
+            ("p", "x", 1): [2.0, 2.0],
+            ("p", "y", 0): [1.0, 1.0],
+            ("p", "y", 1): [4.0, 4.0],
+            ("p", "y", 2): [9.0, 9.0],
+        }
+    )
+    table = by_problem(rows)
+    assert table.loc["p"].to_dict() == {"x": 2.0, "y": 2.5}  # seed 2 has no partner
+    found = paired(rows, "x")
+    assert found.loc[0, ["policy", "seeds", "difference"]].to_list() == ["y", 2, 0.5]
+    # Differences -1 and 2: deviation 3 / sqrt 2, and t of one degree is 12.706.
+    assert found.loc[0, "ci95"] == pytest.approx(12.706 * 3 / math.sqrt(2) / math.sqrt(2), rel=1e-3)
+    best = paired(rows[rows["seed"] < 2]).iloc[0]
+    assert (best["policy"], best["reference"], best["difference"]) == ("y", "x", 0.5)
+    with pytest.raises(ValueError, match='"z" was not played; there are: x, y'):
+        paired(rows, "z")
+
+
+def played(problem: Any, policy: str = "gp-ucb", steps: int = 20) -> list[dict[str, Any]]:
+    return next(iter(iterate(Comparison(problem, [policy], 1, steps)))).rows
+
+
+def test_the_held_action_is_charged_between_steps() -> None:
+    problem = DriftingBump(candidates=51, horizon=20)
+    rows = played(problem)
+    dense = []
+    for now in np.arange(1.0005, 20.0, 0.001):
+        row = rows[math.floor(now) - 1]
+        dense.append(problem.best(now) - problem.value(np.array([[row["x0"]]]), now)[0])
+    dense += [rows[-1]["regret"]] * 1000  # it is not known what comes after the last step
+    assert held_regret(problem, rows, parts=100) == pytest.approx(np.mean(dense), rel=1e-3)
+
+
+def test_a_late_application_holds_the_action_before() -> None:
+    problem = DriftingBump(candidates=51, horizon=20)
+    rows = played(problem)
+    dense = []
+    for now in np.arange(1.5005, 20.0, 0.001):
+        row = rows[math.floor(now - 0.5) - 1]
+        dense.append(problem.best(now) - problem.value(np.array([[row["x0"]]]), now)[0])
+    for k in (-2, -1):
+        x = np.array([[rows[k]["x0"]]])
+        dense += [problem.best(20.0) - problem.value(x, 20.0)[0]] * 500
+    found = held_regret(problem, rows, parts=100, delay=0.5)
+    assert found == pytest.approx(np.mean(dense), rel=1e-3)
+    with pytest.raises(ValueError, match="delay must be"):
+        held_regret(problem, rows, delay=1.0)
+
+
+@pytest.mark.parametrize(
+    "problem", [GPDrift(points_per_axis=4, horizon=20), WearingArms(arms=9, horizon=20)]
+)
+def test_what_stands_still_between_steps_is_charged_as_at_plays(problem: Any) -> None:
+    rows = played(problem, "uniform")
+    found = held_regret(problem.realise(0), rows)
+    assert found == pytest.approx(np.mean([row["regret"] for row in rows]))
+    table = held_table(pd.DataFrame(rows), {problem.name: problem})
+    assert table.loc[0, "held_regret"] == pytest.approx(found)
+
+
+# --- report
+
+ARGUMENTS = {
+    "command": "compare",
+    "problems": ["drifting-bump:candidates=31"],
+    "policies": ["uniform", "tv-gp-ucb:epsilon=0.1"],
+    "confidence": None,
+    "horizon": 12,
+    "seeds": 2,
+    "data": [],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("comparison")
+    problem = DriftingBump(horizon=12, candidates=31)
+    rows = pd.DataFrame(
+        compare(
+            [problem],
+            {
+                "uniform": lambda setting: policies.uniform(setting.domain, seed=setting.seed),
+                "</script><b>odd": lambda setting: policies.uniform(
+                    setting.domain, seed=setting.seed + 9
+                ),
+            },
+            seeds=2,
+        )
+    )
+    found = {problem.name: problem_references(problem)}
+    files.write(out, rows, found, {problem.name: "m/s"}, ARGUMENTS, bound=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    pytest.importorskip("plotly", reason="no plotly: no report")
+    return comparison_report(folder)
+
+
+class Cells(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.open = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
+        if tag == "tr":
+            self.rows.append([])
+        self.open = tag in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.rows[-1].append(data)
+            self.open = False
+
+
+def test_the_table_is_the_summary(folder: Path, text: str) -> None:
+    lines = summarise(files.read(folder).rows).sort_values("average_regret")
+    shown = {row[0]: row for row in reversed(Cells(text).rows) if row}
+    for _, line in lines.iterrows():
+        row = shown[line["policy"]]
+        assert row[2] == f"{line['average_regret']:.4g}"
+        assert row[4] == f"{line['last_fifth_regret']:.4g}"
+
+
+def test_the_curves_are_the_rows(folder: Path, text: str) -> None:
+    (data,) = re.findall(r'id="regret-0-data">(.*?)</script>', text)
+    drawn = {each["name"]: each for each in json.loads(data)["data"] if "name" in each}
+    rows = files.read(folder).rows
+    for policy, group in rows.groupby("policy"):
+        mean = group.groupby("t")["average_regret"].mean()
+        assert drawn[policy]["y"] == pytest.approx(list(mean))
+        assert drawn[policy]["x"] == list(mean.index)
+    assert json.loads(data)["layout"]["yaxis"]["title"]["text"] == "average regret R_t / t [m/s]"
+
+
+def test_names_are_text_only(text: str) -> None:
+    assert "<b>odd" not in text
+    assert "&lt;b&gt;odd" in text
+
+
+def test_it_says_how_it_was_made(text: str) -> None:
+    command = "tvbandits compare drifting-bump:candidates=31 --policy uniform"
+    assert command in text
+    assert "Seeds 0, 1." in text
+    assert "scikit-learn" in text
+
+
+def test_the_command_can_be_said_again() -> None:
+    arguments = {
+        **ARGUMENTS,
+        "data": ["a b.csv"],
+        "equal_information": True,
+        "confidence": "theory",
+    }
+    assert shlex.split(command_of(arguments))[1:] == [
+        "compare", "drifting-bump:candidates=31", "--policy", "uniform", "--policy",
+        "tv-gp-ucb:epsilon=0.1", "--confidence", "theory", "--horizon", "12", "--seeds", "2",
+        "--data", "a b.csv", "--equal-information",
+    ]  # fmt: skip
+
+
+def test_nothing_is_fetched(text: str) -> None:
+    outside_of_scripts = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert not re.findall(r'(?:src|href)="(?!#)', outside_of_scripts)
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1200, True)])
+def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -> None:
+    place = tmp_path / "report.html"
+    place.write_text(text, encoding="utf-8")
+    with looking(place.as_uri(), width, dark=dark) as looked:
+        looked.page.wait_for_selector(".plot .main-svg", timeout=180_000)
+        curves = looked.page.locator(".plot .scatterlayer .trace").count()
+        assert curves == 4  # a curve and a band for each policy
+        looked.page.locator(".plot .nsewdrag").first.hover()
+        looked.page.wait_for_selector(".hoverlayer .hovertext, .hoverlayer .legend", timeout=90_000)
+        assert looked.fits
+        assert looked.complaints == []
+        assert looked.requests == [place.as_uri()]
+
+
+# --- what is found out about a problem before the first step
+
+
+@dataclass(frozen=True)
+class Unrecommended:
+    """A problem that recommends no kernel and states no variation."""
+
+    problem: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.problem, name)
+
+    kernel = None
+    variation = None
+
+    def realise(self, seed: int) -> Unrecommended:
+        return Unrecommended(self.problem.realise(seed))
+
+
+def test_a_recommended_kernel_is_returned_as_it_is() -> None:
+    kernel = RBF(0.123, (0.1, 0.2))
+
+    @dataclass(frozen=True)
+    class Own(GPDrift):
+        @property
+        def kernel(self) -> Any:
+            return kernel
+
+    made = prepare("own", Own(points_per_axis=4, horizon=20), 0, 20)
+    assert made.kernel is kernel
+    assert made.kernel == RBF(0.123, (0.1, 0.2))
+    assert made.label == "own"
+
+
+@pytest.mark.parametrize("truth", [0.12, 0.2, 0.4])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_kernel_is_fitted_where_none_is_recommended(truth: float, seed: int) -> None:
+    problem = Unrecommended(GPDrift(length_scale=truth, points_per_axis=10, horizon=200))
+    made = prepare("p", problem, seed, 200)
+    assert made.kernel.length_scale == pytest.approx(truth, rel=0.25)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.2])
+def test_epsilon_is_near_the_truth(epsilon: float) -> None:
+    problem = GPDrift(epsilon=epsilon, points_per_axis=10, horizon=200)
+    found = [prepare("p", problem, seed, 200).epsilon for seed in range(4)]
+    assert all(epsilon / 2 < one < 2 * epsilon for one in found), found
+    assert np.median(found) == pytest.approx(epsilon, rel=0.35)
+
+
+def test_the_scale_is_near_the_deviation() -> None:
+    still = GPDrift(epsilon=0.1, points_per_axis=8, length_scale=0.1, horizon=200)
+    found = [prepare("p", still, seed, 200).scale for seed in range(4)]
+    assert all(0.7 < one < 1.4 for one in found), found
+    assert np.mean(found) == pytest.approx(1.0, abs=0.15)
+
+
+def test_variation_is_the_problem_s_own_or_seen() -> None:
+    problem = GPDrift(epsilon=0.05, points_per_axis=6, horizon=60)
+    stated = prepare("p", problem, 2, 60)
+    assert stated.variation == problem.realise(2).variation
+    seen = prepare("p", Unrecommended(problem), 2, 60).variation
+    path = problem.realise(2).path[:20]
+    assert seen == pytest.approx(np.abs(np.diff(path, axis=0)).max(axis=1).mean(), rel=1e-12)
+
+
+def test_same_seed_same_findings() -> None:
+    problem = Switching(every=20, candidates=40, horizon=60)
+    one, again, other = (prepare("p", problem, seed, 60) for seed in (4, 4, 5))
+    for name in ("scale", "variation", "epsilon"):
+        assert getattr(one, name) == getattr(again, name) != getattr(other, name)
+    np.testing.assert_array_equal(one.gains, again.gains)
+    assert one.problem.value(one.problem.domain.sample(1, np.random.default_rng(0)), 1.0) != (
+        other.problem.value(other.problem.domain.sample(1, np.random.default_rng(0)), 1.0)
+    )
+
+
+def test_gains_and_horizons() -> None:
+    problem = DriftingBump(candidates=51, horizon=30)
+    made = prepare("p", problem, 0, 12)
+    assert made.horizon == 12
+    assert made.gains.shape == (12,)
+    assert (np.diff(made.gains) > 0).all()
+    assert prepare("p", problem, 0, 1).gains.shape == (1,)
+
+
+def test_large_domains_and_boxes_are_represented_by_a_sample() -> None:
+    for problem in (DriftingBump(candidates=1500, horizon=5), DriftingBump(0, horizon=5)):
+        made = prepare("p", problem, 0, 5)
+        assert np.isfinite(made.gains).all()
+        assert made.setting(Fixed(1.0), None).expert is None

@@ -2,16 +2,23 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import chisquare, kstest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tvbandits.core.box import Box, as_bounds
-from tvbandits.core.candidates import Candidates
+from tvbandits import Box, Candidates, Observations, policies
+from tvbandits.core.box import as_bounds
+from tvbandits.core.coercion import file_path, several, text
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.observations import Source
+from tvbandits.core.tables import as_html, as_text
 
 Surface = Callable[[np.ndarray], np.ndarray]
 
@@ -353,3 +360,263 @@ def test_box_is_indifferent_to_units(
     )
     assert value >= -1e-5 * height
     np.testing.assert_allclose((x - low) / width, top, atol=5e-3)
+
+
+# --- observations
+
+COLUMNS = ("X", "t", "y", "variance", "source")
+
+
+def some(n: int, d: int = 2, seed: int = 0) -> Observations:
+    rng = np.random.default_rng(seed)
+    return Observations(
+        rng.standard_normal((n, d)),
+        rng.standard_normal(n),
+        rng.standard_normal(n),
+        rng.random(n) + 0.1,
+        rng.integers(0, 2, n),
+    )
+
+
+def test_columns_are_frozen_copies_of_the_right_kind() -> None:
+    X, t = np.ones((2, 3)), np.array([1.0, 2.0])
+    made = Observations(X, t, [1, 2], 0.5)  # type: ignore[arg-type]
+    X[0, 0] = t[0] = 99.0
+    assert made.X[0, 0] == 1.0
+    assert made.t[0] == 1.0
+    assert made.variance.tolist() == [0.5, 0.5]
+    assert made.source.tolist() == [Source.REWARD, Source.REWARD]
+    assert (len(made), made.dimension) == (2, 3)
+    assert X.flags.writeable
+    assert [getattr(made, name).dtype for name in COLUMNS] == [np.float64] * 4 + [np.uint8]
+    for name in COLUMNS:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(made, name)[0] = 1
+    with pytest.raises(AttributeError, match="cannot assign"):
+        made.X = X  # type: ignore[misc]
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"X": [1.0, 2.0]}, r"X must have shape \(n, d\), got \(2,\)"),
+    ({"X": [[1.0], [np.nan]]}, r"X must be finite, got \[nan\] in row 1"),
+    ({"X": [["a"], ["b"]]}, r"X must be numeric, got \[\['a'\]"),
+    ({"t": [1.0]}, r"t must have shape \(2,\), got \(1,\)"),
+    ({"t": [1.0, np.inf]}, "t must be finite, got inf at position 1"),
+    ({"y": [[1.0, 2.0]]}, r"y must have shape \(2,\), got \(1, 2\)"),
+    ({"y": [np.nan, 2.0]}, "y must be finite, got nan at position 0"),
+    ({"y": object()}, "y must be numeric"),
+    ({"variance": [1.0, 0.0]}, r"variance must be positive, got 0\.0 at position 1"),
+    ({"variance": np.inf}, "variance must be finite, got inf at position 0"),
+    ({"source": [0]}, r"source must have shape \(2,\), got \(1,\)"),
+    ({"source": [0, 2]}, "source must be one of .* got 2"),
+    ({"source": ["expert", "reward"]}, "source must be numeric"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_what_is_wrong_is_named(change: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"X": [[1.0], [2.0]], "t": 1.0, "y": [1.0, 2.0], "variance": 1.0}
+    with pytest.raises(ValueError, match=message):
+        Observations(**{**good, **change})
+
+
+def test_append_and_take_equal_plain_indexing() -> None:
+    a, b = some(4, seed=1), some(3, seed=2)
+    both = a.append(b)
+    for name in COLUMNS:
+        expected = np.concatenate([getattr(a, name), getattr(b, name)])
+        assert np.array_equal(getattr(both, name), expected)
+        for rows in (np.array([6, 0, 0]), np.arange(7) % 2 == 0, slice(2, 5), np.array([], int)):
+            taken = getattr(both.take(rows), name)
+            assert np.array_equal(taken, expected[rows])
+            assert not taken.flags.writeable
+    with pytest.raises(ValueError, match="of 2 coordinates cannot take points of 3"):
+        a.append(some(1, d=3))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 6), st.integers(1, 3), st.integers(0, 1000))
+def test_keyed_noise_depends_on_its_key_alone(n: int, d: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, t = rng.standard_normal((n, d)), float(rng.standard_normal())
+    noise = keyed_normal(seed, 1, X, t)
+    assert noise.shape == (n,)
+    order = rng.permutation(n)
+    assert np.array_equal(keyed_normal(seed, 1, np.asfortranarray(X[order]), t), noise[order])
+    for i in range(n):
+        for other in (
+            keyed_normal(seed + 1, 1, X[i : i + 1], t),
+            keyed_normal(seed, 2, X[i : i + 1], t),
+            keyed_normal(seed, 1, X[i : i + 1], np.nextafter(t, np.inf)),
+            keyed_normal(seed, 1, np.nextafter(X[i : i + 1], np.inf), t),
+        ):
+            assert other[0] != noise[i]
+
+
+def test_keyed_noise_is_standard_normal() -> None:
+    noise = keyed_normal(3, 1, np.arange(4000.0)[:, None], 2.0)
+    assert abs(noise.mean()) < 4 / np.sqrt(4000)
+    assert abs(noise.var() - 1.0) < 4 * np.sqrt(2 / 4000)
+    assert abs((noise > 1.96).mean() - 0.025) < 4 * np.sqrt(0.025 / 4000)
+    assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 4 / np.sqrt(4000)
+
+
+def test_what_grows_shares_storage_and_never_changes() -> None:
+    first = Observations(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3))
+    grown, seen = first, []
+    for i in range(300):
+        fresh = Observations(np.full((1, 2), i), np.array([i]), np.array([i]), np.ones(1))
+        grown = grown.append(fresh)
+        seen.append(grown)
+    for i, each in enumerate(seen):
+        assert len(each) == 4 + i
+        np.testing.assert_array_equal(each.y[3:], np.arange(i + 1.0))
+        assert not any(column.flags.writeable for column in (each.X, each.t, each.y))
+    storages = {id(each.y.base) for each in seen}
+    assert len(storages) < 12  # not one for each
+
+
+def test_two_that_grow_from_one_do_not_see_each_other() -> None:
+    def one(value: float) -> Observations:
+        return Observations(np.zeros((1, 1)), np.zeros(1), np.array([value]), np.ones(1))
+
+    start = one(0.0).append(one(1.0))
+    left, right = start.append(one(2.0)), start.append(one(3.0))
+    assert left.y.tolist() == [0.0, 1.0, 2.0]
+    assert right.y.tolist() == [0.0, 1.0, 3.0]
+    assert left.begins_with(start)
+    assert not right.begins_with(left)
+    assert not start.begins_with(left)
+    assert start.begins_with(start)
+
+
+# --- what is no number: texts, choices, sequences, paths and parts, each refused by its name
+
+LINE = Candidates(np.linspace(0.0, 1.0, 5)[:, None])
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"a", "a\x1b[31m", "a\0", "\ud800", np.str_("a\n")])
+def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
+    with pytest.raises(ValueError, match="name must be a text"):
+        text("name", bad)
+    assert text("name", "ozone (µg/m³)") == "ozone (µg/m³)"
+
+
+@pytest.mark.parametrize(
+    "bad", ["ab", b"ab", {"a": 1}, {1}, 3, None, np.array(1.0), pd.DataFrame()]
+)
+def test_several_are_a_sequence(bad: Any) -> None:
+    with pytest.raises(ValueError, match="ids must be names, got"):
+        several("ids", bad, "names")
+    assert several("ids", ("a", "b"), "names") == ["a", "b"]
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"a.csv", "", "  ", "a\0b", "a\x1b[31m.csv", ["a.csv"]])
+def test_a_path_can_be_shown(bad: Any) -> None:
+    with pytest.raises(ValueError, match="file must be the path of a file, got"):
+        file_path("file", bad)
+    assert file_path("file", "a.csv") == Path("a.csv")
+    for address in ("file:///etc/passwd", "s3://bucket/a.csv", "http://host/a.csv"):
+        with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):
+            file_path("file", address)
+    assert file_path("file", "a:b//c") == Path("a:b/c")
+
+
+# --- recipes speak of their own parameters --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ("sw_gp_ucb", {"window": "ten"}, "window must be a whole number of at least 1, got 'ten'"),
+        ("sw_gp_ucb", {"window": 10**400}, "window must be at most"),
+        ("r_gp_ucb", {"reset_every": 2.5}, "reset_every must be a whole number"),
+        ("gp_bucb", {"minimum_batch": 0}, "minimum_batch must be a whole number"),
+        ("w_gp_ucb", {"learn": 0}, "learn must be a whole number of at least 1, got 0"),
+        ("ui_gp_ucb", {"noise_variance": "x"}, "noise_variance must be positive and finite"),
+        ("sparq_gp_ucb", {"expert": None, "queries": "x"}, "queries must be a number, or a query"),
+        ("frugal_gp_ucb", {"expert": None, "plan": "best"}, 'plan must be "next", "plausible"'),
+        ("gp_ucb", {"confidence": 1e300}, r"confidence must lie in \[0, 1e\+50\], got 1e\+300"),
+    ],
+)
+def test_recipes_name_their_own_parameters(
+    recipe: str, options: dict[str, Any], message: str
+) -> None:
+    given = {"noise_variance": 0.01, **options}
+    with pytest.raises(ValueError, match=message):
+        getattr(policies, recipe)(LINE, RBF(1.0), **given)
+
+
+def test_a_typo_says_what_may_be_meant() -> None:
+    with pytest.raises(
+        TypeError, match="sw_gp_ucb has no parameter 'windw'; did you mean \"window\""
+    ):
+        policies.sw_gp_ucb(LINE, RBF(1.0), 0.01, windw=5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("constant", [1e101, 1e300, 1e-51, 1e-300])
+def test_a_kernel_has_limits(constant: float) -> None:
+    with pytest.raises(ValueError, match=r"kernel must give variances of at (most|least) 1e"):
+        policies.gp_ucb(LINE, ConstantKernel(constant) * RBF(1.0), 0.01)
+
+
+# --- one line, and a small table that trusts nothing
+
+
+class Reader(HTMLParser):
+    """What a browser would see: texts, and the kinds of tags."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.cells: list[tuple[str, str]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.open.append(tag)
+        self.cells.append((tag, ""))
+        assert all(name in ("style", "scope") for name, _ in attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        tag, text = self.cells[-1]
+        self.cells[-1] = tag, text + data
+
+
+def test_a_table() -> None:
+    reader = Reader(as_html("Bandit", [("rewards", 12), ("width", 2.123456), ("by", "<b>")]))
+    assert reader.open == []
+    texts = [text for tag, text in reader.cells if tag in ("caption", "th", "td")]
+    assert texts == ["Bandit", "rewards", "12", "width", "2.123", "by", "<b>"]
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
+
+
+@given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS | st.floats() | st.integers()), max_size=5))
+def test_nothing_is_taken_for_html(title: str, rows: list[tuple[str, object]]) -> None:
+    reader = Reader(as_html(title, rows))
+    assert reader.open == []
+    assert set(reader.tags) <= {"table", "caption", "tbody", "tr", "th", "td"}
+    assert reader.tags.count("td") == len(rows)
+    names = [text for tag, text in reader.cells if tag == "th"]
+    assert names == [name for name, _ in rows]
+
+
+def test_what_does_not_fit_is_left_out_from_the_end() -> None:
+    said = as_text("State", [("a", "x" * 90), ("b", "y" * 90), ("c", "z" * 90)])
+    assert said == f"<State: a {'x' * 90}, b {'y' * 90}, ...>"
+
+
+@given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS | st.floats()), max_size=5))
+def test_it_is_one_short_line(title: str, rows: list[tuple[str, object]]) -> None:
+    said = as_text(title, rows)
+    assert len(said) <= 200
+    assert len(said.splitlines()) <= 1
+    assert said.startswith("<")
+    assert said.endswith(">")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import pickle
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import chisquare, kstest
+from hypothesis import given, settings, strategies as st
+from scipy.stats import binom, chisquare, kstest, poisson
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from tvbandits import Arms, Box, Candidates, Integer, Space, count, load, policies, rate
 from tvbandits.core.arrays import Array
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.parameters import Category, Integer, Real
-from tvbandits.core.space import Space
+from tvbandits.core.parameters import Category, Real
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.structure import check_kernel
 
@@ -451,3 +449,254 @@ def test_context_by_name() -> None:
         DICE.candidates(context=["left", "right", "colour"])
     with pytest.raises(ValueError, match="without context columns have no context"):
         DICE.candidates().rows_of({})
+
+
+# --- candidates with columns that the world decides about
+
+X = np.array([[0.0, 10.0, 1.0], [5.0, 10.0, 1.0], [0.0, 20.0, 1.0], [5.0, 20.0, 2.0]])
+WEATHER = Candidates(X, context=[1, 2])
+
+
+def test_rounding_is_forgiven_and_no_more() -> None:
+    np.testing.assert_array_equal(WEATHER.rows_of([10.0 + 9e-9, 1.0]), [0, 1])
+    with pytest.raises(ValueError, match=r"nearest context is \[10.0, 1.0\]"):
+        WEATHER.rows_of([10.0 + 2e-8, 1.0])
+
+
+def test_a_context_that_no_candidate_has() -> None:
+    said = r"context \[19.0, 1.0\] in columns \[1, 2\]; the nearest context is \[20.0, 1.0\]"
+    with pytest.raises(ValueError, match=said):
+        WEATHER.rows_of([19.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([10.0], r"context must have shape \(2,\), got \(1,\)"),
+        ([[10.0, 1.0], [20.0, 1.0]], r"context must have shape \(2,\), got \(2, 2\)"),
+        ([10.0, np.nan], r"context must be finite, got \[10.0, nan\]"),
+        ("hot", "context must be numeric, got 'hot'"),
+    ],
+)
+def test_values_of_the_wrong_kind(values: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        WEATHER.rows_of(values)
+
+
+def test_no_context_columns() -> None:
+    with pytest.raises(ValueError, match=r"without context columns have no context, got \[10"):
+        Candidates(X).rows_of([10.0])
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ([3], "column numbers from 0 to 2, got 3"),
+        ([True], "column numbers from 0 to 2, got True"),
+        ("1", "column numbers from 0 to 2, got '1'"),
+        (np.ma.masked, "column numbers from 0 to 2, got masked"),
+        ([1, 1], r"must be different columns, got \[1, 1\]"),
+        ([0, 1, 2], "must leave a column to choose, got all 3 of them"),
+    ],
+)
+def test_columns_of_the_wrong_kind(context: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Candidates(X, context=context)
+
+
+def test_it_counts_in_equality_hash_and_pickle() -> None:
+    assert Candidates(X, context=np.array([1, 2])) == WEATHER
+    assert hash(Candidates(X, context=(1, 2))) == hash(WEATHER)
+    assert Candidates(X) != WEATHER
+    assert Candidates(X, context=[1]) != WEATHER
+    again = pickle.loads(pickle.dumps(WEATHER))
+    assert again == WEATHER
+    assert again.context == (1, 2)
+    assert repr(WEATHER) == "Candidates(4 points, d=3, context=[1, 2])"
+    assert repr(Candidates(X)) == "Candidates(4 points, d=3)"
+    assert Candidates(X).context == ()
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.integers(0, 3)] * 3).map(lambda row: tuple(map(float, row))),
+        min_size=1,
+        max_size=20,
+        unique=True,
+    ),
+    st.sampled_from([(0,), (2,), (1, 2), (2, 0)]),
+)
+def test_contexts_split_the_candidates(
+    points: list[tuple[float, ...]], context: tuple[int, ...]
+) -> None:
+    candidates = Candidates(np.array(points), context=context)
+    contexts = {tuple(point[column] for column in context) for point in points}
+    rows = np.concatenate([candidates.rows_of(values) for values in contexts])
+    assert sorted(rows) == list(range(len(points)))
+    for values in contexts:
+        expected = [i for i, p in enumerate(points) if tuple(p[c] for c in context) == values]
+        assert list(candidates.rows_of(values)) == expected
+
+
+# --- arms that have a name and nothing else, told and decoded by their names
+
+ARMS = Arms(["red", "green", "blue"])
+
+
+@pytest.mark.parametrize(
+    "given", [["blue", "red"], ("blue", "red"), pd.DataFrame({"arm": ["blue", "red"]}),
+              [{"arm": "blue"}, {"arm": "red"}], [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]]
+)  # fmt: skip
+def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
+    np.testing.assert_array_equal(ARMS.check(given), [[0, 0, 1], [1, 0, 0]])
+    assert ARMS.decode(ARMS.check(given))["arm"].tolist() == ["blue", "red"]
+
+
+def test_arms_are_alike_where_their_names_are(tmp_path: Path) -> None:
+    assert ARMS == Arms(("red", "green", "blue")) == pickle.loads(pickle.dumps(ARMS))
+    assert Arms(["green", "red", "blue"]) != ARMS
+    assert repr(ARMS) == "Arms(['red', 'green', 'blue'])"
+    assert ARMS.names == ("red", "green", "blue")
+    bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
+    bandit.tell(["red"], [0.5], 1)
+    bandit.save(tmp_path / "kept")
+    again: Any = load(tmp_path / "kept")
+    assert again.recipe.domain == ARMS
+    np.testing.assert_array_equal(again.ask(2), bandit.ask(2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: policies.gp_ucb(ARMS, RBF(0.3), 0.01),
+        lambda: policies.adaptive_gp_ucb(ARMS, None, 0.01),
+        lambda: policies.discounted_thompson(ARMS),
+    ],
+)
+def test_a_bandit_is_told_names(make: Any) -> None:
+    bandit, twin = make(), make()
+    for t in range(1, 8):
+        X = bandit.ask(t)
+        np.testing.assert_array_equal(X, twin.ask(t))
+        name = ARMS.decode(X)["arm"].tolist()
+        bandit.tell(name, [float(name == ["green"])], t)
+        twin.tell(X, [float(X[0, 1])], t)
+    if hasattr(bandit, "predict"):
+        by_name, by_point = bandit.predict(["green", "red"]), twin.predict(ARMS.X[[1, 0]])
+        np.testing.assert_array_equal(by_name, by_point)
+
+
+def test_what_is_wrong_is_named() -> None:
+    for names, said in (
+        (["a", "a"], "categories must differ, got 'a' twice"),
+        (["a"], "names must be at least two different texts"),
+        (["a", 1], "names must be at least two different texts"),
+        ("ab", "arms must be names"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Arms(names)  # type: ignore[arg-type]
+    bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
+    for X in (["pink"], ["red", 1], [{"leg": "red"}]):
+        with pytest.raises(ValueError, match=r"arm|leg"):
+            bandit.tell(X, [1.0] * len(X), 1)
+    assert bandit.info.told == 0
+
+
+# --- clicks and counts as rewards: unbiased together, and honest where nothing or everything succeeded
+
+pairs = st.lists(
+    st.tuples(st.integers(0, 1000), st.integers(1, 1000)).map(sorted), min_size=1, max_size=20
+)
+
+
+@given(pairs)
+def test_rates_weighted_by_their_variances_are_the_rate_of_all(drawn: list[list[int]]) -> None:
+    k, n = np.array(drawn, dtype=float).T
+    made = rate(k, n)
+    np.testing.assert_allclose(
+        np.average(made.values, weights=1 / made.variance), k.sum() / n.sum()
+    )
+    calls = count(k, n)
+    weighted = np.average(calls.values, weights=1 / calls.variance)
+    np.testing.assert_allclose(weighted, k.sum() / n.sum())
+
+
+@pytest.mark.parametrize("n", [30, 100, 1000])
+@pytest.mark.parametrize("p", [0.005, 0.02, 0.1, 0.5, 0.98, 0.995])
+def test_two_deviations_hold_the_rate(n: int, p: float) -> None:
+    """Enumerated: at least 93% of what is drawn; with the share itself as p it is 14% to 95%."""
+    k = np.arange(n + 1)
+    made = [rate(each, n) for each in k]
+    off = np.abs(np.concatenate([each.values for each in made]) - p)
+    holds = off <= 2 * np.sqrt(np.concatenate([each.variance for each in made]))
+    assert binom.pmf(k, n, p)[holds].sum() >= 0.93
+
+
+@pytest.mark.parametrize("expected", [0.05, 0.5, 2.0, 20.0])
+def test_two_deviations_hold_the_expected_count(expected: float) -> None:
+    k = np.arange(200)
+    holds = [abs(made.values[0] - expected) <= 2 * made.variance[0] ** 0.5
+             for made in (count(each, 1.0) for each in k)]  # fmt: skip
+    assert poisson.pmf(k, expected)[holds].sum() >= 0.93
+
+
+def test_few_successes_are_counted_alike_by_both() -> None:
+    k, n = np.array([3.0, 8.0]), np.array([1e6, 2e6])
+    np.testing.assert_allclose(rate(k, n).variance, count(k, n).variance, rtol=1e-5)
+
+
+def test_what_is_known_of_the_rate_is_the_variance_of_a_visit() -> None:
+    visits = rate([0, 1], 1, around=0.02)
+    assert visits.values.tolist() == [0.0, 1.0]
+    np.testing.assert_allclose(visits.variance, 0.02 * 0.98)
+    np.testing.assert_allclose(count(3, 2.0, around=1.5).variance, 0.75)
+
+
+def test_no_trials_are_no_reading() -> None:
+    made = rate([0, np.nan, 4], [0, 10, 10])
+    np.testing.assert_array_equal(made.values, [np.nan, np.nan, 0.4])
+    np.testing.assert_allclose(made.variance[2], 6 / 14 * 8 / 14 / 10)
+    assert np.isnan(count(0, 0).values).all()
+    assert (rate(0, 0).variance > 0).all()
+
+
+def test_a_bandit_is_told_counts() -> None:
+    sites, clicks = Candidates([[0.0], [1.0], [2.0]]), rate([0, 3, 0], [100, 50, 0])
+    for make in (policies.gp_ucb, policies.bkb):
+        told, plain = (make(sites, RBF(1.0), 0.01) for _ in range(2))
+        told.tell(sites.X, clicks, 1)
+        plain.tell(sites.X, clicks.values, 1, clicks.variance)
+        assert told.history.equals(plain.history)
+    bandit = policies.gp_ucb(sites, RBF(1.0), 0.01)
+    bandit.tell(sites.X[:2], [0.0, 0.0], 1)
+    bandit.correct(sites.X[:2], rate([0, 3], [100, 50]), 1)
+    np.testing.assert_array_equal(bandit.state.rewards.y, clicks.values[:2])
+    np.testing.assert_array_equal(bandit.state.rewards.variance, clicks.variance[:2])
+    greedy = policies.eps_greedy(sites)
+    greedy.tell(sites.X, clicks, 1)
+    assert greedy.info.failed == 1
+
+
+def test_what_is_wrong_is_named_counts() -> None:
+    for k, n, said in (
+        ([1, 5], [9, 4], r"successes must be no more than trials, got 5.0 at position 1"),
+        ([-1], [4], "successes must be finite and not negative, got -1.0"),
+        ([1], [np.inf], "trials must be finite and not negative, got inf"),
+        ([1, 2], [4, 5, 6], "successes and trials must be of one length, got 2 and 3"),
+        ([[1]], [4], r"successes must have shape \(n,\), got \(1, 1\)"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            rate(k, n)
+    with pytest.raises(ValueError, match=r"there are no events without exposure, got 2\.0"):
+        count(2, 0)
+    for around in (0.0, 1.0, np.nan):
+        with pytest.raises(ValueError, match="around must be above 0 and below 1, got"):
+            rate(1, 2, around=around)
+    with pytest.raises(ValueError, match=r"around must be a number or have shape \(1,\)"):
+        count(1, 2, around=[1.0, 2.0])
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    with pytest.raises(ValueError, match=r"that were counted have a variance; got 0\.1 as well"):
+        bandit.tell([[0.0]], rate(1, 2), 1, 0.1)
+    with pytest.raises(ValueError, match=r"y must have shape \(2,\), got \(1,\)"):
+        bandit.tell([[0.0], [1.0]], rate(1, 2), 1)
+    assert bandit.info.told == 0

@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.modules import modules
+from tvbandits import Answers, Box, Candidates, Observations
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,
@@ -31,10 +32,7 @@ from tvbandits.core.arrays import (
     as_values,
     as_variances,
 )
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, as_effective
+from tvbandits.core.protocols import as_effective
 from tvbandits.datasets import DriftingBump, TableProblem
 from tvbandits.experts import CallableExpert, StubTransport, stations_at
 from tvbandits.forgetting.aging import Constant

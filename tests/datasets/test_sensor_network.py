@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files

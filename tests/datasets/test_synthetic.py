@@ -4,17 +4,46 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
+from scipy.optimize import differential_evolution, minimize
 
-from tvbandits import Box, Candidates, Problem
-from tvbandits.datasets import DriftingBump, GPDrift, NewPeak, Switching
+from tests.helpers.commands import commands
+from tvbandits import Box, Candidates, Problem, compare
+from tvbandits.cli.problems import PROBLEMS, READS_FILES, make_problem
+from tvbandits.comparison.board import SUITES
+from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.summary import summarise
+from tvbandits.datasets import (
+    AutoregressiveArms,
+    BumpAndWall,
+    DriftingBump,
+    Exoskeleton,
+    Field,
+    GeneralisedMovingPeaks,
+    GPDrift,
+    HeatPump,
+    MovingPeaks,
+    NewPeak,
+    QuietNetwork,
+    Switching,
+    SwitchingArms,
+    TimedParabola,
+    WearingArms,
+)
+from tvbandits.datasets.arms import autoregression
+from tvbandits.datasets.fields import KINDS
+from tvbandits.datasets.limited import UnderALimit
+from tvbandits.datasets.peaks import reflected
+from tvbandits.datasets.synthetic import bogunovic, mandl
 
-PROBLEMS: list[Any] = [
+MADE_UP: list[Any] = [
     DriftingBump(candidates=51),
     DriftingBump(candidates=0),
     GPDrift(points_per_axis=4, horizon=30),
@@ -24,7 +53,23 @@ PROBLEMS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+DRIFTING: list[Any] = [
+    MovingPeaks(dimension=2, horizon=100),
+    MovingPeaks(dimension=2, horizon=100, shape="function1"),
+    GeneralisedMovingPeaks(dimension=2, horizon=100),
+    SwitchingArms(horizon=100),
+    AutoregressiveArms(side=4, horizon=400),
+    WearingArms(arms=20, horizon=40),
+    Exoskeleton(),
+    Exoskeleton(candidates=0),
+    TimedParabola(),
+    TimedParabola(candidates=0, horizon=900),
+    *map(Field, KINDS),
+    GPDrift(points_per_axis=5, horizon=20, smoothness="matern52"),
+]
+
+
+@pytest.mark.parametrize("problem", MADE_UP + DRIFTING, ids=lambda problem: problem.name)
 def test_problems_keep_to_the_protocol(problem: Any) -> None:
     assert isinstance(problem, Problem)
     X = problem.domain.sample(20, np.random.default_rng(0))
@@ -34,13 +79,20 @@ def test_problems_keep_to_the_protocol(problem: Any) -> None:
         assert np.isfinite(values).all()
         assert values.max() <= problem.best(t) + 1e-9
         np.testing.assert_array_equal(problem.value(X[::-1], t), values[::-1])
-    assert problem.variation > 0
+    for t in (0.0, problem.horizon + 1.0) if problem in DRIFTING else ():
+        with pytest.raises(ValueError, match="known"):
+            problem.value(X, t)
     assert problem.noise_variance > 0
-    K = problem.kernel(X)
-    assert np.linalg.eigvalsh(K).min() > -1e-9
+    if problem in MADE_UP:
+        assert problem.variation > 0
+        assert np.linalg.eigvalsh(problem.kernel(X)).min() > -1e-9
     again = pickle.loads(pickle.dumps(problem))
     assert again == problem
     np.testing.assert_array_equal(again.value(X, 2.0), problem.value(X, 2.0))
+    if hasattr(problem, "realise"):
+        other = problem.realise(7)
+        assert other.best(1.0) != problem.best(1.0)
+        assert problem.realise(problem.seed) == problem
 
 
 # --- the drifting bump ----------------------------------------------------------------------------
@@ -175,7 +227,7 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
 # --- realisations ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("problem", PROBLEMS[2:4], ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", MADE_UP[2:4], ids=lambda problem: problem.name)
 def test_a_realisation_is_its_seed(problem: Any) -> None:
     X = problem.domain.X
     first, again, other = problem.realise(5), problem.realise(5), problem.realise(6)
@@ -199,7 +251,7 @@ def test_kinds_of_problems_do_not_share_draws() -> None:
 
 @pytest.mark.parametrize("t", [0.0, -1.0, 31.0, 2.5, math.nan, math.inf])
 def test_drift_is_known_at_its_steps_only(t: float) -> None:
-    problem = PROBLEMS[2]
+    problem = MADE_UP[2]
     match = rf"gp-drift is known at t = 1, 2, \.\.\., 30; got t = {t}"
     with pytest.raises(ValueError, match=match):
         problem.value(problem.domain.X, t)
@@ -209,7 +261,7 @@ def test_drift_is_known_at_its_steps_only(t: float) -> None:
 
 @pytest.mark.parametrize("t", [0.99, -1.0, 31.0, math.nan, math.inf])
 def test_switching_is_known_until_its_horizon(t: float) -> None:
-    problem = PROBLEMS[3]
+    problem = MADE_UP[3]
     match = rf"switching is known for 1 <= t < 31; got t = {t}"
     with pytest.raises(ValueError, match=match):
         problem.value(problem.domain.X, t)
@@ -256,3 +308,353 @@ def test_a_peak_appears() -> None:
         NewPeak(height=0.0)
     with pytest.raises(ValueError, match=r"amplitude must lie in \[0, 50\], got 51"):
         DriftingBump(amplitude=51.0)
+
+
+# --- problems of the literature: their formulas, their drift, and their optimum by another search
+
+
+@pytest.mark.parametrize(
+    "problem", [each for each in DRIFTING if not isinstance(each, WearingArms)]
+)
+def test_the_best_point_moves_where_it_is_said_to(problem: Any) -> None:
+    if not hasattr(type(problem), "moves"):
+        pytest.skip("says nothing about it")
+    X = problem.domain.sample(4000, np.random.default_rng(1))
+    best = {
+        X[int(problem.value(X, t).argmax())].tobytes()
+        for t in np.linspace(1, problem.horizon, 9).round()
+    }
+    assert (len(best) > 1) == problem.moves
+
+
+@pytest.mark.parametrize("problem", DRIFTING, ids=lambda problem: problem.name)
+def test_nonsense_is_refused(problem: Any) -> None:
+    for name, value in (("horizon", 0), ("noise_variance", 0.0), ("seed", -1)):
+        if hasattr(problem, name):
+            given = {each.name: getattr(problem, each.name) for each in fields(problem)}
+            with pytest.raises(ValueError, match=name):
+                type(problem)(**{**given, name: value})
+
+
+# --- peaks ------------------------------------------------------------------------------------------
+
+
+def test_reflection_is_as_by_two_mirrors() -> None:
+    values = np.array([-3.0, 0.0, 4.0, 10.0, 12.5, 27.0])
+    np.testing.assert_allclose(reflected(values, 0.0, 10.0), [3.0, 0.0, 4.0, 10.0, 7.5, 7.0])
+
+
+def plain_peaks(problem: MovingPeaks, x: np.ndarray[Any, Any], t: int) -> float:
+    centres, heights, widths = (each[(t - 1) // problem.every] for each in problem.landscapes)
+    found = []
+    for p, h, w in zip(centres, heights, widths, strict=True):
+        apart = float(sum((a - b) ** 2 for a, b in zip(x, p, strict=True)))
+        found.append(h - w * apart**0.5 if problem.shape == "cone" else h / (1 + w * apart))
+    return max(found)
+
+
+@pytest.mark.parametrize("shape", ["cone", "function1"])
+def test_moving_peaks_are_their_formula(shape: Any) -> None:
+    problem = MovingPeaks(shape=shape, horizon=100, seed=3)
+    X = problem.domain.sample(10, np.random.default_rng(0))
+    for t in (1, 25, 26, 100):
+        expected = [plain_peaks(problem, x, t) for x in X]
+        np.testing.assert_allclose(problem.value(X, float(t)), expected, rtol=1e-12)
+    centres, heights, widths = problem.landscapes
+    moved = np.sqrt((np.diff(centres, axis=0) ** 2).sum(axis=2))
+    assert moved.max() == pytest.approx(1.5)  # less only where a wall is met
+    assert centres.min() >= 0
+    assert centres.max() <= 100
+    assert 30 <= heights.min() <= heights.max() <= 70
+    narrow, wide = (1.0, 12.0) if shape == "cone" else (1e-4, 0.2)
+    assert narrow <= widths.min() <= widths.max() <= wide
+
+
+def plain_gmpb(problem: GeneralisedMovingPeaks, x: np.ndarray[Any, Any], t: int) -> float:
+    now = {name: each[(t - 1) // problem.every] for name, each in problem.landscapes.items()}
+    found = []
+    for i in range(problem.peaks):
+        y = now["turns"][i] @ (x - now["centres"][i])
+        total = 0.0
+        for j, number in enumerate(y):
+            if number == 0:
+                continue
+            a, b = now["eta"][i][:2] if number > 0 else now["eta"][i][2:]
+            size = np.log(abs(number))
+            bent = np.exp(size + now["tau"][i] * (np.sin(a * size) + np.sin(b * size)))
+            total += now["widths"][i][j] * bent**2
+        found.append(now["heights"][i] - total**0.5)
+    return float(max(found))
+
+
+def test_generalised_peaks_are_their_formula() -> None:
+    problem = GeneralisedMovingPeaks(dimension=3, horizon=100, seed=2)
+    X = problem.domain.sample(10, np.random.default_rng(0))
+    X = np.vstack([X, problem.landscapes["centres"][0][0]])
+    for t in (1, 26, 100):
+        expected = [plain_gmpb(problem, x, t) for x in X]
+        np.testing.assert_allclose(problem.value(X, float(t)), expected, rtol=1e-9)
+    turns = problem.landscapes["turns"][-1]
+    for turn in turns:
+        np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-9)
+
+
+# --- arms -------------------------------------------------------------------------------------------
+
+
+def test_arms_switch_where_they_should() -> None:
+    assert SwitchingArms().switches == (1500, 5000)
+    assert SwitchingArms(environment="tuning").switches == (3000,)
+    problem = SwitchingArms(horizon=200)
+    X = problem.domain.X
+    changed = [t for t in range(1, 200) if (problem.value(X, t) != problem.value(X, t + 1)).any()]
+    assert changed == [30, 100]
+    np.testing.assert_allclose((X**2).sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.abs(problem.pieces).max(axis=1), 0.8)
+
+
+def test_the_autoregression_has_unit_variance() -> None:
+    coefficients, variance = autoregression()
+    assert coefficients.sum() == pytest.approx(0.97)
+    assert coefficients[1] / coefficients[0] == pytest.approx(np.exp(-1 / 6))
+    # The covariances by their own recursion: the state's covariance is a fixed point.
+    companion = np.vstack([coefficients, np.eye(20)[:-1]])
+    covariance = np.zeros((20, 20))
+    for _ in range(6000):
+        covariance = companion @ covariance @ companion.T
+        covariance[0, 0] += variance
+    assert covariance[0, 0] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_the_field_has_the_correlation_it_says() -> None:
+    problem = AutoregressiveArms(side=3)
+    line = np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    adjacency = np.kron(line, np.eye(3)) + np.kron(np.eye(3), line)
+    dense = np.linalg.inv(np.eye(9) + 5 * (np.diag(adjacency.sum(axis=0)) - adjacency))
+    d = np.sqrt(np.diag(dense))
+    np.testing.assert_allclose(problem.correlation, dense / d[:, None] / d, rtol=1e-10)
+    paths = np.array([problem.realise(seed).path[::200].ravel() for seed in range(100)])
+    assert paths.var() == pytest.approx(1.25, rel=0.1)  # of the process, and of its means
+
+
+def test_arms_wear_out_for_who_plays_them_alone() -> None:
+    problem = WearingArms(arms=5, loss=0.5)
+    mine, other = problem.begin(), problem.begin()
+    x = problem.domain.X[2:3]
+    before = float(problem.value(x, 1.0)[0])
+    mine.wear(np.vstack([x, x]))
+    assert mine.value(x, 2.0)[0] == pytest.approx(before / 4)
+    assert other.value(x, 2.0)[0] == before
+    assert problem.value(x, 2.0)[0] == before
+    assert isinstance(mine, Problem)
+
+
+def test_a_comparison_wears_each_run_by_itself() -> None:
+    problem = WearingArms(arms=6, loss=0.2, horizon=30)
+    runs = list(iterate(Comparison(problem, ["uniform", "gp-ucb"], 2)))
+    for run in runs:
+        left = problem.realise(run.seed).fresh.copy()
+        for row in run.rows:
+            i = problem.domain.index([[row["x0"]]])[0]
+            assert row["reward"] == pytest.approx(left[i])
+            assert row["best"] == pytest.approx(left.max())
+            assert row["regret"] >= 0
+            left[i] *= 0.8
+
+
+# --- the command line -------------------------------------------------------------------------------
+
+
+def test_draws_are_those_of_their_papers() -> None:
+    assert (bogunovic().points_per_axis, bogunovic().length_scale) == (50, 0.2)
+    assert (mandl(0.1).points_per_axis, mandl(0.1).length_scale, mandl().horizon) == (
+        20,
+        0.1,
+        10_000,
+    )
+    rough = bogunovic(smoothness="matern52").kernel
+    assert (rough.nu, rough.length_scale) == (2.5, 0.2)
+
+
+def test_problems_are_known_by_name_and_by_module() -> None:
+    for name in (
+        "moving-peaks",
+        "gmpb",
+        "switching-arms",
+        "ar-arms",
+        "wearing-arms",
+        "exoskeleton",
+        "xopt-drift",
+    ):
+        made = make_problem(name, [], None)
+        assert made.name == name
+        path = f"tvbandits.datasets:{type(made).__name__}"
+        assert make_problem(path, [], None) == made
+        assert name in PROBLEMS
+
+
+def test_xopts_parabola_swings_and_wanders_off_after_fifty_seconds() -> None:
+    problem = TimedParabola(candidates=0, horizon=1500)
+    for step in (1, 137, 499, 500, 1400):
+        seconds = step / 10
+        k = 0.25 * np.sin(0.6 * seconds) + 0.001 * seconds
+        if seconds >= 50:
+            k = -0.015 * (seconds - 50)
+        np.testing.assert_allclose(problem.value(np.array([[0.3]]), step), [-((0.3 - k) ** 2)])
+        inside = np.clip(k, -1, 1)
+        assert problem.best(step) == pytest.approx(-((inside - k) ** 2), abs=1e-12)
+
+
+def test_fields_may_be_longer_than_a_hundred_steps() -> None:
+    for name in KINDS:
+        problem = make_problem(f"field-{name}:horizon=250", [], None)
+        assert problem.realise(1).path.shape == (250, len(problem.domain))
+
+
+# --- `best` of every problem of the command line, against a search that knows nothing but `value`
+
+NAMES = [name for name in PROBLEMS if name not in READS_FILES | {"table"}]
+"""What reads files is tested beside its readers."""
+
+BOXES = [
+    "drifting-bump:candidates=0",
+    "exoskeleton:candidates=0",
+    "moving-peaks:dimension=2,peaks=5,shape=function1",
+]
+
+LOW = {"moving-peaks": ":dimension=2,peaks=5", "gmpb": ":dimension=2,peaks=3"}
+"""What no search finds in the dimensions that it has otherwise."""
+
+LIMITED = {"bump-and-wall", "heat-pump", "quiet-network"}
+"""Their best point satisfies a limit, which this search does not know (`test_limited.py`)."""
+
+IN_SUITES = {text for suite in SUITES.values() for text in suite.problems}
+
+
+def realised(text: str, horizon: int, seed: int = 3) -> Any:
+    problem = make_problem(text, [], horizon)
+    realise = getattr(problem, "realise", None)
+    return problem if realise is None else realise(seed)
+
+
+def searched(problem: Any, t: float) -> float:
+    """The largest value that is found: by looking at all, or by evolution, then downhill."""
+    if isinstance(problem.domain, Candidates):
+        return float(problem.value(problem.domain.X, t).max())
+    low, high = problem.domain.bounds.T
+
+    def loss(x: Any) -> Any:
+        return -problem.value(np.clip(x.T if x.ndim == 2 else x[None], low, high), t)
+
+    options: dict[str, Any] = {"vectorized": True, "updating": "deferred", "tol": 1e-12}
+    found = [
+        differential_evolution(
+            loss, problem.domain.bounds, maxiter=400, popsize=60, seed=seed, **options
+        )
+        for seed in range(3)
+    ]
+    start = min(found, key=lambda result: result.fun)
+    downhill = minimize(
+        lambda x: float(loss(x)[0]),
+        start.x,
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000},
+    )
+    return -min(float(start.fun), float(downhill.fun))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [*(name for name in NAMES if name not in LIMITED), *BOXES])
+def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
+    problem = realised(text + LOW.get(text, ""), 60)
+    sample = problem.value(problem.domain.sample(500, np.random.default_rng(0)), 1.0)
+    scale = float(sample.std())
+    for t in (1.0, 30.0, 60.0):
+        best, found = problem.best(t), searched(problem, t)
+        assert found <= best + 1e-6 * scale
+        assert found == pytest.approx(best, abs=2e-2 * scale)
+
+
+def test_every_problem_of_a_board_is_among_them() -> None:
+    assert {text.partition(":")[0] for text in IN_SUITES} <= set(NAMES)
+
+
+def test_what_is_left_of_worn_arms() -> None:
+    problem = realised("wearing-arms:length_scale=0.1", 60).begin()
+    for t in range(1, 40):
+        values = problem.value(problem.domain.X, t)
+        assert problem.best(t) == values.max()
+        problem.wear(problem.domain.X[[values.argmax()]])
+
+
+def test_a_table_of_ones_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "rewards.csv"
+    np.savetxt(path, rng.random((30, 3)), delimiter=",", header="x0,x1,reward", comments="")
+    problem = make_problem(f"table:{path}", [], 10)
+    assert searched(problem, 3.0) == problem.best(3.0)
+
+
+# --- problems with limits, and what a comparison makes of them
+
+WITH_LIMITS = [BumpAndWall(horizon=30), HeatPump(horizon=30), QuietNetwork(horizon=30)]
+
+
+@pytest.mark.parametrize("problem", WITH_LIMITS, ids=lambda problem: problem.name)
+def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: UnderALimit) -> None:
+    (limit,), X = problem.limits, problem.domain.X
+    forbids = 0
+    for seed in range(5):
+        drawn = problem.realise(seed)
+        for t in (1, 10, 30):
+            outcome, rewards = drawn.outcomes(X, t)[limit.name], drawn.value(X, t)
+            holds = outcome <= limit.at_most
+            assert drawn.best(t) == max(r for r, ok in zip(rewards, holds, strict=True) if ok)
+            forbids += rewards.max() > drawn.best(t)
+            assert holds.mean() > 0.1
+        assert (drawn.outcomes(drawn.safe, 1)[limit.name] <= limit.at_most).all()
+    assert forbids > 0
+
+
+def test_realisations_differ_and_repeat() -> None:
+    for problem in WITH_LIMITS:
+        one, again, other = problem.realise(1), problem.realise(1), problem.realise(2)
+        assert (one.outcome_at(5) == again.outcome_at(5)).all()
+        assert (one.outcome_at(5) != other.outcome_at(5)).any()
+
+
+def test_a_comparison_plays_bandits_under_the_limits_and_counts_violations() -> None:
+    rows = list(compare(BumpAndWall(horizon=9), ["gp-ucb", "uniform"], seeds=2))
+    table = summarise(rows)
+    assert table["violations_per_step"].between(0.0, 1.0).all()
+    broken = [row for row in rows if row["violations"] > 0]
+    assert broken
+    assert all(row["regret"] >= 0.0 for row in broken)
+    drawn = BumpAndWall(horizon=9).realise(1)
+    for row in rows:
+        if row["seed"] == 1:
+            there = drawn.outcomes(np.array([[row["x0"]]]), row["t"])["load"]
+            assert row["violations"] == (there[0] > 0.0)
+    starts = [row["x0"] for row in rows if row["policy"] == "gp-ucb" and row["t"] <= 6]
+    assert set(starts) == set(drawn.safe[:, 0])
+
+
+def test_without_limits_nothing_is_counted() -> None:
+    rows = compare(DriftingBump(candidates=21, horizon=3), ["uniform"], seeds=1)
+    assert "violations" not in rows[0]
+    assert "violations_per_step" not in summarise(rows)
+
+
+def test_tables_the_files_and_the_page_show_violations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = commands(monkeypatch, capsys)
+    plan = ("compare", "heat-pump", "drifting-bump:candidates=9", "--policy", "uniform")
+    plan = (*plan, "--horizon", "6", "--seeds", "1", "--out", tmp_path / "out")
+    said = command(*plan)
+    assert said.status == 0, said.err
+    assert said.out.count("violations") == 1
+    assert command(*plan).out.count("violations") == 1  # resumed
+    page = comparison_report(tmp_path / "out")
+    assert page.count("violations a step") == 1

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 import pickle
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.references import references
+from tvbandits.cli.problems import make_problem
+from tvbandits.datasets import TableProblem, table
+from tvbandits.datasets.regression import RegressionProblem
+from tvbandits.datasets.tables.references import AllRead, average_regret, references
 
 TABLE = np.array([[1.0, 3.0, 2.0], [4.0, 0.0, 4.0], [5.0, 6.0, 1.0]])
 
@@ -38,6 +43,41 @@ def test_table_of_one_step() -> None:
     problem = table_problem(TABLE[:1])
     assert problem.variation is None
     assert problem.references() == (1.0, 0.0, 1.0, 1.0)
+
+
+def test_references_keep_to_what_is_allowed() -> None:
+    """By hand: the best of a step is 2, 4 and 5; a fixed site that is not allowed is left for a draw."""
+    allowed = np.array([[True, False, True], [True, True, False], [True, False, True]])
+    found = references(TABLE, allowed)
+    uniform = np.array([0.5, 2.0, 2.0])
+    fixed = [(1 + 0 + 0) / 3, uniform[0] + 4 + uniform[2], (0 + uniform[1] + 4) / 3]
+    assert found.uniform == pytest.approx(uniform.mean())
+    assert found.best_fixed == pytest.approx(min(fixed))
+    # The second column was the best on day 1, the first of what is allowed on day 3 on day 2, equally.
+    assert found.last_best == pytest.approx((4.0 + 2.0) / 2)
+    everything = references(TABLE, np.ones((3, 3), dtype=bool))
+    np.testing.assert_allclose(everything, references(TABLE), rtol=1e-14)
+    assert references(TABLE[:1], allowed[:1])[2:] == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.ones((3, 2), dtype=bool),
+        np.ones(3, dtype=bool),
+        np.ones((2, 3), dtype=bool),
+        np.zeros((3, 3), dtype=bool),
+        np.ones((3, 3)),
+        np.ones((3, 3), dtype=int),
+        True,
+        "yes",
+        np.array([[True] * 3, [False] * 3, [True] * 3]),
+        np.array(None),
+    ],
+)
+def test_a_mask_of_another_form_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match="allowed must be True or False"):
+        references(TABLE, wrong)  # type: ignore[arg-type]
 
 
 def test_table_is_frozen_and_travels() -> None:
@@ -75,3 +115,89 @@ def test_tables_that_cannot_be() -> None:
         TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=0)
     with pytest.raises(ValueError, match="labels must name 3 points, got 1"):
         TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=1, labels=("a",))
+
+
+# --- tables of rewards
+
+
+def test_a_table_that_stands_still(tmp_path: Path) -> None:
+    path = tmp_path / "my rewards.csv"
+    path.write_text("a,b,reward\n0,1,2.0\n1,1,5.0\n0,1,3.0\n2,0,-1.0\n")
+    for made in (table(path), make_problem(f"table:{path}", [], None)):
+        assert isinstance(made, RegressionProblem)
+        assert len(made.domain) == 3
+        assert made.best(1.0) == 5.0
+        assert made.value(made.domain.X, 1.0).tolist() == [2.5, 5.0, -1.0]
+        assert made.noise_variance == pytest.approx(0.5)  # of 2 and 3 around 2.5
+        assert made.domain.X.std(axis=0) == pytest.approx([1.0, 1.0])
+
+
+def test_a_table_that_drifts(tmp_path: Path) -> None:
+    rows = [(x, t, x * t) for t in (3, 1, 2) for x in (1.0, -2.0)]
+    frame = pd.DataFrame(rows, columns=["x", "Time", "gain"])
+    for path in (tmp_path / "a.csv", tmp_path / "a.parquet"):
+        (frame.to_csv if path.suffix == ".csv" else frame.to_parquet)(path, index=False)  # type: ignore[operator]
+        made = make_problem(f"table:{path}:reward=gain,scale_inputs=false", [], 2)
+        assert isinstance(made, TableProblem)
+        assert made.horizon == 2
+        assert made.value(np.array([[1.0], [-2.0]]), 2.0).tolist() == [2.0, -4.0]
+        assert made.best(1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,y\n1,2\n", 'reward must be a column; there is no "reward" in x, y'),
+        ("reward\n1\n", "an input besides the reward"),
+        ("x,reward\n1,two\n", "reward must be a finite number, got two in row 1 of 1"),
+        ("x,t,reward\n1,1,2\n2,1,3\n1,2,5\n", r"1 rewards are missing.* \[2.0\] at 2"),
+        ("x,t,reward\n1,1,2\n1,1,3\n", r"two rewards of \[1.0\] at time 1"),
+    ],
+)
+def test_tables_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        table(path)
+
+
+# --- the reference that reads every place at every step
+
+
+def test_all_read_learns_what_persists() -> None:
+    rng = np.random.default_rng(2)
+    site, fast, errors, naive = rng.normal(0, 2, 12), np.zeros(12), [], []
+    reference, last = AllRead(12), None
+    for _ in range(300):
+        fast = 0.7 * fast + rng.normal(0, 1, 12)
+        y = 50 + site + fast + rng.normal(0, 1, 12)
+        if last is not None:
+            errors.append(((reference.forecast() - y) ** 2).mean())
+            naive.append(((last - y) ** 2).mean())
+        reference.read(y)
+        last = y
+    assert np.mean(errors[50:]) < 0.85 * np.mean(naive[50:])
+    with pytest.raises(ValueError, match="12 finite numbers"):
+        reference.read(np.ones(3))
+
+
+def test_regret_is_that_of_the_largest_forecast() -> None:
+    rng = np.random.default_rng(4)
+    values = np.cumsum(rng.normal(0, 1, (40, 6)), axis=0)
+    reference, regret = AllRead(6), []
+    for before, now in pairwise(values):
+        reference.read(before)
+        regret.append(now.max() - now[np.argmax(reference.forecast())])
+    assert average_regret(values) == pytest.approx(np.mean(regret))
+    # The order of places does not matter.
+    assert average_regret(values[:, ::-1]) == pytest.approx(np.mean(regret))
+
+
+def test_places_that_are_alike_are_drawn() -> None:
+    values = np.array([[1.0, 1.0, 0.0], [4.0, 2.0, 1.0]])
+    assert average_regret(values) == 1.0  # none or 2, with the same chance
+
+
+def test_one_step_says_nothing() -> None:
+    with pytest.raises(ValueError, match="two steps at least, got 1"):
+        average_regret(np.ones((1, 3)))

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, a_broker, eventually

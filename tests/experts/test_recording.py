@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
+import os
 import pickle
 import random
 import sqlite3
@@ -18,17 +20,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.gaussian_process.kernels import RBF
+from hypothesis import given, settings, strategies as st
 
 from tests.attack.killed_recordings import kill_often
+from tests.attack.recordings import EDITS, POINTS, Never, attack, changed, make
 from tests.attack.report import Count
-from tvbandits import Answers, Bandit, Candidates, Expert, ExpertError, policies
+from tvbandits import Answers, ExpertError
 from tvbandits.core.arrays import Array
+from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import ExpertUnavailableError, Observer
-from tvbandits.experts import CallableExpert, check_expert
+from tvbandits.core.protocols import ExpertUnavailableError
+from tvbandits.experts import CallableExpert, DamagedRecordingError, verify_recording
 from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.records.recording import APPLICATION, SCHEMA, Recording, recorded
 
@@ -72,17 +74,6 @@ def path(tmp_path: Path) -> Path:
 
 
 # --- what is kept -----------------------------------------------------------------------------------
-
-
-def test_a_recording_is_an_expert(path: Path) -> None:
-    with Recording(CallableExpert(lambda X, t: X[:, 0] + t, 0.1), path) as expert:
-        assert isinstance(expert, Expert)
-        assert isinstance(expert, Observer)
-        check_expert(expert, np.arange(5.0)[:, None], 3.0, deterministic=True)
-        assert len(expert.query(np.empty((0, 1)), 3.0)) == 0
-    with Recording(Counting(), path, reuse=True) as expert:
-        # With reuse even an expert that never says the same twice does.
-        check_expert(expert, np.arange(5.0)[:, None], 4.0, deterministic=True)
 
 
 def journal(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -309,22 +300,6 @@ def test_answers_that_cannot_be_written_stop_the_run(path: Path) -> None:
     assert expert.query([[1.0]], 5.0).answered.all()
 
 
-def test_a_bandit_stops_where_its_recording_does(path: Path) -> None:
-    expert = Recording(Counting(), path, timeout=0.0)
-    domain = Candidates([[0.0], [1.0]])
-    bandit = policies.sparq_gp_ucb(domain, RBF(), 0.1, expert=expert, confidence=2.0)
-    bandit.tell([[0.0], [1.0]], [0.0, 1.0], 1.0)
-    state = bandit.state
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(ExpertError, match="cannot read the recording"):
-            bandit.tell([[1.0]], [1.0], 2.0)
-    assert bandit.state is state
-    bandit.tell([[1.0]], [1.0], 2.0)
-    assert bandit.info.queries.total_answered > 0
-    assert expert.expert.seen == [2, 1, 1]  # type: ignore[attr-defined]
-
-
 def foreign_database(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE answers (x0 REAL)")
@@ -436,25 +411,6 @@ def test_a_pickled_recording_goes_on(
     assert repr(again) == f"Recording({again.expert!r}, {str(path)!r}, reuse=True)"
 
 
-def test_a_resumed_bandit_pays_nothing_twice(path: Path) -> None:
-    inner = Counting()
-    domain = Candidates(np.linspace(0, 1, 9)[:, None])
-    bandit = policies.sparq_gp_ucb(
-        domain, RBF(0.3), 0.1, expert=Recording(inner, path), confidence=2.0
-    )
-    for t in range(1, 8):
-        bandit.tell(bandit.ask(), math.sin(t))
-    stored = pickle.dumps((bandit.recipe, bandit.state))
-    bandit.tell(bandit.ask(), 0.5)
-    asked = len(inner.asked)
-    resumed = Bandit.from_state(*pickle.loads(stored))
-    resumed.tell(resumed.ask(), 0.5)
-    assert bandit.state.answers.y.tobytes() == resumed.state.answers.y.tobytes()
-    assert resumed.info.queries.cost == 0.0 < bandit.info.queries.cost
-    before = resumed.recipe.asking.expert.expert  # type: ignore[union-attr]
-    assert len(before.asked) < asked == len(inner.asked)
-
-
 def test_threads_pay_once(path: Path) -> None:
     inner = Counting()
     expert = Recording(inner, path)
@@ -516,3 +472,135 @@ def test_a_killed_run_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> No
     found = Count("kills")
     kill_often(found, tmp_path, 6, random.Random(1))
     assert found.tally.also["sold"] > 50
+
+
+# --- a recording is read as it was written, or not at all
+
+CHANGED = "UPDATE journal SET body = replace(body, '1', '2') WHERE seq = {row}"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    make(tmp_path / "answers.db")
+    return tmp_path / "answers.db"
+
+
+def test_damaged_copies_are_refused_by_name() -> None:
+    tally = attack(12, seed=3)
+    assert (tally.tried, tally.faults) == (3 * 12, {}), tally.examples
+
+
+@pytest.mark.parametrize("statement", EDITS)
+def test_every_edit_is_seen_at_once(made: Path, statement: str) -> None:
+    changed(made, statement.format(row=10))
+    with pytest.raises(ValueError, match=r"answers\.db"):
+        verify_recording(made)
+    with pytest.raises(ValueError, match=r"answers\.db"):
+        Recording(Never(), made)
+
+
+def test_the_row_is_named(made: Path) -> None:
+    changed(made, CHANGED.format(row=8))
+    match = r"'.*answers\.db' is damaged: row 8 of the journal is not as it was written"
+    with pytest.raises(DamagedRecordingError, match=match):
+        recorded(made)
+
+
+def test_verify_is_a_verb(made: Path) -> None:
+    said = verify_recording(made)
+    assert (said.questions, said.points, said.answers) == (8, 48, 48)
+    assert str(said).endswith("every row is as it was written")
+    with Recording(Never(), made) as expert:
+        assert expert.verify() == said
+        changed(made, CHANGED.format(row=5))
+        match = r"row 5 of the journal is not as it was written"
+        with pytest.raises(DamagedRecordingError, match=match):
+            expert.verify()
+
+
+def test_a_row_that_changes_while_the_file_is_open_is_not_given(made: Path) -> None:
+    with Recording(Never(), made) as expert:
+        wanted = expert.query(POINTS, 0.0).values
+        changed(made, CHANGED.format(row=2))
+        np.testing.assert_array_equal(expert.query(POINTS, 0.0).values, wanted)
+        changed(made, "DELETE FROM journal WHERE seq > 4")
+        with pytest.raises(DamagedRecordingError, match="the journal ends with another row"):
+            expert.query(POINTS, 0.0)
+
+
+def test_reading_changes_nothing(made: Path) -> None:
+    before = made.read_bytes()
+    for query in (
+        "DELETE FROM journal",
+        "UPDATE journal SET body = ''",
+        "DROP TABLE head",
+        "PRAGMA query_only = OFF",
+        "ATTACH DATABASE ':memory:' AS other",
+    ):
+        with pytest.raises(ValueError, match=r"answers\.db: only reading is allowed"):
+            CachedLogExpert.from_sql(query, made)
+    CachedLogExpert.from_sql("SELECT seq AS x0, 1 AS t, 1 AS value, 1 AS variance FROM head", made)
+    recorded(made)
+    verify_recording(made)
+    assert made.read_bytes() == before
+
+
+def test_a_view_without_an_end_does_not_hang(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    changed(
+        path,
+        "CREATE VIEW log AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT COUNT(*) FROM n",
+    )
+    with pytest.raises(ValueError, match=r"log\.db: reading took longer than 0\.2 seconds"):
+        CachedLogExpert.from_sql("SELECT * FROM log", path, seconds=0.2)
+
+
+class Slow:
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def query(self, X: Array, t: float) -> Answers:
+        if t == 1.0:
+            self.asked.set()
+            assert self.go.wait(60)
+        return Answers(np.zeros(len(X)), 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_asks_leaves_the_child_free(tmp_path: Path) -> None:
+    slow = Slow()
+    with Recording(slow, tmp_path / "answers.db") as expert:
+        thread = threading.Thread(target=expert.query, args=([[0.0]], 1.0))
+        thread.start()
+        assert slow.asked.wait(60)
+        context = multiprocessing.get_context("fork")
+        child = context.Process(target=expert.query, args=([[0.0]], 2.0))
+        child.start()
+        child.join(60)
+        hung = child.exitcode is None
+        if hung:
+            child.kill()
+        slow.go.set()
+        thread.join()
+        assert not hung
+        assert child.exitcode == 0
+        assert expert.verify().answers == 2
+
+
+def test_a_cell_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("CREATE TABLE log (x0, t, value, variance)")
+        file.execute("INSERT INTO log VALUES (zeroblob(100001), 1, 1, 1)")
+    with (
+        reading_limits(unpacked_bytes=100_000),
+        pytest.raises(
+            ValueError, match=r"log\.db: a cell has more than 100000 bytes; .*reading_limits"
+        ),
+    ):
+        CachedLogExpert.from_sql("SELECT * FROM log", path)

@@ -2,15 +2,22 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.oracles import loops
+from tests.oracles.dense import Dense
+from tvbandits import Bandit, Candidates, Every, Observations, Recipe, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Source
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.observations import Source
+from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import (
     Ages,
     Aging,
@@ -24,6 +31,21 @@ from tvbandits.forgetting.aging import (
     Window,
     compose,
 )
+from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.forgetting.learned_rate import (
+    FASTEST,
+    FEWEST,
+    FROM,
+    PREDICTED,
+    SLOWEST,
+    Predictions,
+    learned_pace,
+    pace_unit,
+)
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.structure import inputs
+from tvbandits.queries import RandomPoints
+from tvbandits.queries.asking import Asking
 
 modest = settings(deadline=None, max_examples=80)
 
@@ -48,6 +70,7 @@ FORMULAS: list[tuple[Aging, Any]] = [
     (Wiener(0.2), lambda s, age, *_: s + 0.2 * age),
     (Window(within=2.5), lambda s, age, *_: s if age < 2.5 else math.inf),
     (Window(last=2), lambda s, _age, newer, *_: s if newer < 2 else math.inf),
+    (Window(last=3, within=2.0), lambda s, age, n, *_: s if n < 3 and age < 2.0 else math.inf),
     (ResetEvery(4), lambda s, _age, newer, told: s if newer < told % 4 else math.inf),
 ]
 """Maps, and the effective variance by age, number of newer rewards and rewards told."""
@@ -91,40 +114,6 @@ def test_ages_are_those_of_a_plain_count(rows: list[tuple[int, int]], now: int) 
 def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
     effective = aging(observations.variance, Ages.of(observations, now))
     return np.flatnonzero(np.isfinite(effective)).tolist()
-
-
-@pytest.mark.parametrize("every", [1, 2, 5, 100])
-def test_reset_over_a_run(every: int) -> None:
-    """A plain loop that empties its memory after every `every` rewards."""
-    rng, memory = np.random.default_rng(0), list[int]()
-    t = np.cumsum(rng.exponential(size=23)).tolist()
-    for n in range(1, 24):
-        memory.append(n - 1)
-        if n % every == 0:
-            memory = []
-        assert kept(ResetEvery(every), observed(t[:n]), t[n - 1] + 1.0) == memory
-
-
-@pytest.mark.parametrize("last", [1, 2, 5, 100])
-def test_window_over_a_run(last: int) -> None:
-    """A plain queue, filled in the order of times, with late rewards among them."""
-    rng = np.random.default_rng(1)
-    t = (np.arange(40) - 6.0 * (rng.random(40) < 0.3)).tolist()
-    for n in range(1, 41):
-        queue = sorted(range(n), key=lambda i: (t[i], i))[-last:]
-        assert kept(Window(last=last), observed(t[:n]), 60.0) == sorted(queue)
-
-
-@pytest.mark.parametrize("within", [0.5, 1.0, 3.0])
-def test_window_in_time_with_uneven_gaps(within: float) -> None:
-    t = [0.0, 0.1, 2.0, 2.5, 3.5, 7.0]
-    for now in (0.0, 1.0, 3.0, 3.5, 6.5, 7.0, 100.0):
-        told = [time for time in t if time <= now]
-        expected = [i for i, time in enumerate(told) if now - time < within]
-        assert kept(Window(within=within), observed(told), now) == expected
-    both = Window(last=2, within=3.0)
-    assert kept(both, observed(t[:5]), 3.5) == [3, 4]
-    assert kept(both, observed(t[:5]), 6.0) == [4]
 
 
 def test_answers_among_rewards() -> None:
@@ -172,13 +161,6 @@ def test_the_threshold_sees_the_number_of_rewards_told() -> None:
         DiscardAbove(lambda _: math.nan)(np.ones(2), ages(np.zeros(2)))
 
 
-def test_sparq_keeps_the_recent_past() -> None:
-    """s^2 (1 + age^2) <= s^2 log t: at t = 500 ages up to 2, whatever the noise."""
-    some = observed(list(range(1, 501)))
-    aging = compose(Linear(), DiscardAbove(LogThreshold(0.5)))
-    assert kept(aging, some, 500.0) == [497, 498, 499]
-
-
 def test_composition_is_from_first_to_last() -> None:
     variance, some = np.array([1.0, 2.0]), ages(np.array([3.0, 0.0]))
     given = compose(Wiener(1.0), Linear(1.0))(variance, some)
@@ -220,3 +202,472 @@ def test_bad_parameters_are_named(make: Any, message: str) -> None:
 def test_what_grows_beyond_a_float_is_forgotten_without_a_warning(aging: Aging) -> None:
     found = aging(np.array([1.0, 1.0]), ages(np.array([20.0, 0.0])))
     assert found.tolist() == [math.inf, 1.0]
+
+
+# --- event-triggered resets, against the paper's algorithm written plainly
+
+DOMAIN = Candidates(np.sort(np.random.default_rng(5).uniform(0, 10, 60))[:, None])
+KERNEL, NOISE, DELTA, BETA = RBF(1.3), 0.02, 0.1, 2.0
+
+
+def reward(X: Array, t: float) -> Array:
+    """A hill that jumps every 40 steps."""
+    return np.asarray(1.5 * np.exp(-((X[:, 0] - 2.0 - 3.0 * (t // 40 % 3)) ** 2)))
+
+
+def told(X: Array, t: float) -> Array:
+    return reward(X, t) + math.sqrt(NOISE) * keyed_normal(0, 1, X, t)
+
+
+def dense(X: Array, y: Array, at: Array) -> tuple[Array, Array]:
+    """Mean and deviation."""
+    oracle = Dense(KERNEL, X, y[:, None], np.full(len(y), NOISE))
+    return oracle.mean(at)[:, 0], oracle.deviation(at)
+
+
+def plain(steps: int, first: float) -> tuple[list[float], list[int]]:
+    """The algorithm of the paper: points, and the steps whose reward was an event."""
+    X, y = np.empty((0, 1)), np.empty(0)
+    points, events = [], []
+    for t in range(1, steps + 1):
+        mean, deviation = dense(X, y, DOMAIN.X)
+        x = DOMAIN.X[[int(np.argmax(mean + BETA * deviation))]] if t > 1 else np.array([[first]])
+        value = told(x, float(t))
+        (mu,), (sigma,) = dense(X, y, x)
+        n = len(y) + 1
+        pi = math.pi**2 * n**2 / 6
+        rho = 2 * math.log(2 * pi / DELTA)
+        w = math.sqrt(2 * NOISE * math.log(2 * pi / DELTA))
+        if len(y) and abs(value[0] - mu) > math.sqrt(rho) * sigma + w:
+            events.append(t)
+            X, y = np.empty((0, 1)), np.empty(0)
+        X, y = np.vstack([X, x]), np.append(y, value)
+        points.append(float(x[0, 0]))
+    return points, events
+
+
+def make(**parts: Any) -> Bandit:
+    return policies.et_gp_ucb(
+        DOMAIN, KERNEL, NOISE, delta=DELTA, confidence=BETA, mean=0.0, seed=0, **parts
+    )
+
+
+def play(bandit: Bandit, first: int, last: int) -> tuple[list[float], list[int]]:
+    """The points, and the steps whose reward was an event."""
+    resets = []
+
+    def reward(x: Array, t: float) -> Array:
+        resets.append(bandit.info.model.resets)
+        return told(x, t)
+
+    points = loops.play(bandit, reward, range(first, last + 1))
+    resets.append(bandit.info.model.resets)
+    return points[:, 0].tolist(), (first + np.flatnonzero(np.diff(resets))).tolist()
+
+
+def test_the_paper_s_algorithm() -> None:
+    points, events = play(make(), 1, 150)
+    # The first point is drawn among equals; after that nothing is left to chance.
+    wanted, wanted_events = plain(150, points[0])
+    assert len(wanted_events) >= 3  # else nothing is tested
+    assert events == wanted_events
+    assert points == wanted
+
+
+def test_the_threshold() -> None:
+    trigger = EventTrigger(0.1)
+    rho = 2 * math.log(2 * (math.pi**2 * 49 / 6) / 0.1)
+    limit = math.sqrt(rho) * 0.3 + math.sqrt(rho * 0.04)
+    assert trigger(limit * 1.0001, 0.3, 0.04, 7)
+    assert trigger(-limit * 1.0001, 0.3, 0.04, 7)
+    assert not trigger(limit * 0.9999, 0.3, 0.04, 7)
+
+
+def test_a_late_reward_is_no_news() -> None:
+    bandit = make()
+    x = DOMAIN.X[[30]]
+    bandit.tell(np.vstack([x, x]), [0.1, 0.12], [1.0, 2.0])
+    bandit.tell(x, [9.0], 1.5)
+    assert bandit.info.model.resets == 0
+    bandit.tell(x, [90.0], 2.0)  # at the latest time it is
+    assert bandit.info.model.resets == 1
+
+
+def test_an_event_within_a_batch() -> None:
+    bandit = make()
+    x = DOMAIN.X[[30]]
+    bandit.tell(np.vstack([x, x]), [0.1, 0.12], [1.0, 2.0])
+    bandit.tell(np.vstack([x, x, x]), [0.1, 9.0, 9.1], [3.0, 4.0, 5.0])
+    bandit.ask()
+    assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 2)
+
+
+def test_rewards_are_counted_since_the_last_reset() -> None:
+    counts = []
+
+    def trigger(error: float, deviation: float, variance: float, count: int) -> bool:  # noqa: ARG001
+        counts.append(count)
+        return count == 3
+
+    bandit = Bandit(replace(make().recipe, reset=trigger))  # type: ignore[arg-type]
+    bandit.tell(DOMAIN.X[:2], [0.1, 0.2], [1.0, 2.0])
+    for t in range(3, 8):
+        bandit.tell(DOMAIN.X[[30]], [0.1], t)
+    # The reward that was the event is the first since.
+    assert counts == [3, 2, 3, 2, 3]
+
+
+@pytest.mark.parametrize("most", [None, 3])
+def test_an_event_forgets_answers_too(most: int | None) -> None:
+    asking = Asking(RandomPoints(1), None, about="domain", reuse_answers=True, most_answers=most)
+    bandit = Bandit(replace(make().recipe, asking=asking))
+    bandit.tell(DOMAIN.X[[30]], [0.1], 1)
+    bandit.answer(DOMAIN.X[[10, 40]], [0.2, 0.3], 1.0)
+    bandit.tell(DOMAIN.X[[30]], [9.0], 2)
+    bandit.answer(DOMAIN.X[[11, 41]], [0.2, 0.3], 2.0)
+    bandit.ask(3)
+    # In use are the event and what was answered since, whatever was there and is not kept.
+    assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 3)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
+def test_a_bad_delta(delta: float) -> None:
+    with pytest.raises(ValueError, match="delta must lie in \\(0, 1\\), got"):
+        EventTrigger(delta)
+
+
+# --- how fast observations age, learned by prediction: against plain loops and brute force
+
+KERNEL_LEARNED_RATE = ConstantKernel(0.9) * RBF(0.8)
+
+Effective = Callable[[float, float, int, int], float]
+"""Variance of one reward, of its variance, age, number of newer rewards and number told."""
+
+
+def log_threshold(v: float, newer: int, told: int) -> float:
+    return v if v <= 0.4 * math.log(told) or newer == 0 else math.inf
+
+
+MAPS: dict[str, tuple[Any, Effective]] = {
+    "never": (Constant(), lambda v, _a, _n, _t: v),
+    "wiener": (Wiener(0.3), lambda v, a, _n, _t: v + 0.3 * a),
+    "linear": (Linear(0.2), lambda v, a, _n, _t: v * (1 + (0.2 * a) ** 2)),
+    "exponential": (Exponential(0.8), lambda v, a, _n, _t: v / 0.8**a),
+    "discarded": (
+        compose(Linear(0.5), DiscardAbove(LogThreshold(0.4))),
+        lambda v, a, n, t: log_threshold(v * (1 + (0.5 * a) ** 2), n, t),
+    ),
+    "wiener in a window": (
+        compose(Wiener(0.1), Window(last=7)),
+        lambda v, a, n, _t: v + 0.1 * a if n < 7 else math.inf,
+    ),
+    "exponential in a span": (
+        compose(Window(within=6.0), Exponential(0.9)),
+        lambda v, a, _n, _t: v / 0.9**a if a < 6.0 else math.inf,
+    ),
+    "resets": (
+        compose(Wiener(0.1), ResetEvery(5)),
+        # Reward number t - n (from 1) is kept in the block that the next one belongs to.
+        lambda v, a, n, t: v + 0.1 * a if (t - n - 1) // 5 == t // 5 else math.inf,
+    ),
+}
+
+
+def sample(n: int, seed: int, rate: float = 20.0, noise: float = 0.05) -> Observations:
+    """Rewards at uneven times (some of them equal), which drift with the time scale `rate`."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 3, (n, 2))
+    t = np.cumsum(rng.choice([0.0, 1.0, 1.0, 2.5], n))
+    K = KERNEL_LEARNED_RATE(X) * np.exp(-np.abs(t[:, None] - t) / rate)
+    variance = noise * rng.uniform(0.5, 2.0, n)
+    y = np.linalg.cholesky(K + np.diag(variance)) @ rng.standard_normal(n)
+    return Observations(X, t, y, variance)
+
+
+def restated(
+    kernel: Any, rewards: Observations, effective: Effective, parts: tuple[float, float, int]
+) -> float:
+    """Each of the latest rewards from at most 30 before it, one after the other, by plain algebra."""
+    centre, scale, told = parts
+    n, total = len(rewards), 0.0
+    for i in range(max(n - PREDICTED, 1), n):
+        earlier = range(max(i - FROM, 0), i)
+        noise = {
+            j: effective(
+                float(rewards.variance[j]),
+                float(rewards.t[i] - rewards.t[j]),
+                i - 1 - j,
+                told - n + i,
+            )
+            for j in earlier
+        }
+        rows = [j for j in earlier if math.isfinite(noise[j])]
+        mean, variance = centre, scale**2 * float(kernel(rewards.X[[i]])[0, 0])
+        if rows:
+            A = scale**2 * kernel(rewards.X[rows]) + np.diag([noise[j] for j in rows])
+            k = scale**2 * kernel(rewards.X[[i]], rewards.X[rows])[0]
+            mean += k @ np.linalg.solve(A, rewards.y[rows] - centre)
+            variance -= k @ np.linalg.solve(A, k)
+        variance += rewards.variance[i]
+        # The density of the standardised reward: scale times that of the reward.
+        total += -0.5 * (rewards.y[i] - mean) ** 2 / variance
+        total += -0.5 * math.log(2 * math.pi * variance) + math.log(scale)
+    return float(total)
+
+
+# --- the score ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("n", [2, 9, 41, 70])
+def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
+    each, effective = MAPS[name]
+    rewards = sample(n, 1)
+    for centre, scale, told in ((0.0, 1.0, n), (0.4, 2.5, n + 13)):
+        score = Predictions(KERNEL_LEARNED_RATE, rewards, centre, scale, told=told)
+        expected = restated(KERNEL_LEARNED_RATE, rewards, effective, (centre, scale, told))
+        assert score(each) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_kernel_that_sees_time_is_held_still() -> None:
+    still, rewards = OnSpace(RBF(0.8)), sample(30, 2)
+    moving = still * OnTime(Matern(2.0, nu=0.5))
+    score = Predictions(moving, rewards, 0.0, 1.0, told=30)
+    expected = Predictions(still, rewards, 0.0, 1.0, told=30)
+    assert score(Wiener(0.2)) == pytest.approx(expected(Wiener(0.2)), rel=1e-12)
+    assert inputs(moving, rewards.X, rewards.t).shape == (30, 3)
+
+
+def test_noise_far_below_the_rewards_has_a_pace() -> None:
+    rewards = Observations(
+        np.ones((20, 2)), np.arange(20.0), np.sin(np.arange(20.0)), np.full(20, 1e-18)
+    )
+    for each, _ in MAPS.values():
+        assert math.isfinite(Predictions(KERNEL_LEARNED_RATE, rewards, 0.0, 1.0, told=20)(each))
+    pace = learned_pace(Exponential(0.9), KERNEL_LEARNED_RATE, rewards, 0.0, 1.0)
+    assert pace is not None
+    assert SLOWEST <= pace <= FASTEST
+
+
+# --- the pace -------------------------------------------------------------------------------------
+
+PACED: dict[str, Any] = {
+    "wiener": Wiener(0.5),
+    "linear": Linear(1.0),
+    "exponential": Exponential(0.95),
+    "discarded": compose(Linear(1.0), DiscardAbove(LogThreshold(0.4))),
+    "in a window": compose(Window(last=12), Wiener(0.5)),
+}
+
+
+@pytest.mark.parametrize("rate", [3.0, 100.0])
+@pytest.mark.parametrize("name", PACED)
+def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
+    each, scale = PACED[name], 1.3
+    for seed in range(3):
+        rewards = sample(80, seed, rate)
+        pace = learned_pace(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
+        assert pace is not None
+        unit = pace_unit(each, scale)
+        assert SLOWEST * unit * 0.999 <= pace <= FASTEST * unit * 1.001
+        score = Predictions(
+            KERNEL_LEARNED_RATE, rewards.take(slice(-(PREDICTED + FROM), None)), 0.1, scale, told=80
+        )
+        grid = np.geomspace(SLOWEST * unit, FASTEST * unit, 120)
+        best = max(score(each.at_pace(float(x))) for x in grid)
+        # A threshold makes the score jump wherever a reward is discarded.
+        assert score(each.at_pace(pace)) > best - (1.5 if name == "discarded" else 0.1)
+        # Where the score tells paces apart, it is no accident.
+        assert best - score(each.at_pace(float(grid[-1]))) > 1.0
+
+
+@pytest.mark.parametrize("unit", [2.0**10, 2.0**-10])
+def test_another_unit_of_reward(unit: float) -> None:
+    rewards = sample(40, 5)
+    scaled = Observations(rewards.X, rewards.t, unit * rewards.y, unit**2 * rewards.variance)
+    for name in ("wiener", "linear", "exponential"):
+        one = learned_pace(PACED[name], KERNEL_LEARNED_RATE, rewards, 0.2, 1.5)
+        other = learned_pace(PACED[name], KERNEL_LEARNED_RATE, scaled, unit * 0.2, unit * 1.5)
+        assert one is not None
+        assert other == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-6)
+
+
+def test_too_few_rewards_teach_nothing() -> None:
+    assert learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(FEWEST - 1, 0), 0.0, 1.0) is None
+    assert learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(FEWEST, 0), 0.0, 1.0) is not None
+
+
+@pytest.mark.parametrize("each", [Constant(), compose(Window(last=5))], ids=str)
+def test_learning_without_a_pace_is_refused(each: Any) -> None:
+    parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01)
+    with pytest.raises(ValueError, match=r"with aging=.* there is nothing to learn"):
+        Recipe(*parts, aging=each, learn=LEARN)
+    assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
+
+
+def test_a_map_of_ones_own_says_the_unit_of_its_pace() -> None:
+    @dataclass(frozen=True)
+    class Steps:
+        """A variance for every reward that is newer."""
+
+        pace: float
+        adds_variance = True
+
+        def __call__(self, variance: Array, ages: Ages) -> Array:
+            return np.asarray(variance + self.pace * ages.newer)
+
+        def at_pace(self, pace: float) -> Steps:
+            return Steps(pace)
+
+    assert pace_unit(Steps(0.1), 7.0) == pace_unit(compose(Constant(), Steps(0.1)), 7.0) == 49.0
+    rewards = sample(60, 3)
+    one, other = (
+        learned_pace(
+            Steps(0.1),
+            KERNEL_LEARNED_RATE,
+            replace(rewards, y=u * rewards.y, variance=u**2 * rewards.variance),
+            0.0,
+            1.3 * u,
+        )
+        for u in (1.0, 1e3)
+    )
+    assert one is not None
+    assert other == pytest.approx(1e6 * one, rel=1e-4)
+
+
+def test_the_unit_of_a_pace() -> None:
+    # Noise a step: in the variance of the reward for one that grows by it, by itself for others.
+    assert pace_unit(Wiener(0.5), 7.0, 10.0) == pytest.approx(4.9)
+    assert pace_unit(Linear(0.5), 7.0, 10.0) == pytest.approx(0.1)
+    assert pace_unit(Exponential(0.5), 7.0) == 1.0
+
+
+@pytest.mark.parametrize("step", [86400.0, 1e-3])
+@pytest.mark.parametrize("name", [name for name in PACED if name != "in a window"])
+def test_paces_are_searched_for_a_step(name: str, step: float) -> None:
+    rewards = sample(60, 3)
+    scaled = Observations(rewards.X, step * rewards.t, rewards.y, rewards.variance)
+    one, other = (
+        learned_pace(PACED[name], KERNEL_LEARNED_RATE, each, 0.1, 1.3) for each in (rewards, scaled)
+    )
+    assert one is not None
+    assert other is not None
+    assert other * step == pytest.approx(one, rel=1e-4)
+    assert one < FASTEST * pace_unit(PACED[name], 1.3)  # so that a limit would be seen
+
+
+# --- in a bandit ----------------------------------------------------------------------------------
+
+DOMAIN_LEARNED_RATE = Candidates.grid([[0, 3]], 10)
+LEARN = Every(steps=10, first=(8,))
+
+
+def value(X: Array, t: float) -> Array:
+    return np.asarray(np.sin(2.0 * X[:, 0] + t / 4.0))
+
+
+def recipe(name: str, unit: float = 1.0, learn: Any = LEARN) -> Bandit:
+    parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01 * unit**2)
+    if name == "sparq":
+        expert = CallableExpert(lambda X, t: unit * value(X, t), 0.01 * unit**2)
+        return policies.sparq_gp_ucb(*parts, expert=expert, rate=None, learn=learn)
+    if name == "w":
+        return policies.w_gp_ucb(*parts, learn=learn)
+    return policies.ui_gp_ucb(*parts, growth="linear" if name == "ui" else "wiener", learn=learn)
+
+
+NAMES = ["ui", "ui wiener", "w", "sparq"]
+
+
+def play_learned_rate(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
+    def reward(x: Array, t: float) -> Array:
+        return unit * (value(x, t) + 0.1 * np.random.default_rng(int(t)).standard_normal())
+
+    return loops.play(bandit, reward, times)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bandit_learns_its_pace(name: str) -> None:
+    bandit = recipe(name)
+    play_learned_rate(bandit, range(1, 8))
+    assert math.isnan(bandit.info.model.pace)
+    assert bandit.state.model.aging == bandit.recipe.aging
+    for stop, fits in ((8, 1), (9, 1), (10, 2), (20, 3)):
+        play_learned_rate(bandit, range(len(bandit.state.rewards) + 1, stop + 1))
+        assert bandit.info.model.fits == fits
+        state = bandit.state
+        assert state.model.aging.pace == bandit.info.model.pace  # type: ignore[attr-defined]
+        assert state.model.aging == bandit.recipe.aging.at_pace(bandit.info.model.pace)  # type: ignore[attr-defined]
+        assert state.model.kernel is bandit.recipe.kernel
+        assert bandit.info.model.terms == ()
+    assert "learning" in bandit.info.seconds
+
+
+GIVEN: dict[str, Callable[..., Bandit]] = {
+    "rate = 0.3": lambda **more: policies.ui_gp_ucb(
+        DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, rate=0.3, **more
+    ),
+    "discount = 0.9": lambda **more: policies.w_gp_ucb(
+        DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, discount=0.9, **more
+    ),
+    "rate = 0.5": lambda **more: policies.sparq_gp_ucb(
+        DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, expert=CallableExpert(value, 0.01), rate=0.5, **more
+    ),
+    "epsilon = 0.1": lambda **more: policies.tv_gp_ucb(
+        DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, epsilon=0.1, **more
+    ),
+}
+
+
+@pytest.mark.parametrize("given_", GIVEN)
+def test_a_number_that_is_given_is_not_learned(given_: str) -> None:
+    bandit = GIVEN[given_]()
+    play_learned_rate(bandit, range(1, 13))
+    assert bandit.info.model.fits == 0
+    assert math.isnan(bandit.info.model.pace)
+    assert bandit.state.model.aging == bandit.recipe.aging
+    assert bandit.state.model.kernel is bandit.recipe.kernel
+    name = given_.split()[0]
+    if name == "epsilon":  # TV-GP-UCB learns nothing while it plays
+        with pytest.raises(TypeError, match="tv_gp_ucb has no parameter 'learn'"):
+            GIVEN[given_](learn=Every(5))
+        return
+    with pytest.raises(ValueError, match=f"learn is for a {name} that is not given, got {given_}"):
+        GIVEN[given_](learn=Every(5))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
+    early, late = recipe(name), recipe(name)
+    X = DOMAIN_LEARNED_RATE.X[[1, 4, 2, 8, 5, 3, 7, 0, 6, 2]]
+    y = np.concatenate([value(X[[i]], float(i)) for i in range(10)])
+    order = [0, 1, 2, 9, 4, 5, 6, 7, 8, 3]
+    for bandit, rows in ((early, list(range(10))), (late, order)):
+        bandit.tell(X[rows], y[rows], np.array(rows, float))
+    assert late.info.model.pace == pytest.approx(early.info.model.pace, rel=1e-6)
+
+
+def test_another_map_has_its_own_pace() -> None:
+    bandit = recipe("ui")
+    play_learned_rate(bandit, range(1, 15))
+    others = [
+        recipe("w"),
+        recipe("ui wiener"),
+        policies.gp_ucb(DOMAIN_LEARNED_RATE, RBF(0.8), 0.01),
+    ]
+    others.append(
+        policies.ui_gp_ucb(DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, rate=0.3, growth="linear")
+    )
+    for other in others:
+        taken = Bandit.from_state(other.recipe, bandit.state)
+        assert taken.state.model.aging == other.recipe.aging
+        assert math.isnan(taken.info.model.pace)
+
+
+def test_the_pace_that_is_reported_is_that_of_the_map() -> None:
+    # Steps so short that a discount per unit of time leaves the range of a float: it stays in it.
+    bandit = recipe("w")
+    y = np.random.default_rng(0).standard_normal(12)
+    bandit.tell(DOMAIN_LEARNED_RATE.X[np.arange(12) % 2], y, 1e-4 * np.arange(12))
+    assert bandit.info.model.fits == 1
+    assert bandit.info.model.pace == bandit.state.model.aging.pace == 700.0  # type: ignore[attr-defined]

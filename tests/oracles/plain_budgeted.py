@@ -19,7 +19,6 @@ from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 # --- the dictionary -------------------------------------------------------------------------------

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from tests.helpers.players import deciding
-from tvbandits import Bandit, Box, policies
+from tvbandits import Bandit, Box, Exact, StateSpace, policies
 from tvbandits.core.box_search import climb
 from tvbandits.datasets import Lifted
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.predictions import Bound
-from tvbandits.gp.posteriors.state_space import StateSpace
 
 
 def played(steps: int, name: str = "rosenbrock3", seed: int = 0) -> tuple[Bandit, Lifted]:

@@ -9,22 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.helpers.players import deciding
 from tests.oracles import loops
-from tvbandits import Answers, Bandit, Box, Candidates, policies
+from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import ExpertDownWarning
-from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import leaves_of
 from tvbandits.policies.expert import INFORMED_WIDTH
-from tvbandits.queries.budgets import OnAverage
-from tvbandits.queries.plans import PlausibleMaximisers, RandomPoints
+from tvbandits.queries import OnAverage, PlausibleMaximisers, RandomPoints
 
 LINE = Candidates.grid([[0, 3]], 10)
 LEARN = Every(steps=8, first=(4,), observations=40, iterations=2)
@@ -205,10 +201,6 @@ def test_answers_help() -> None:
 
 
 # --- odd problems ---------------------------------------------------------------------------------
-
-
-def constant(X: Array, t: float) -> Array:  # noqa: ARG001
-    return np.full(len(X), 2.0)
 
 
 RNG = np.random.default_rng(0)

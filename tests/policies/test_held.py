@@ -11,8 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import RULES, made, step
-from tvbandits import SavedFileError, load, policies
-from tvbandits.core.candidates import Candidates
+from tvbandits import Candidates, SavedFileError, load, policies
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.files.values import check_types
 

@@ -7,8 +7,7 @@ import string
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tvbandits.cli.main import spread
 from tvbandits.policies.names import (

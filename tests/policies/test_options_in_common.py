@@ -21,6 +21,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "scale": ("1", True, 1e-300, 1e300),
     "span": ("9", True, 0.0, 1e-300, 1e300),
     "minimise": ("yes", 1, None),
+    "robust": ("yes", 1, None),
 }
 
 GOOD: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tvbandits import Bandit, Candidates, Recipe, policies
+from tvbandits import Bandit, Candidates, Problem, Recipe, policies
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BBKBWidth,
@@ -21,7 +21,6 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.forgetting import aging

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from tests.policies.test_recipes import setting
-from tvbandits import Bandit, policies
+from tvbandits import Bandit, compare, policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.comparison.compare import compare
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.oracles import loops
 from tests.oracles.subsets import subsets
-from tvbandits import Answers, Bandit, Candidates, policies
+from tvbandits import (
+    Answers,
+    Bandit,
+    Candidates,
+    ExpertDownWarning,
+    ExpertError,
+    ExpertUnavailableError,
+    policies,
+)
 from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.observations import Observations
+from tvbandits.core.protocols import MISTAKES, inform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.budgets import OnAverage
+from tvbandits.queries.budgets import Following, OnAverage, PerStep, Total, as_budget
 from tvbandits.queries.plans import (
+    KDPP,
     PROMISE,
     NextDecision,
     PlausibleMaximisers,
     RandomPoints,
 )
-from tvbandits.queries.pool import Pool
+from tvbandits.queries.pool import DETERMINED, NOISE as POOL_NOISE, CandidatePool, Pool
 
 N, NOISE = 9, 0.04
 POINTS = np.random.default_rng(0).uniform(0, 4, (N, 1))
@@ -294,3 +308,301 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_what_is_no_plan(parts: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PlausibleMaximisers(3, **parts)
+
+
+# --- budgets: never more than allowed, and what is saved is not lost
+
+
+@given(
+    rate=st.floats(0, 20),
+    most=st.none() | st.integers(0, 30),
+    wishes=st.lists(st.integers(0, 60), max_size=60),
+)
+def test_on_average_is_an_average_at_every_time(
+    rate: float, most: int | None, wishes: list[int]
+) -> None:
+    budget, asked = OnAverage(rate, most), 0
+    for told, wish in enumerate(wishes, 1):
+        allowed = budget(told, asked)
+        assert allowed >= 0
+        assert most is None or allowed <= most
+        if most is None:
+            assert allowed == math.floor(rate * told + 1e-9) - asked  # all that is left
+        asked += min(allowed, wish)
+        assert asked <= rate * told + 1e-9
+
+
+@given(
+    total=st.integers(0, 200),
+    horizon=st.integers(1, 80),
+    greed=st.lists(st.booleans(), max_size=120),
+)
+def test_a_total_is_never_exceeded(total: int, horizon: int, greed: list[bool]) -> None:
+    budget, asked = Total(total, horizon), 0
+    for told, greedy in enumerate(greed, 1):
+        asked += budget(told, asked) if greedy else 0
+        assert asked <= total
+        assert asked <= math.ceil(total * min(told, horizon) / horizon)
+    if greed and greed[-1] and len(greed) >= horizon:
+        assert asked == total  # saved answers can be spent until the end, and after it
+
+
+def test_a_number_is_a_number_per_step() -> None:
+    assert as_budget(3) == PerStep(3)
+    budget = OnAverage(2.0)
+    assert as_budget(budget) is budget
+
+
+@pytest.mark.parametrize("bad", [-1, 2.5, True, "3", None, OnAverage])
+def test_bad_budgets_budgets(bad: Any) -> None:
+    with pytest.raises(ValueError, match="must be a whole number"):
+        as_budget(bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: OnAverage(-1.0), r"rate must be finite and not negative, got -1\.0"),
+        (lambda: OnAverage(math.nan), "rate must be finite and not negative, got nan"),
+        (lambda: OnAverage(1.0, most=-2), "most must be a whole number of at least 0, got -2"),
+        (lambda: Total(-1, 10), "total must be a whole number of at least 0, got -1"),
+        (lambda: Total(10, 0), "horizon must be a whole number of at least 1, got 0"),
+        (lambda: Total(10, 5, most=1.5), r"most must be a whole number of at least 0, got 1\.5"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_parameters(make: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_following_somebody_else() -> None:
+    budget = Following((0, 3, 2, 4))
+    assert [budget(1, 0), budget(2, 0), budget(3, 3), budget(4, 5)] == [0, 3, 2, 4]
+    assert budget(4, 3) == 6  # three rewards were told at once
+    assert budget(9, 9) == 0
+    assert budget(1, 5) == 0
+
+
+# --- the pool of a query plan: everything while it is small, then only what adds to it
+
+
+def same(X):
+    return X
+
+
+def test_all_points_belong_to_a_small_pool():
+    X = np.random.default_rng(0).random((30, 2))
+    pool = CandidatePool.none()
+    for n in (3, 10, 30):
+        pool = pool.grown(X[:n], RBF(1.0), same, None)
+    assert pool.rows.tolist() == list(range(30))
+    assert CandidatePool.none().grown(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
+
+
+@pytest.mark.parametrize("step", [1, 7])
+def test_a_full_pool_takes_what_it_does_not_determine(step):
+    X = np.random.default_rng(1).random((120, 1)) * 20
+    pool = CandidatePool.none()
+    for n in range(step, 121, step):
+        pool = pool.grown(X[:n], RBF(1.0), same, 10)
+    rows = list(range(10))
+    seen = len(X) - len(X) % step
+    for row in range(10, seen):
+        K = RBF(1.0)(X[rows]) + POOL_NOISE * np.eye(len(rows))
+        k = RBF(1.0)(X[rows], X[row : row + 1])[:, 0]
+        if 1 - k @ np.linalg.solve(K, k) > DETERMINED:
+            rows.append(row)
+    assert pool.rows.tolist() == rows
+    assert 10 < len(rows) < 60
+
+
+# --- experts that answer in part, go down and come back; experts that want to see rewards
+
+DOMAIN = Candidates(np.linspace(0, 10, 41)[:, None])
+NOISE_CONSULTATION = 0.01
+
+
+def truth(X: Array, t: float) -> Array:
+    return np.asarray(np.exp(-((X[:, 0] - 5 - 3 * np.sin(t / 9)) ** 2)))
+
+
+@dataclass
+class Flaky:
+    """Down at some times, deaf to some points, and honest about the rest."""
+
+    down: frozenset[int] = frozenset()
+    share: float = 1.0
+    error: Exception = field(default_factory=lambda: ConnectionError("no route"))
+    asked: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def query(self, X: Array, t: float) -> Answers:
+        if int(t) in self.down:
+            self.asked.append((t, len(X), 0))
+            raise self.error
+        values = truth(X, t) + NOISE_CONSULTATION**0.5 * keyed_normal(0, 7, X, t)
+        heard = np.abs(keyed_normal(0, 8, X, t)) < self.share * 3
+        values = np.where(heard, values, np.nan)
+        self.asked.append((t, len(X), int(heard.sum())))
+        return Answers(
+            values, NOISE_CONSULTATION, 0.5 * len(X), ("some are deaf",) if not heard.all() else ()
+        )
+
+
+def sparq(expert: Any, plan: KDPP | None = None) -> Bandit:
+    return policies.sparq_gp_ucb(
+        DOMAIN,
+        RBF(1.0),
+        NOISE_CONSULTATION,
+        expert=expert,
+        queries=plan or KDPP(6),
+        confidence=2.0,
+        seed=3,
+    )
+
+
+def play(bandit: Bandit, first: int, last: int) -> Array:
+    def reward(x: Array, t: float) -> Array:
+        return truth(x, t) + NOISE_CONSULTATION**0.5 * keyed_normal(0, 1, x, t)
+
+    return loops.play(bandit, reward, range(first, last + 1))
+
+
+def test_one_warning_for_an_outage() -> None:
+    expert = Flaky(down=frozenset([*range(8, 15), 20, 21]))
+    bandit = sparq(expert)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        play(bandit, 1, 30)
+    said = [str(each.message) for each in caught]
+    assert [each.category for each in caught] == [ExpertDownWarning, ExpertDownWarning]
+    assert "cannot be reached at t = 8 (ConnectionError: no route)" in said[0]
+    assert "at t = 20 " in said[1]
+    assert all(each.filename == loops.__file__ for each in caught)
+    info = bandit.info
+    assert (info.queries.total_asked, info.queries.total_answered) == tuple(
+        np.array(expert.asked)[:, 1:].sum(axis=0)
+    )
+    assert info.queries.total_refused == info.queries.total_asked - info.queries.total_answered
+    assert info.queries.failures == 9
+    assert info.queries.total_cost == 0.5 * sum(
+        q for t, q, _ in expert.asked if int(t) not in expert.down
+    )
+
+
+def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
+    bandit = sparq(Flaky(down=frozenset([5])))
+    with pytest.warns(ExpertDownWarning, match="at t = 5 "):
+        play(bandit, 1, 5)
+    info = bandit.info
+    assert info.queries.asked > 0
+    assert info.queries.refused == info.queries.asked
+    assert (info.queries.answered, info.queries.cost) == (0, 0.0)
+    assert info.queries.notes == ("ConnectionError: no route",)
+    assert bandit.state.questions.down
+    assert len(bandit.state.answers) == 0  # those before it are not held for its answers
+    play(bandit, 6, 6)
+    assert not bandit.state.questions.down
+    assert bandit.info.queries.notes == ()
+    assert bandit.info.queries.failures == 1
+
+
+def test_an_outage_goes_on_over_a_resume_without_another_warning() -> None:
+    expert = Flaky(down=frozenset(range(4, 9)))
+    bandit = sparq(expert)
+    with pytest.warns(ExpertDownWarning, match="at t = 4 "):
+        play(bandit, 1, 6)
+    again = Bandit.from_state(bandit.recipe, bandit.state)
+    play(again, 7, 8)  # warnings are errors here
+    assert again.info.queries.failures == 5
+
+
+def test_an_expert_that_is_never_there_leaves_the_bandit_that_injects_uncertainty() -> None:
+    # A chain of no steps draws nothing, so that both break ties by the same draws.
+    deaf = sparq(Flaky(down=frozenset(range(60))), KDPP(6, sweeps=0.0))
+    with pytest.warns(ExpertDownWarning) as caught:
+        points = play(deaf, 1, 40)
+    assert len(caught) == 1
+    alone = Bandit(replace(deaf.recipe, asking=None), seed=3)
+    np.testing.assert_array_equal(points, play(alone, 1, 40))
+    for one, other in zip(deaf.predict(DOMAIN.X), alone.predict(DOMAIN.X), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_refused_points_are_left_out() -> None:
+    partial = Flaky(share=0.3)
+    bandit = sparq(partial)
+    play(bandit, 1, 20)
+    t, asked, answered = partial.asked[-1]
+    assert 0 < answered < asked  # else nothing is tested
+    assert len(bandit.state.answers) == answered == bandit.info.queries.answered
+    assert bandit.info.queries.refused == asked - answered
+    assert bandit.info.queries.notes == ("some are deaf",)
+    said = partial.query(bandit.state.answers.X, t)
+    np.testing.assert_array_equal(bandit.state.answers.y, said.values)
+
+
+@pytest.mark.parametrize("error", [OSError("x"), TimeoutError("x"), ExpertUnavailableError("x")])
+def test_what_counts_as_down(error: Exception) -> None:
+    bandit = sparq(Flaky(down=frozenset([1]), error=error))
+    with pytest.warns(ExpertDownWarning, match=type(error).__name__):
+        play(bandit, 1, 1)
+
+
+@pytest.mark.parametrize("kind", [*MISTAKES, ExpertError], ids=lambda kind: kind.__name__)
+def test_what_counts_as_broken(kind: type[Exception]) -> None:
+    bandit = sparq(Flaky(down=frozenset([3]), error=kind("wrong")))
+    play(bandit, 1, 2)
+    state = bandit.state
+    with pytest.raises(
+        ExpertError, match=f"the expert failed on . points .*{kind.__name__}: wrong"
+    ):
+        bandit.tell([[1.0]], [0.5], 3)
+    assert bandit.state is state
+
+
+def test_with_warnings_as_errors_an_outage_stops_the_call() -> None:
+    bandit = sparq(Flaky(down=frozenset([2])))
+    play(bandit, 1, 1)
+    state = bandit.state
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExpertDownWarning)
+        with pytest.raises(ExpertError, match="cannot be reached") as caught:
+            bandit.tell([[1.0]], [0.5], 2)
+    assert isinstance(caught.value.__cause__, ConnectionError)
+    assert bandit.state is state
+
+
+@dataclass
+class Watching(Flaky):
+    seen: list[Observations] = field(default_factory=list)
+
+    def observe(self, rewards: Observations) -> None:
+        if (rewards.y < -1).any():
+            raise OSError("disk is full")
+        self.seen.append(rewards)
+
+
+def test_an_expert_may_watch_the_rewards() -> None:
+    expert = Watching()
+    bandit = sparq(expert)
+    play(bandit, 1, 5)
+    bandit.tell([[1.0], [2.0]], [0.1, 0.2], [2.0, 6.0], variance=[0.5, 0.6])
+    assert [len(each) for each in expert.seen] == [1, 1, 1, 1, 1, 2]
+    np.testing.assert_array_equal(expert.seen[-1].t, [2.0, 6.0])
+    np.testing.assert_array_equal(expert.seen[-1].variance, [0.5, 0.6])
+    inform(Flaky(), expert.seen[0])  # who does not want to see is not bothered
+
+
+def test_an_expert_that_fails_on_a_reward_stops_the_call() -> None:
+    expert = Watching()
+    bandit = sparq(expert)
+    play(bandit, 1, 2)
+    state = bandit.state
+    with pytest.raises(ExpertError, match="shown 1 rewards: OSError: disk is full"):
+        bandit.tell([[1.0]], [-2.0])
+    assert bandit.state is state
+
+
+def test_a_note_is_one_of_several() -> None:
+    with pytest.raises(ValueError, match="notes must be a tuple of texts, got 'closed'"):
+        Answers([1.0], 1.0, notes="closed")

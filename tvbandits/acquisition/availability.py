@@ -14,6 +14,7 @@ from tvbandits.core.arrays import Array, as_floats
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import AtContext, Context, opened
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 
@@ -66,8 +67,20 @@ class Available:
     __hash__ = None  # type: ignore[assignment]
 
 
+def at_hand(domain: Domain, among: Among, context: Context) -> tuple[Domain, Available | None]:
+    """The domain of a decision, which is that at a context where one is measured, and what is available.
+
+    Raises
+    ------
+    NothingAvailableError, ValueError
+        As `available`; or if a context that is measured is not given, or not all of it.
+    """
+    here = opened(domain, context)
+    return here, available(here, among, context if here is domain else None)
+
+
 def available(
-    domain: Domain, among: Among, context: ArrayLike | None, *, any_context: bool = False
+    domain: Domain, among: Among, context: Context, *, any_context: bool = False
 ) -> Available | None:
     """What a decision may choose from; None: everything.
 
@@ -209,7 +222,8 @@ class Allowed:
         self, domain: Domain, available: Available | None, taken: Array, move: Move | None = None
     ) -> None:
         self._domain, self._available, self._move = domain, available, move
-        self._apart = APART * np.ptp(domain.bounds, axis=1) if isinstance(domain, Box) else 0.0
+        box = domain.whole if isinstance(domain, AtContext) else domain
+        self._apart = APART * np.ptp(box.bounds, axis=1) if isinstance(box, Box) else 0.0
         self._taken: list[Array] = []
         for x in taken:
             self.exclude(x)

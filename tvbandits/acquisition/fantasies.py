@@ -247,6 +247,37 @@ class LazyFantasy(FantasyModel):
 
 
 @dataclass
+class UntoldFantasy(FantasyModel):
+    """Candidates of which nothing is known: all of them tie, and none of them takes from others.
+
+    Attributes
+    ----------
+    free : integer array, optional
+        Rows that may be played; all by default.
+    """
+
+    domain: Candidates
+    free: Index | None = None
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """A point (d,) at random."""
+        drawn = rng.integers(len(self.domain if self.free is None else self.free), size=1)
+        rows = drawn if self.free is None else self.free[drawn]
+        X = self.domain.points_at(rows)
+        self.domain.remember(rows, X)
+        return np.asarray(X[0].copy())
+
+    def variances(self, X: Array) -> Array:
+        """Those of the prior."""
+        return np.asarray(self.start.kernel.diag(self.inputs(X)))
+
+    def add(self, x: Array) -> BatchStep:
+        """Nothing shrinks: no dictionary holds it yet ([BB] Algorithm 1, L2)."""
+        share = float(self.variances(x[None, :])[0]) / self.noise
+        return BatchStep(share, share, lambda: np.empty(0))
+
+
+@dataclass
 class PlainFantasy(FantasyModel):
     """Any posterior, any domain: every bound is computed anew for every point of the batch."""
 
@@ -362,9 +393,9 @@ class JointFantasy(FantasyModel):
         points = self.inputs(self.surface.points)
         if not isinstance(self.start, LazyBounds):
             return np.asarray(self.start.cross_covariance(Z, points))
-        assert isinstance(self.domain, Candidates)
-        embedded = self.start.embedding_on_surface(self.domain.index(Z[:, : self.domain.dimension]))
-        return _on_surface(self.start, np.asarray(self.surface.kernel(Z, points)), embedded)
+        # What is out need not lead, and be one of the fixed points.
+        prior = np.asarray(self.surface.kernel(Z, points))
+        return _on_surface(self.start, prior, self.start.embedding(Z))
 
     def _local(self, z: Array) -> Array:
         if self.surface is None:

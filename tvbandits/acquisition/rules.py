@@ -11,6 +11,7 @@ The next point by an upper bound that does not look for what will soon be gone.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,12 +27,14 @@ from tvbandits.acquisition.batch_rules import (
     Monitor,
     One,
 )
-from tvbandits.acquisition.fantasies import FantasyModel, Width, fantasise
+from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
 from tvbandits.gp.posteriors.predictions import View
 
 
@@ -60,6 +63,10 @@ class Decision:
         Only these may be played.
     move : Move or None
         What a move from here costs; None: nothing.
+    leaders : Leaders, optional
+        Finds the candidates that lead, where there are too many to look at all of them.
+    rest : float
+        No candidate that is not in `domain` has an upper bound above this.
     """
 
     domain: Domain
@@ -73,15 +80,53 @@ class Decision:
     taken: Array
     available: Available | None
     move: Move | None = None
+    leaders: Leaders | None = None
+    rest: float = -math.inf
 
     def allowed(self, taken: Array | None = None) -> Allowed:
         """What is left to choose from; points that are taken, by default those of this time, last."""
         without = self.taken if taken is None else taken
         return Allowed(self.domain, self.available, without, self.move)
 
+    def narrowed(self, wanted: Request) -> Decision:
+        """Among the leaders alone."""
+        view, leaders = self.view, self.leaders
+        assert leaders is not None
+        assert isinstance(self.domain, Candidates)
+        mask = None if self.available is None else self.available.mask
+        columns = np.array([1.0, view.origin - view.centre])
+        looker = Looker(view.posterior, columns, view.centre)  # type: ignore[arg-type]
+        found = leaders.find(looker, view.posterior, wanted, mask)
+        self.domain.remember(found.rows, found.X)
+        domain = Candidates.apart(found.X)
+        grid = CandidateGrid(view.posterior.kernel, domain.X)
+        posterior = view.posterior.at_points(grid)  # type: ignore[attr-defined]
+        return replace(
+            self,
+            domain=domain,
+            view=replace(view, posterior=posterior, surface=grid),
+            available=None,
+            leaders=None,
+            rest=found.rest,
+        )
+
+    @property
+    def untold(self) -> bool:
+        """Whether all of many candidates tie: nothing was told, and nothing is out."""
+        known = self.view.posterior
+        plain = len(self.pending) == 0 and self.n in (None, 1)
+        untold = self.leaders is not None and known.size == 0 and known.kernel.is_stationary()
+        return plain and bool(untold)
+
     def fantasy(self, width: Width) -> FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
         view = self.view
+        if self.untold:
+            assert isinstance(self.domain, Candidates)  # they are many
+            mask = None if self.available is None else self.available.mask
+            free = None if mask is None else np.flatnonzero(mask)
+            noise = self.noise_variance / view.scale**2
+            return UntoldFantasy(view.posterior, self.domain, None, view.inputs, noise, width, free)
         fantasy = fantasise(
             view.posterior,
             self.domain,
@@ -157,17 +202,50 @@ class UpperConfidenceBound:
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
-        domain, view, batching = decision.domain, decision.view, decision.batching
+        uncertain = self._uncertain(decision, rng)
+        if decision.leaders is None or decision.untold:
+            return self._chosen(decision, uncertain, rng)
+        times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
+        scaled = times * (1.0 if uncertain else decision.view.scale)
+        before = rng.bit_generator.state
+        count = max(decision.leaders.enough, 2 * (len(decision.taken) + (decision.n or 1)))
+        while True:
+            narrowed = decision.narrowed(Request(not uncertain, scaled, count))
+            try:
+                chosen = self._chosen(narrowed, uncertain, rng)
+            except OvertakenError:
+                rng.bit_generator.state = before
+                count *= 4
+            else:
+                decision.leaders.enough = max(count // 2, FEWEST_LEADERS)
+                return chosen
+
+    def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool:
+        """Whether the batch begins with the most uncertain points ([BB], section 4)."""
+        smallest, view = decision.batching.smallest, decision.view
+        if smallest <= 1:
+            return False
         noise = decision.noise_variance / view.scale**2
-        uncertain = batching.smallest > 1 and _largest_variance(domain, view, rng) > (
-            noise / batching.smallest
-        )
+        if decision.untold:
+            drawn = decision.domain.sample(1, rng)  # they tie
+            return float(view.posterior.kernel.diag(drawn)[0]) > noise / smallest
+        if decision.leaders is not None:
+            decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
+        return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
+
+    def _chosen(
+        self, decision: Decision, uncertain: bool, rng: np.random.Generator
+    ) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        view, batching = decision.view, decision.batching
         lazy = not view.posterior.settled
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         allowed = decision.allowed()
-        if plain and isinstance(batching.rule, One) and not uncertain and not lazy:
+        simple = plain and isinstance(batching.rule, One) and not uncertain and not lazy
+        if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
+            _check_lead(decision, x, allowed.only(lambda X: view.upper_bound(X, decision.beta)))
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
         if uncertain:
@@ -200,6 +278,7 @@ class UpperConfidenceBound:
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
+            _check_lead(decision, x, fantasy.bounds)
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor.full(fantasy.add(batch[-1])):
@@ -216,6 +295,19 @@ class UpperConfidenceBound:
                 allowed.exclude(batch[-1])
                 fantasy.means_changed()
         return np.array(batch), fantasy.looks
+
+
+FEWEST_LEADERS = 64
+"""So many candidates that lead are looked for at the least: a batch goes through several of them."""
+
+
+class OvertakenError(Exception):
+    """The leaders have fallen so far that another candidate may have the largest bound."""
+
+
+def _check_lead(decision: Decision, x: Array, bounds: Callable[[Array], Array]) -> None:
+    if decision.rest > -math.inf and float(bounds(x[None, :])[0]) <= decision.rest:
+        raise OvertakenError
 
 
 def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:

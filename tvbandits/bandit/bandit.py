@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, Available, available
+from tvbandits.acquisition.availability import Allowed, Among, Available, at_hand, available
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import control_first, decision_of, is_control
@@ -46,16 +46,18 @@ from tvbandits.bandit.told import (
 from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, tour
 from tvbandits.core.parameters import has_names
-from tvbandits.core.protocols import restored, state_of
+from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns
 from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.posteriors.leaders import Request
 from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
@@ -225,8 +227,9 @@ class Bandit:
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        columns = rewards, answers, state.failed, state.pending, read
-        return history_of(state.domain, *columns, self._recipe.control, self._recipe.move_cost)
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        aside = None if state.outliers is None else known(state, state.outliers.seen)
+        return history_of(state.domain, *columns, self._recipe.move_cost, aside)
 
     @in_turn
     def predict(
@@ -234,6 +237,7 @@ class Bandit:
         X: ArrayLike,
         t: float | None = None,
         outcome: str | None = None,
+        context: Context = None,
         *,
         relative: bool = False,
     ) -> tuple[Array, Array]:
@@ -251,6 +255,8 @@ class Bandit:
             The time spoken about; by default the time of the next decision.
         outcome : str, optional
             Of this outcome instead, in its own unit.
+        context : mapping or array, optional
+            Of all points, where one is measured and they have none.
         relative : bool
             Beside the control at that time, which is what is learned: better by so much. Otherwise, with
             a control, at the mean of the levels at which it was read, and with their deviation.
@@ -268,7 +274,8 @@ class Bandit:
         if relative and control is None:
             raise ValueError("nothing is relative without a control: see with_control")
         encode = getattr(domain, "encode", None)
-        given = encode(X) if encode is not None and has_names(X) else X
+        given = completed(domain, X, context)
+        given = encode(given) if encode is not None and has_names(given) else given
         points = as_points(given, domain.dimension)
         if outcome is not None:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
@@ -282,7 +289,7 @@ class Bandit:
 
     @in_turn
     def recommend(
-        self, t: float | None = None, among: Among = None, context: ArrayLike | None = None
+        self, t: float | None = None, among: Among = None, context: Context = None
     ) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's.
 
@@ -299,22 +306,25 @@ class Bandit:
         NothingAvailableError
             If nothing is available.
         """
-        free = available(self._recipe.domain, among, context)
+        domain, free = at_hand(self._recipe.domain, among, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, free)
+        return self._best(t, free, domain)
 
-    def _best(self, t: float | None, free: Available | None) -> Array:
+    def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
         """The point of the best mean, of any context where none is said."""
-        domain = self._recipe.domain
+        domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
         if any(len(each.rewards) for each in state.outcomes.values()):
             _, outcomes, own = self._outcomes.believed(state, now)
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
-        allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
-        return allowed.best(self._model.view(state, now).mean_to_climb(), rng)
+        decision = decision_of(self._recipe, self._model, state, now, 0.0, None, domain, free)
+        if decision.leaders is not None:
+            decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
+        allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+        return allowed.best(decision.view.mean_to_climb(), rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -375,7 +385,7 @@ class Bandit:
         t: float | None = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
         near: float | None = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d).
@@ -399,9 +409,11 @@ class Bandit:
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask; on a space the points are a frame with its names.
-        context : array of shape (c,), optional
-            Values of the context columns of `Candidates`: only rows with these are available. It must
-            be given where there are such columns, unless `among` has rows of one context alone.
+        context : mapping of str to values, or array of shape (c,), optional
+            What is measured now, where the domain has a context: `{"outside": 3.2}`; the points returned
+            have it behind what is chosen. Or values of the context columns of `Candidates`: only rows
+            with these are available. It must be given where there is either, unless `among` has rows
+            of one context alone.
         near : float, optional
             No point may be farther than this from the last one played, or asked and not dropped
             (`core.moving.distances`).
@@ -421,10 +433,12 @@ class Bandit:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-        free = available(self._recipe.domain, among, context)
+        domain, free = at_hand(self._recipe.domain, among, context)
         rng = self._generator(state)
         asks = self._recipe.asking is not None
         # Questions about a decision keep to what was available; nobody else looks at that.
+        if asks and free is None and domain is not self._recipe.domain:
+            free = Available(domain, None, None)
         kept = free if asks else None
         state = replace(state, questions=replace(state.questions, available=kept))
         about = consulting.about_before_ask(self._recipe, state, now) if asks else None
@@ -437,13 +451,16 @@ class Bandit:
         beta = self._model.beta(state)
         control = control_first(self._recipe, state, now, n, free)
         rest = None if n is None else n - len(control)
-        decision = decision_of(self._recipe, self._model, state, now, beta, rest, free, near)
+        decision = decision_of(
+            self._recipe, self._model, state, now, beta, rest, domain, free, near
+        )
         if rest == 0:
             X, looks = control[:0], 0
         elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
             X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
         if decision.move is not None and len(X) > 1:
@@ -587,6 +604,7 @@ class Bandit:
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
+        context: Context = None,
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
@@ -609,6 +627,9 @@ class Bandit:
             Noise variance of the rewards; by default the recipe's, or what is learned.
         outcomes : mapping of str to array of shape (n,), optional
             What else was read, for the limits, by name; NaN, or no such name: not read.
+        context : mapping or array, optional
+            Of all points, where one is measured; by default that which each was asked at. Points as
+            `ask` gave them have it.
 
         Raises
         ------
@@ -628,7 +649,7 @@ class Bandit:
             recipe.noise_variance,
             before.pending,
             asked_for,
-            X,
+            completed(recipe.domain, X, context, before.pending.X),
             y,
             t,
             variance,
@@ -697,6 +718,7 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
+        X = self._played(X)
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
         read = self._outcomes.corrected(self._state, told, X, t, outcomes)
         made = retold(self._recipe, self._model, self._state, told)
@@ -728,7 +750,7 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, points, rows = readings_at(self._recipe, self._state, X, t)
+        told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
         outcomes = self._outcomes.retold(
             self._state.outcomes,
@@ -738,6 +760,12 @@ class Bandit:
         )
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
+
+    def _played(self, X: ArrayLike) -> Any:
+        """Points with the context that they were played at last, where one is measured."""
+        state = self._state
+        played = np.concatenate([state.failed.X, state.rewards.X])
+        return completed(self._recipe.domain, X, None, played)
 
     @in_turn
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
@@ -772,15 +800,15 @@ class Bandit:
         recipe, state = self._recipe, self._whole()
         domain = recipe.domain
         if isinstance(domain, Arms):
-            return self._on(domain.changed(X))  # type: ignore[arg-type]
+            return self.on(domain.changed(X))  # type: ignore[arg-type]
         if type(domain) is not Candidates:
             raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
         offered = Candidates(as_points(X, domain.dimension), domain.context)
         known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
-        return self._on(offered.with_retired(np.concatenate(known)))
+        return self.on(offered.with_retired(np.concatenate(known)))
 
-    def _on(self, domain: Candidates) -> Bandit:
-        """The same bandit on other candidates; arms that are new are coordinates more."""
+    def on(self, domain: Candidates) -> Bandit:
+        """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
@@ -798,7 +826,8 @@ class Bandit:
             If one of them is not pending.
         """
         state = self._state
-        points = self._recipe.domain.check(X)
+        domain = self._recipe.domain
+        points = domain.check(completed(domain, X, None, state.pending.X))
         self._state = replace(state, pending=state.pending.dropped(points))
 
     @in_turn

@@ -17,6 +17,7 @@ from tvbandits.bandit.told import Told, kept_answers
 from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Source
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.asking import Asking, consult, warn_of
@@ -166,16 +167,16 @@ def pool_of(
 
 def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     """The points that may be asked about."""
-    asking, domain = recipe.asking, recipe.domain
+    asking, available = recipe.asking, state.questions.available
     assert asking is not None
+    domain = recipe.domain if available is None else available.domain
     if asking.about == "played":
-        points = state.visited[state.questions.pool.rows]
+        points = at_values_of(domain, state.visited[state.questions.pool.rows])
     elif isinstance(domain, Candidates):
         points = domain.X
     else:
-        played = state.visited[state.questions.pool.rows]
+        played = at_values_of(domain, state.visited[state.questions.pool.rows])
         points = np.concatenate([played, domain.sample(DRAWN, rng)])
-    available = state.questions.available
     return points if available is None else points[available(points)]
 
 

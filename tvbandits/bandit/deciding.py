@@ -15,8 +15,10 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.context import AtContext, at_values_of
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby
 from tvbandits.core.observations import Plays
+from tvbandits.core.protocols import Domain
 
 
 def decision_of(
@@ -26,10 +28,15 @@ def decision_of(
     now: float,
     beta: float,
     n: int | None = None,
+    domain: Domain | None = None,
     free: Available | None = None,
     near: float | None = None,
 ) -> Decision:
-    """The decision of a conditioned state at the time `now`; the rest as of `Bandit.ask`."""
+    """The decision of a conditioned state at the time `now` in a domain, by default the recipe's.
+
+    The rest is as of `Bandit.ask`.
+    """
+    domain = recipe.domain if domain is None else domain
     out, taken = state.pending, state.pending.X[state.pending.t == now]
     if recipe.control is not None:  # it is no news of any effect, and comes once
         out = Plays(*(each[~is_control(recipe, out.X)] for each in (out.X, out.t)))
@@ -42,7 +49,7 @@ def decision_of(
     known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
     batching = recipe.batching if known else replace(recipe.batching, rule=One())
     decision = Decision(
-        domain=recipe.domain,
+        domain=domain,
         view=model.view(state, now),
         beta=min(beta, most) if informed and most is not None else beta,
         noise_variance=model.noise_variance(state),
@@ -52,12 +59,15 @@ def decision_of(
         pending_noise=noise[heard],
         taken=taken,
         available=free,
+        leaders=model.leaders(state),
     )
     if near is None and recipe.move_cost is None:
         return decision
-    plays = (state.rewards, state.failed, state.pending)
+    plays = (state.readings, state.failed, state.pending)
     X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
     start = Position.after(recipe.domain, X, t)
+    if start is not None:  # one is where one is, whatever the context is now
+        start = replace(start, x=at_values_of(domain, start.x[None])[0])
     if start is not None and recipe.move_cost is not None:
         decision = replace(decision, move=Move(recipe.domain, recipe.move_cost, start))
     return decision if near is None else _within(decision, check_near(near, start), start)
@@ -67,7 +77,8 @@ def _within(decision: Decision, reach: float, start: Position | None) -> Decisio
     """The decision among the points that are no farther than `reach` from where one is."""
     assert start is not None  # a reach is from somewhere
     domain, here = decision.domain, start.x
-    free = narrowed(domain, decision.available, lambda X: distances(domain, here, X) <= reach)
+    whole = domain.whole if isinstance(domain, AtContext) else domain
+    free = narrowed(domain, decision.available, lambda X: distances(whole, here, X) <= reach)
     if free is not None and free.mask is not None and not free.mask.any():
         raise NothingAvailableError(
             f"nothing that is available is within near={reach:g} of {here.tolist()}"

@@ -29,6 +29,7 @@ from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data, without_levels
 from tvbandits.gp.posteriors.expense import CostWarning
+from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.pool import CandidatePool
@@ -76,6 +77,7 @@ class Model:
         self._beside = recipe.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
+        self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._forewarning = CostWarning()
 
@@ -259,6 +261,20 @@ class Model:
         """The state that speaks about a time, and mean and deviation (n,) at points (n, d), signed."""
         known = self.conditioned(state, t, generator_of(state.random))
         return known, *self.view(known, t).predict(X)
+
+    def before_told(self, state: State, seen: Observations, t: float) -> tuple[Array, Array, Array]:
+        """Errors (n,) of readings against what is said of time `t`, their variances, and the prior's.
+
+        The prior covariance (n, n) is between their own times; all are in the unit of reward.
+        """
+        known = self.conditioned(state, t, generator_of(state.random))
+        view = self.view(known, t)
+        mean, deviation = view.predict(seen.X)
+        Z = np.column_stack([seen.X, seen.t])
+        if not self._self_learning:
+            Z = self.inputs(known, seen.X, seen.t)
+        prior = view.scale**2 * view.posterior.prior_covariance(Z)
+        return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
 
     def speaks_jointly(self, state: State) -> bool:
         """Whether what is told changes neither weights nor features of what was told before."""
@@ -484,11 +500,21 @@ class Model:
 
     def _surface(self, state: State) -> CandidateGrid | None:
         domain, kernel = self._recipe.domain, conditioning_kernel(self._recipe, state)
-        if not isinstance(domain, Candidates):
+        if not isinstance(domain, Candidates) or self._recipe.by_leaders:
             return None
         if self._on_candidates is None or self._on_candidates.kernel is not kernel:
             self._on_candidates = CandidateGrid(kernel, domain.X)
         return self._on_candidates
+
+    def leaders(self, state: State) -> Leaders | None:
+        """What finds the candidates that lead, where there are many."""
+        domain, kernel = self._recipe.domain, state.model.kernel
+        if not self._recipe.by_leaders:
+            return None
+        assert isinstance(domain, Candidates)
+        if self._leaders is None or self._leaders[0] is not kernel:
+            self._leaders = kernel, Leaders(blocks_of(domain.rows))
+        return self._leaders[1]
 
 
 def _ages_nothing(state: State) -> bool:

@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.outliers import set_aside
 from tvbandits.bandit.recipe import Recipe, first_state
-from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.state import Info, State, generator_of
 from tvbandits.bandit.told import Told, ToldReadings, calibrated, noted, still_out, visited_with
 
 
@@ -17,6 +18,9 @@ def with_rewards(
     recipe: Recipe, model: Model, state: State, told: Told, rng: np.random.Generator
 ) -> State:
     """The state once it knows what was told."""
+    every = told.rewards
+    if recipe.robust:
+        state, told = set_aside(model, state, told)
     rewards = model.known(state, told.rewards)
     errors = model.errors if model.speaks_jointly(state) else None
     calibration = calibrated(recipe, state, rewards, model.expected, errors)
@@ -26,6 +30,9 @@ def with_rewards(
     visited = visited_with(state.visited, told.X)
     before_ask = recipe.consult == "before ask"
     known = noted(state, told)
+    if len(every) > len(told.rewards):  # nobody has to read the outliers once more
+        failed = state.failed.replaced_by(every.X, every.t)
+        known["failed"] = failed.append(told.failed.X, told.failed.t)
     state = replace(
         state,
         **known,
@@ -37,7 +44,7 @@ def with_rewards(
             pool=model.members(state, visited),
             due=state.questions.due or before_ask,
         ),
-        info=replace(state.info, told=len(known["rewards"]), failed=len(known["failed"])),
+        info=_counted(state, len(known["rewards"]), len(known["failed"])),
     )
     return model.learned(state, before)
 
@@ -62,10 +69,17 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     out = still_out(state.asked_for, made.time)
     if decides and out is not None:
         made = model.conditioned(made, out, rng)
-    info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
+    counted = _counted(made, len(made.rewards), len(made.failed))
+    info = replace(counted, queries=state.info.queries, beta=state.info.beta)
     questions = replace(state.questions, pool=made.questions.pool)
     return replace(
         made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
         outcomes=state.outcomes, expert=state.expert,
-        info=replace(info, told=len(made.rewards), failed=len(made.failed)),
+        info=info,
     )  # fmt: skip
+
+
+def _counted(state: State, rewards: int, failed: int) -> Info:
+    """With numbers of what was told."""
+    outliers = 0 if state.outliers is None else len(state.outliers)
+    return replace(state.info, told=rewards + outliers, failed=failed, outliers=outliers)

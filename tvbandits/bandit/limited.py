@@ -50,6 +50,9 @@ OPEN_FOR = 5.0
 FEW = 5
 """Of fewer places the unit of an outcome is not known."""
 
+MOST_SAVED = 0.5
+"""Of a violation, as much may be saved up where all plays share the risk."""
+
 POOL = 512
 """Points that are compared as looks and as what they could open, where there are more."""
 
@@ -67,7 +70,12 @@ def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) 
 
 
 def probability_after(
-    limit: Limit, mean: Array, deviation: Array, moves: Array, degrees: float
+    limit: Limit,
+    mean: Array,
+    deviation: Array,
+    moves: Array,
+    degrees: float,
+    least: float | None = None,
 ) -> Array:
     """Probability (k, m) that a look makes a limit known to hold where it may.
 
@@ -79,11 +87,14 @@ def probability_after(
         Deviation of that mean after each of k looks, before anybody has looked.
     degrees : float
         As for `probability_of`.
+    least : float, optional
+        With which it must hold to be known to; the limit's probability by default.
     """
+    least = limit.probability if least is None else least
     low, high = limit.bounds
     deviation = np.maximum(deviation, 1e-150)
     moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
-    left = stdtrit(degrees, limit.probability) * np.sqrt(deviation**2 - moves**2)
+    left = stdtrit(degrees, least) * np.sqrt(deviation**2 - moves**2)
     known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
     return np.asarray(np.maximum(known, 0.0))
 
@@ -101,6 +112,8 @@ class OutcomeBeliefs:
     view : View
     joint : callable
         Beliefs about points (m, d) together.
+    risk : float
+        Violations that are expected of the plays so far, less those that the limit allows.
     """
 
     limit: Limit
@@ -108,6 +121,20 @@ class OutcomeBeliefs:
     seen: Observations
     view: View
     joint: Callable[[Array], JointPosterior]
+    risk: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """Probability with which it must hold where this decision plays.
+
+        Where all plays share the risk, what is saved is what the limit allows, less the violations that
+        were expected, or that were read, if these are more.
+        """
+        if self.limit.each:
+            return self.limit.probability
+        read = float((~self.limit.holds(self.seen.y)).sum())
+        excess = max(self.risk, read - (1.0 - self.limit.probability) * len(self.seen))
+        return max(self.limit.probability - max(-excess, 0.0), 0.5)
 
     @cached_property
     def places(self) -> int:
@@ -151,12 +178,13 @@ class OutcomeBeliefs:
             unit * joint.deviation[closed],
             unit * moved,
             self.degrees,
+            self.least,
         )
 
 
 def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
     """Probability over what it must be, of the limit with the least of it, at points (m, d)."""
-    shares = [each.probability(X) / each.limit.probability for each in outcomes]
+    shares = [each.probability(X) / each.least for each in outcomes]
     return np.asarray(np.min(shares, axis=0))
 
 
@@ -247,7 +275,7 @@ def look_at_the_edge(
     else:
         X, row = np.concatenate([best, X]), 0
     upper = decision.view.upper_bound(X, decision.beta)
-    chances = [(each.probability(X), each.limit.probability) for each in outcomes]
+    chances = [(each.probability(X), each.least) for each in outcomes]
     available = np.ones(len(X), dtype=bool) if free is None else free(X)
     known = available & np.all([chance >= least for chance, least in chances], axis=0)
     may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
@@ -366,8 +394,19 @@ class Outcomes:
             known[name] = replace(inner, random=rng.bit_generator.state)
             joint = partial(_joint, model, inner, now)
             view = model.view(inner, now)
-            found.append(OutcomeBeliefs(limit, recipe.domain, inner.rewards, view, joint))
+            seen, risk = inner.rewards, inner.spent
+            found.append(OutcomeBeliefs(limit, recipe.domain, seen, view, joint, risk))
         return replace(state, outcomes=known), found, own
+
+    def played(self, state: State, beliefs: Sequence[OutcomeBeliefs], X: Array) -> State:
+        """The state once the risk of playing points (n, d) counts, where that is shared by all plays."""
+        known = dict(state.outcomes)
+        for each in beliefs:
+            limit = each.limit
+            if not limit.each and len(each.seen):
+                risk = each.risk + float((limit.probability - each.probability(X)).sum())
+                known[limit.name] = replace(known[limit.name], spent=max(risk, -MOST_SAVED))
+        return replace(state, outcomes=known)
 
     def start(self, state: State, free: Available | None) -> Array:
         """Points to start from that are available, with an outcome not read there, shape (s, d)."""

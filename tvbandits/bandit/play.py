@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info
 from tvbandits.core.arrays import Array, as_points, as_time, is_finite_number, whole_number
-from tvbandits.core.coercion import check_part, shown
-from tvbandits.core.coercion import function as check_function
+from tvbandits.core.coercion import check_part, function as check_function, shown
 
 Function: TypeAlias = Callable[[Array, float], float]
 """The reward of a point (d,) at a time. Processes need one that can be pickled."""

@@ -29,6 +29,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
+from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
@@ -36,7 +37,7 @@ from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
-from tvbandits.forgetting.aging import Aging, Constant, Paced, has_pace
+from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit
@@ -44,6 +45,7 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.kernels.additive import joint_box_kernel
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
@@ -52,6 +54,12 @@ from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.pool import CandidatePool
+
+MOST_FITTED, OUTCOME_READINGS = 2000, 400
+"""On so many candidates at the most an outcome's kernel is fitted; exact on so many readings."""
+
+OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
+"""When: an outcome is learned at few places first, and each new one tells much."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,8 @@ class Recipe:
         A point that is part of every batch, and that the others are held against: rewards of one time
         share a level of which nothing is known, and what is learned is how points differ from the
         control at that time. An ensemble of models, or of arms, is `IndependentArms` with it then.
+    robust : bool
+        Readings that are beyond belief are set aside, until others agree with them (`bandit.outliers`).
 
     Raises
     ------
@@ -156,6 +166,7 @@ class Recipe:
     noise_prior: NoiseEstimate | None = None
     move_cost: MoveCost | None = None
     control: Any = None
+    robust: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -169,6 +180,13 @@ class Recipe:
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
             raise ValueError("the local batch rule needs a finite domain: give Candidates")
+        if isinstance(self.domain, Candidates) and not self.domain.held and not self.by_leaders:
+            raise ValueError(
+                "candidates that are not in memory are looked at in blocks, which takes "
+                "posterior=Nystrom(), a kernel over points, upper confidence bounds, no local batch "
+                "rule, no limits, no control and no expert: load them, as in "
+                f"Candidates(np.load(path)); got {self.domain!r} and {self.posterior!r}"
+            )
         self.acquisition.check(self.domain, self.posterior)
         self._check_limits()
         if self.control is not None:
@@ -182,6 +200,21 @@ class Recipe:
             )
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+
+    @property
+    def by_leaders(self) -> bool:
+        """Whether only those of many candidates that lead are looked at (`gp.posteriors.leaders`)."""
+        return (
+            isinstance(self.domain, Candidates)
+            and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
+            and isinstance(self.posterior, Nystrom)
+            and isinstance(self.acquisition, UpperConfidenceBound)
+            and not isinstance(self.batching.rule, LocalRatio)
+            and not is_space_time(self.kernel)
+            and self.asking is None
+            and self.control is None
+            and not self.limits
+        )
 
     def _check_ensemble(self) -> None:
         """An ensemble of models has its own forgetting, unit and prior, and is told everything once."""
@@ -240,6 +273,11 @@ class Recipe:
             raise ValueError(f"a control is for a domain without context, got {domain!r}")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
             raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
+        if self.robust:
+            raise ValueError(
+                "robust=True needs a level that is known, to tell which reading is wrong; beside a "
+                "control nothing is known of it"
+            )
         for name in ("learn", "reset"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -268,7 +306,21 @@ class Recipe:
         return IndependentArms(control, lengths), kernel
 
     def of_outcome(self, limit: Limit) -> Recipe:
-        """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides."""
+        """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
+
+        An ensemble holds models that are wrong, too, and takes an outcome for less known than it is: at
+        the edge of a limit that costs most. In its place one kernel is fitted, as on a box.
+        """
+        posterior, domain = self.posterior, self.domain
+        if isinstance(posterior, ModelEnsemble) and posterior.settings == "both":
+            assert isinstance(domain, Candidates)  # as an ensemble needs
+            if len(domain) <= MOST_FITTED:
+                low, high = domain.X.min(axis=0), domain.X.max(axis=0)
+                box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
+                kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
+                return Recipe(
+                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE
+                )
         return Recipe(
             self.domain,
             self.kernel,
@@ -286,6 +338,7 @@ class Recipe:
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
+        flag("robust", self.robust)
         if self.noise_prior is not None:
             of_kind("noise_prior", self.noise_prior, NoiseEstimate, "a NoiseEstimate, or None")
         check_move_cost(self.move_cost)
@@ -299,6 +352,9 @@ class Recipe:
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
+
+MOST_LOOKED_AT = 4096
+"""Of more candidates than this, a sparse posterior looks at those that lead."""
 
 COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
 """Of a history; what an outcome is called stands beside them."""
@@ -366,6 +422,8 @@ def state_for(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
         state = replace(state, model=replace(state.model, scaling=_first_scaling(recipe)))
+    if state.outliers is not None and not recipe.robust:
+        state = replace(state, rewards=state.readings, outliers=None, posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
     same = state.domain == recipe.domain and (
         state.posterior is not None

@@ -11,7 +11,7 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Observations, Outliers, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
@@ -154,6 +154,8 @@ class Info:
     ----------
     told, failed : int
         Rewards told so far, and points that were played without a reading.
+    outliers : int
+        Rewards of those told that stand aside.
     beta : float
         Confidence width of the last decision, in posterior deviations.
     batch_size : int
@@ -180,6 +182,7 @@ class Info:
 
     told: int = 0
     failed: int = 0
+    outliers: int = 0
     beta: float = math.nan
     batch_size: int = 0
     batch_looks: int = 0
@@ -196,6 +199,7 @@ class Info:
         return [
             ("told", self.told),
             *([("failed", self.failed)] if self.failed else []),
+            *([("outliers", self.outliers)] if self.outliers else []),
             ("width", self.beta),
             ("in use", self.posterior.in_use),
             ("centre", self.model.centre),
@@ -303,7 +307,8 @@ class State:
     domain : Domain
         The recipe's; the posterior belongs to it.
     spent : float
-        Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB.
+        Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB. Of an
+        outcome: the risk taken (`bandit.limited.OutcomeBeliefs`).
     since : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     calibration : Calibration
@@ -312,6 +317,8 @@ class State:
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     outcomes : mapping of str to State
         What was learned about each outcome that has a limit: its readings stand there as rewards.
+    outliers : Outliers or None
+        Readings that a robust bandit has set aside, if any; they are not among the rewards.
     info : Info
         For people; does not count in equality.
 
@@ -343,13 +350,20 @@ class State:
     calibration: IntervalCalibration = field(default_factory=IntervalCalibration)
     expert: Mapping[str, Any] | None = None
     outcomes: Mapping[str, State] = field(default_factory=dict)
+    outliers: Outliers | None = None
     info: Info = field(default_factory=Info, compare=False)
+
+    @property
+    def readings(self) -> Observations:
+        """All rewards in the order they were told, with the outliers among them."""
+        return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
 
     @property
     def summary(self) -> list[tuple[str, object]]:
         """What people want to see first: names and values."""
         return [
             ("rewards", len(self.rewards)),
+            *([("outliers", len(self.outliers))] if self.outliers else []),
             ("answers", len(self.answers)),
             ("out", len(self.pending)),
             ("time", "none told" if self.time is None else self.time),

@@ -56,6 +56,11 @@ class Record(Protocol):
         """Told."""
 
     @property
+    def readings(self) -> Observations:
+        """The same, with what stands aside."""
+        ...
+
+    @property
     def failed(self) -> Plays:
         """Played without a reading."""
 
@@ -330,7 +335,7 @@ class ToldReadings:
     @classmethod
     def of(cls, state: Record, noise_variance: float | None) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
-        rewards, failed = state.rewards, state.failed
+        rewards, failed = state.readings, state.failed
         after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
         places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
         order = np.argsort(np.concatenate([np.arange(len(rewards)), places]), kind="stable")

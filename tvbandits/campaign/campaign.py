@@ -15,7 +15,7 @@ import json
 import platform
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Among, available
+from tvbandits.acquisition.availability import Among, at_hand, available
 from tvbandits.bandit.told import decision_time, told_again
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import texts
@@ -46,7 +46,8 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, of_kind, shown
+from tvbandits.core.coercion import check_part, of_kind, several, shown
+from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
@@ -374,7 +375,7 @@ class Campaign(Watching):
         t: Any = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
         near: float | None = None,
         *,
         key: str | None = None,
@@ -392,6 +393,8 @@ class Campaign(Watching):
         if n is not None:
             n = whole_number("n", n)
         given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
+        if measured(self.domain):
+            given["context"] = written(context)
         if near is not None:
             given["near"] = positive_number("near", near)
         return self._points(self._done("asked", given, key, who))
@@ -403,6 +406,7 @@ class Campaign(Watching):
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -415,7 +419,7 @@ class Campaign(Watching):
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done("told", self._told(X, y, t, variance, outcomes), key, who)
+        self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
         return self.info
 
     def record(
@@ -425,6 +429,7 @@ class Campaign(Watching):
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -434,7 +439,7 @@ class Campaign(Watching):
         Where a bandit that is told does no more than take note, which is so for those that neither
         ask an expert nor fit a number in between, no bandit is made for it.
         """
-        given = self._told(X, y, t, variance, outcomes)
+        given = self._told(X, y, t, variance, outcomes, context)
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._writing, self._store.turn() as turn, self._in_words():
             ledger = self.ledger
@@ -453,7 +458,9 @@ class Campaign(Watching):
         t: Any,
         variance: Any,
         outcomes: Outcomes,
+        context: Context,
     ) -> dict[str, Any]:
+        X = self.placed(X, context)
         given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
         return given | _read(outcomes)
 
@@ -475,6 +482,7 @@ class Campaign(Watching):
         snapshot again, and a snapshot is kept now.
         """
         values = [float("nan")] if y is None else y
+        X = self.placed(X, played=True)
         given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
         given = {**given, "to": self._times(to, "to"), **({"y": None} if y is None else {})}
         given |= _read(outcomes)
@@ -485,13 +493,47 @@ class Campaign(Watching):
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self._checked(X).tolist(), "t": self._times(t)}
+        given = {"X": self.placed(X, played=True).tolist(), "t": self._times(t)}
         self._done("retracted", given, key, who)
         return self.info
 
     def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done("dropped", {"X": self._checked(X).tolist()}, key, who)
+        self._done("dropped", {"X": self.placed(X).tolist()}, key, who)
+
+    def change_sites(
+        self,
+        add: Mapping[str, ArrayLike | None] | Sequence[str] = (),
+        retire: Sequence[str | int] = (),
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> None:
+        """Add sites or arms, and retire others, as `Bandit.with_candidates`; rows stay as they are.
+
+        Parameters
+        ----------
+        add : mapping of names to coordinates, or names
+            Coordinates as in the table of sites, degrees where there were such; arms have none, and
+            neither have those that come back.
+        retire : sequence of names or row numbers
+
+        Raises
+        ------
+        ValueError
+            If there is such a site already, none such to retire, or none would be left.
+        """
+        places = add if isinstance(add, Mapping) else dict.fromkeys(several("add", add, "names"))
+        known = {name: None if x is None else as_floats(x, name) for name, x in places.items()}
+        gone = list(several("retire", retire, "names of sites"))
+        said = {
+            "add": {name: None if x is None else x.tolist() for name, x in known.items()},
+            "retire": gone,
+        }
+        there = None if key is None else self._store.keyed(key)
+        if there is not None and there.body.get("said") == said:
+            return  # what came of it stands there
+        self._done("sites", {"said": said, **self.names.change(known, gone)}, key, who)
 
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
@@ -543,7 +585,7 @@ class Campaign(Watching):
 
     def _check_first(self, before: Ledger | State, given: Mapping[str, Any]) -> None:
         X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
-        there = told_again(self._first, before, X, y, given["t"], given["variance"])
+        there = told_again(self.ledger, before, X, y, given["t"], given["variance"])
         if there is not None:
             known, rows, same = there
             first = rows[0]
@@ -625,7 +667,7 @@ class Campaign(Watching):
         """Points, and what was read there, as they are written down."""
         values, variance = with_variance(values, variance)
         return {
-            "X": self._checked(X).tolist(),
+            "X": self.placed(X).tolist(),
             name: as_floats(values, name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
         }
@@ -634,11 +676,14 @@ class Campaign(Watching):
         return points(body["got"], self.domain.dimension)
 
     def _rows(
-        self, among: Among, context: ArrayLike | None, *, any_context: bool = False
+        self, among: Among, context: Context, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
         rows = self.names.rows(among) if texts(among) else among
-        free = available(self.domain, rows, context, any_context=any_context)
+        if any_context:
+            free = available(self.domain, rows, None, any_context=True)
+        else:
+            _, free = at_hand(self.domain, rows, context)
         if free is None:
             return None
         if free.mask is None:

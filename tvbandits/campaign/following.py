@@ -15,6 +15,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.bandit.told import readings_at
 from tvbandits.campaign.consulted import JournaledExpert, Unsaved, Write
+from tvbandits.campaign.naming import on_sites
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ClosedCampaignError,
@@ -24,6 +25,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.campaign.store.rows import DONE, Row, optional, outcomes_in, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.limits import LimitWarning
@@ -150,11 +152,14 @@ class Replayer:
             if self.expert.stopped is not None:
                 raise self.expert.stopped
             self.expert.finish()
+        if isinstance(got, Bandit):
+            self.bandit, got = got, None
         return got
 
 
 def _ask(bandit: Bandit, given: Given) -> Array:
-    return bandit.ask(given["t"], given["n"], _rows(given["among"]), near=given.get("near"))
+    context, near = given.get("context"), given.get("near")
+    return bandit.ask(given["t"], given["n"], _rows(given["among"]), context, near)
 
 
 def _rows(among: list[int] | None) -> Any:
@@ -203,7 +208,13 @@ def _retract(bandit: Bandit, given: Given) -> Array:
     return was
 
 
-OPERATIONS: dict[str, Callable[[Bandit, Given], Array | None]] = {
+def _sites(bandit: Bandit, given: Given) -> Bandit:
+    domain = bandit.recipe.domain
+    assert isinstance(domain, Candidates)  # there are no others
+    return bandit.on(on_sites(domain, given))
+
+
+OPERATIONS: dict[str, Callable[[Bandit, Given], Array | Bandit | None]] = {
     "asked": _ask,
     "told": _tell,
     "dropped": _drop,
@@ -211,6 +222,7 @@ OPERATIONS: dict[str, Callable[[Bandit, Given], Array | None]] = {
     "answers": _answer,
     "corrected": _correct,
     "retracted": _retract,
+    "sites": _sites,
 }
 """What changes a bandit, by the kind of row that says so."""
 

@@ -23,10 +23,12 @@ from tvbandits.bandit.told import (
     still_out,
     usual_variance,
 )
+from tvbandits.campaign.naming import on_sites
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.rows import Row, optional, outcomes_in, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit
@@ -108,12 +110,14 @@ class Ledger:
                 names = ("reuse_answers", "most_answers", "pool_size")
                 *kept, pool = (saved.value("recipe", "asking", name) for name in names)
                 keeping = KeepingOnRecord(*kept)
-            # A fit, an event, the width of BBKB and a limited pool look at beliefs when told.
+            # A fit, an event, doubt, the width of BBKB and a limited pool look at beliefs when told.
             plain = saved.word("recipe", "confidence") == "Fixed" and not any(
                 saved.word("recipe", part) for part in ("learn", "reset")
             )
+            plain = plain and not saved.value("recipe", "robust")
             limits = saved.value("recipe", "limits")
-            return cls(
+            outliers = saved.value("state", "outliers")
+            made = cls(
                 seq=snapshot.seq,
                 head=snapshot.head,
                 open=(),
@@ -131,16 +135,26 @@ class Ledger:
                 move_cost=saved.value("recipe", "move_cost"),
                 control=saved.value("recipe", "control"),
             )
+        told = made.rewards if outliers is None else outliers.among(made.rewards)
+        return replace(made, rewards=told)
+
+    @property
+    def readings(self) -> Observations:
+        """The rewards."""
+        return self.rewards
 
     def at(self, replayer: Replayer) -> Ledger:
         """Where a bandit is that has followed the journal."""
         state = replayer.bandit.state
+        recipe = replayer.bandit.recipe
         return replace(
             self,
+            domain=recipe.domain,
+            control=recipe.control,
             seq=replayer.seq,
             head=replayer.head,
             open=tuple(replayer.open),
-            **{name: getattr(state, name) for name in OF_STATE},
+            **({name: getattr(state, name) for name in OF_STATE} | {"rewards": state.readings}),
             outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,
             cost=state.info.queries.total_cost,
@@ -184,6 +198,8 @@ class Ledger:
             now = decision_time(self) if body["t"] is None else float(body["t"])
             pending = self.pending.append(X, np.full(len(X), now))
             return replace(self, pending=pending, asked_for=now)
+        if kind == "sites":
+            return self._on(on_sites(self.domain, body))  # type: ignore[arg-type]
         if kind == "dropped":
             return replace(self, pending=self.pending.dropped(self._points(body["X"])))
         if kind == "answers" and body["t"] is not None:
@@ -200,6 +216,17 @@ class Ledger:
             y, variance, to = (optional(body[name]) for name in ("y", "variance", "to"))
             return self._retold(corrected(self, self, X, y, t, variance, to))
         raise NotFollowedError(kind)
+
+    def _on(self, domain: Candidates) -> Ledger:
+        """On other candidates; arms that are new are coordinates more."""
+        columns = domain.dimension - self.domain.dimension
+        wide: dict[str, Any] = {
+            name: getattr(self, name).widened(columns)
+            for name in ("rewards", "answers", "failed", "pending")
+        }
+        read = {limit: seen.widened(columns) for limit, seen in self.outcomes.items()}
+        control = None if self.control is None else (*self.control, *(0.0,) * columns)
+        return replace(self, domain=domain, outcomes=read, control=control, **wide)
 
     def told(self, given: Mapping[str, Any]) -> Ledger:
         """Once what is given is told.

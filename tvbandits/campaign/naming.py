@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates
+from tvbandits.campaign.store.rows import points
+from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import is_of
-from tvbandits.core.parameters import Category
+from tvbandits.core.context import coordinate_names, measured
+from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
 
@@ -42,17 +44,25 @@ class Names:
     about : mapping of str to str
         What is kept with a campaign: `names` of its sites, `coordinates`, and `given`, the columns of
         the table of sites where latitude and longitude in it were turned into kilometres.
+    added : sequence of mappings
+        Rows of the journal on sites that were added since.
     """
 
-    def __init__(self, domain: Domain, about: Mapping[str, str]) -> None:
+    def __init__(
+        self, domain: Domain, about: Mapping[str, str], added: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         self._domain = domain
         self.sites: list[str] = json.loads(about.get("names", "[]"))
         self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
+        for body in added:
+            self.sites += body["names"]
+            for column, values in body["given"].items():
+                self.given[column] += values
         said = json.loads(about.get("coordinates", "[]"))
         self.coordinates: list[str] = (
             list(domain.names)
             if isinstance(domain, Space)
-            else said or [f"x{i}" for i in range(domain.dimension)]
+            else (self.sites if isinstance(domain, Arms) else said) or coordinate_names(domain)
         )
 
     @property
@@ -85,9 +95,12 @@ class Names:
         """The point that a text means, shape (1, d)."""
         domain = self._domain
         if isinstance(domain, Space) and "=" in text:
-            return domain.encode(self._parameters(domain, text))
-        if isinstance(domain, Candidates) and (text in self._rows or not _numbers(text)):
-            return domain.X[[self.row(text)]]
+            parts = dict(zip(domain.names, domain.parameters, strict=True))
+            values = _parameters(parts, text)
+            return (domain if set(domain.context) & set(values) else domain.chosen).encode(values)
+        sites = candidates_of(domain)
+        if sites is not None and (text in self._rows or not _numbers(text)):
+            return sites.X[[self.row(text)]]
         given = _numbers(text)
         if not given:
             self.row(text)  # there are none: it says so
@@ -96,9 +109,20 @@ class Names:
             if len(given) == known.shape[1]:
                 same = np.flatnonzero(np.isclose(known, given, rtol=0.0, atol=1e-9).all(axis=1))
                 if len(same):
-                    assert isinstance(domain, Candidates)
-                    return domain.X[same[:1]]
-        return domain.check([given])  # type: ignore[return-value, unused-ignore]
+                    assert sites is not None  # they have the columns
+                    return sites.X[same[:1]]
+        chosen = domain.dimension - sum(part.width for part in measured(domain).values())
+        short = len(given) == chosen < domain.dimension  # its context is said apart
+        of: Any = domain.chosen if short else domain  # type: ignore[attr-defined]
+        return np.asarray(of.check([given]))
+
+    def context(self, text: str | None) -> dict[str, object] | None:
+        """The values in "outside=3.2, tariff=day", by name."""
+        if text is None:
+            return None
+        if not measured(self._domain):
+            raise ValueError(f'there is no context to give, got "{text}"')
+        return _parameters(measured(self._domain), text)
 
     def points(self, given: Any) -> Any:
         """Points out of one text or several; what is no text stays as it is."""
@@ -116,33 +140,6 @@ class Names:
             return among
         return [self.row(each) if isinstance(each, str) else each for each in found]
 
-    def _parameters(self, space: Space, text: str) -> dict[str, object]:
-        """The values in "name=value, name=value"; a word may hold commas."""
-        names = "|".join(map(re.escape, sorted(space.names, key=len, reverse=True)))
-        found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
-        if found[0].strip():
-            unknown = found[0].partition("=")[0].strip(" ,")
-            raise ValueError(
-                f'unknown parameter "{unknown}" in "{text}"; there are: {", ".join(space.names)}'
-            )
-        values: dict[str, object] = {}
-        for name, value in zip(found[1::2], found[2::2], strict=True):
-            said, part = value.strip(), space.parameters[space.names.index(name)]
-            if name in values:
-                raise ValueError(f'"{text}": {name} is given twice')
-            if isinstance(part, Category):
-                values[name] = said
-            elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
-                raise ValueError(
-                    f'unknown parameter "{unknown[1]}" in "{text}"; there are: '
-                    f"{', '.join(space.names)}"
-                )
-            elif not (number := _numbers(said)):
-                raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
-            else:
-                values[name] = int(number[0]) if number[0].is_integer() else number[0]
-        return values
-
     def written(self, cells: Sequence[str]) -> str:
         """What stands in the `columns` of a table, as `point` takes it."""
         if isinstance(self._domain, Space):
@@ -159,11 +156,53 @@ class Names:
         parts = zip(domain.names, domain.parameters, strict=True)
         return [name for name, part in parts if isinstance(part, Category)]
 
+    def change(self, add: Mapping[str, Any], retire: Sequence[Any]) -> dict[str, Any]:
+        """What the journal says of sites that are added, with their coordinates, and of retired ones.
+
+        Of degrees, the kilometres are those of the sites before: by the same slopes.
+
+        Raises
+        ------
+        ValueError
+            If there is such a site already, none such to retire, or coordinates have another number.
+        """
+        domain = self._domain
+        if not isinstance(domain, Arms) and type(domain) is not Candidates:
+            raise ValueError(f"sites come and go among sites or arms, got {domain!r}")
+        gone = [self.row(each) if isinstance(each, str) else int(each) for each in retire]
+        back = [self._rows[name] for name in add if name in self._rows]
+        for row in back:
+            if row not in domain.retired:
+                raise ValueError(f'there is a site "{self.sites[row]}" already')
+        fresh = {name: x for name, x in add.items() if name not in self._rows}
+        given: dict[str, list[float]] = {}
+        X: list[list[float]] = []
+        if isinstance(domain, Arms):
+            if placed := [name for name, x in fresh.items() if x is not None]:
+                raise ValueError(f'arms have no coordinates, got some of "{placed[0]}"')
+        elif fresh:
+            said = [as_points([x], len(self.columns), f'"{name}"') for name, x in fresh.items()]
+            table = np.concatenate(said)
+            if self.given:
+                given = dict(zip(self.given, table.T.tolist(), strict=True))
+            X = self._located(table).tolist()
+        return {"names": [*fresh], "X": X, "given": given, "retire": gone, "back": back}
+
+    def _located(self, table: Array) -> Array:
+        """Points (n, d) inside from coordinates as people give them."""
+        if not self.given:
+            return table
+        assert isinstance(self._domain, Candidates)
+        known, X = np.column_stack(list(self.given.values())), self._domain.X
+        centre, middle = known.mean(axis=0), X.mean(axis=0)
+        slopes, *_ = np.linalg.lstsq(known - centre, X - middle, rcond=None)
+        return np.asarray(middle + (table - centre) @ slopes)
+
     def values(self, x: Array) -> list[Any]:
         """The cells of a point (d,) in a table, in the order of `coordinates`."""
         if isinstance(self._domain, Space):
             return list(self._domain.decode(np.atleast_2d(x)).iloc[0])
-        return list(x)
+        return [*x, *[0.0] * (self._domain.dimension - len(x))]
 
     def name(self, x: Array) -> str:
         """What people call a point (d,)."""
@@ -171,8 +210,10 @@ class Names:
         if isinstance(domain, Space):
             row = domain.decode(np.atleast_2d(x)).iloc[0]
             return ", ".join(f"{key}={value}" for key, value in row.items())
-        if isinstance(domain, Candidates) and self.sites:
-            return self.sites[int(domain.index(np.atleast_2d(x))[0])]
+        sites = candidates_of(domain)
+        if sites is not None and self.sites:
+            at = points([x], domain.dimension)[:, : sites.dimension]
+            return self.sites[int(sites.index(at)[0])]
         return ",".join(_exactly(float(each)) for each in x)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
@@ -183,7 +224,7 @@ class Names:
             texts = [clock.text(t) for t in columns["time"].tolist()]
             found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
-            numbered = [f"x{i}" for i in range(domain.dimension)]
+            numbered = coordinate_names(domain)
             if isinstance(domain, Arms):
                 renamed = {"arm": "site"}
             elif self.sites:
@@ -211,6 +252,42 @@ class Names:
 
         text = _POINT.sub(place, text) if self.sites else text
         return text if clock is None else _TIMES.sub(times, text)
+
+
+def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
+    """The values in "name=value, name=value"; a word may hold commas."""
+    names = "|".join(map(re.escape, sorted(parts, key=len, reverse=True)))
+    found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
+    if found[0].strip():
+        unknown = found[0].partition("=")[0].strip(" ,")
+        raise ValueError(
+            f'unknown parameter "{unknown}" in "{text}"; there are: {", ".join(parts)}'
+        )
+    values: dict[str, object] = {}
+    for name, value in zip(found[1::2], found[2::2], strict=True):
+        said, part = value.strip(), parts[name]
+        if name in values:
+            raise ValueError(f'"{text}": {name} is given twice')
+        if isinstance(part, Category):
+            values[name] = said
+        elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
+            raise ValueError(
+                f'unknown parameter "{unknown[1]}" in "{text}"; there are: {", ".join(parts)}'
+            )
+        elif not (number := _numbers(said)):
+            raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
+        else:
+            values[name] = int(number[0]) if number[0].is_integer() else number[0]
+    return values
+
+
+def on_sites(domain: Candidates, body: Mapping[str, Any]) -> Candidates:
+    """The domain once sites were added and retired, as a row of the journal says; rows stay."""
+    retired = sorted({*domain.retired, *body["retire"]} - {*body["back"]})
+    if isinstance(domain, Arms):
+        return Arms((*domain.names, *body["names"]), retired)
+    X = np.concatenate([domain.X, points(body["X"], domain.dimension)])
+    return Candidates(X, domain.context, retired)
 
 
 def texts(given: Any) -> list[Any] | None:

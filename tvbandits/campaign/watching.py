@@ -41,9 +41,10 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.context import Context, completed, measured
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain, Expert
@@ -82,21 +83,26 @@ class Watching:
         self._opened: list[Row] = []
         self._news: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
+        self._named: tuple[Domain, Names] | None = None
 
     def __repr__(self) -> str:
         return f"<Campaign at {self._store.place}>"
 
     def predict(
-        self, X: ArrayLike, t: Any = None, outcome: str | None = None, *, relative: bool = False
+        self,
+        X: ArrayLike,
+        t: Any = None,
+        outcome: str | None = None,
+        context: Context = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
             place, now = self._points_of(X), self._time(t)
-            return follower.bandit.predict(place, now, outcome, relative=relative)
+            return follower.bandit.predict(place, now, outcome, context, relative=relative)
 
-    def recommend(
-        self, t: Any = None, among: Among = None, context: ArrayLike | None = None
-    ) -> Array:
+    def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
             rows = self.names.rows(among) if texts(among) else among
@@ -183,7 +189,16 @@ class Watching:
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        return self._first.domain
+        return self.ledger.domain
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of what may be played now; empty on a box or a space."""
+        domain, names = self.domain, self.names
+        if not isinstance(domain, Candidates):
+            return []
+        rows = [row for row in range(len(domain)) if row not in domain.retired]
+        return [names.name(domain.X[row]) for row in rows]
 
     @property
     def ledger(self) -> Ledger:
@@ -221,15 +236,25 @@ class Watching:
         found = self._store.about.items()
         return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
 
-    @cached_property
+    @property
     def names(self) -> Names:
         """What people call its points."""
         domain = self.domain
-        self._listed("names", range(len(domain.X)) if isinstance(domain, Candidates) else ())
+        if self._named is None or self._named[0] is not domain:
+            self._named = domain, self._names_on(domain)
+        return self._named[1]
+
+    def _names_on(self, domain_now: Domain) -> Names:
+        domain = self._first.domain
+        sites = candidates_of(domain)
+        self._listed("names", () if sites is None else range(len(sites)))
         known = domain.names if isinstance(domain, Space) else range(domain.dimension)
         self._listed("coordinates", known)
         with self._field("user:given"):
-            return Names(domain, self.about)
+            if domain_now is domain:
+                return Names(domain, self.about)
+        added = [row.body for row in self.journal() if row.kind == "sites"]
+        return Names(domain_now, self.about, added)
 
     def when(self, t: float | None) -> str:
         """A time as people write it."""
@@ -353,7 +378,8 @@ class Watching:
             if self._reader is None:
                 self._reader = self._follower(None)
             reader, news = self._reader, self._news
-            if news is not None and news[1] > reader.seq:
+            known = news is not None and news[0].domain == reader.bandit.recipe.domain
+            if known and news is not None and news[1] > reader.seq:
                 from tvbandits.bandit.bandit import Bandit
 
                 state, reader.seq, reader.head = news
@@ -382,9 +408,14 @@ class Watching:
     def _points_of(self, X: Any) -> Any:
         return self.names.points(X) if texts(X) else X
 
-    def _checked(self, X: ArrayLike) -> Array:
-        """Points of the domain (n, d), given as they are or by name."""
-        return self.domain.check(self._points_of(X))
+    def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
+        """Points of the domain (n, d), given as they are or by name, with their context."""
+        X = self._points_of(X)
+        if measured(self.domain) or context is not None:
+            known = self.ledger
+            there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
+            X = completed(self.domain, X, context, np.concatenate(there))
+        return self.domain.check(X)
 
     def _time(self, t: Any, name: str = "t") -> float | None:
         if t is None or isinstance(t, int | float | np.number):

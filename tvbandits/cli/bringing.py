@@ -71,6 +71,7 @@ def bring(
     variance: float | None,
     csv: Path | None,
     outcomes: list[str] | None = None,
+    context: str | None = None,
     *,
     yes: bool = False,
 ) -> None:
@@ -84,6 +85,7 @@ def bring(
             "--at": at,
             "--variance": variance,
             "--outcome": outcomes,
+            "--context": context,
             "--key": call.key,
         }
         there = [name for name, each in given.items() if each is not None]
@@ -92,6 +94,8 @@ def bring(
         )
     if csv is not None and outcomes:
         raise ValueError("--outcome is for one reading; a table has a column for each")
+    if csv is not None and context is not None:
+        raise ValueError("--context is for one reading; a table has a column for each of its names")
     if csv is not None and call.key is not None:
         raise ValueError("--key is for one reading; a table has a column key")
     with call.opened() as sites:
@@ -102,20 +106,27 @@ def bring(
             assert value is not None
             read = _outcomes(outcomes)
             readings = [Brought(site, value, at, variance, call.key, call.who, read)]
-        count = _bring(verb, sites, readings, csv, yes)
+        count = _bring(verb, sites, readings, csv, yes, context)
         status = sites.campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         call.say(text, {"brought": len(readings), "new": count, "told": status.told})
 
 
-def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
+def _bring(
+    verb: str,
+    sites: Sites,
+    readings: list[Brought],
+    csv: Path | None,
+    yes: bool,
+    context: str | None = None,
+) -> int:
     """One after the other, once every site and time is known; how many are new."""
     places, doubts, usual = [], [], Doubts.of(sites.campaign)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
         with _row(csv, number):
-            X, t = sites.point(reading.site), sites.time(reading.at)
+            X, t = sites.point(reading.site, context), sites.time(reading.at)
             places.append((X, t))
             if verb != "tell":
                 continue
@@ -249,7 +260,7 @@ def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Bro
 def correct(call: Call, to: str | None, change: Change) -> None:
     """Put a reading right."""
     with call.opened() as sites:
-        X, t, moved = sites.point(change.site), sites.time(change.at), sites.time(to)
+        X, t, moved = sites.point(change.site, played=True), sites.time(change.at), sites.time(to)
         y = None if change.value is None else [change.value]
         read = _outcomes(change.outcomes)
         if y is None and moved is None and change.variance is None and not read:
@@ -265,7 +276,7 @@ def correct(call: Call, to: str | None, change: Change) -> None:
 def retract(call: Call, change: Change) -> None:
     """Take a reading back."""
     with call.opened() as sites:
-        X, t = sites.point(change.site), sites.time(change.at)
+        X, t = sites.point(change.site, played=True), sites.time(change.at)
         sites.campaign.retract(X, t, key=call.key)
         _say_changed(call, sites, "retracted")
 

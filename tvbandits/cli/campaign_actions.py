@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.page import generated_by, without_nan
 
@@ -183,15 +183,22 @@ class Sites:
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
         self.names = campaign.names
-        self.point, self.name, self.when = self.names.point, self.names.name, campaign.when
+        self.name, self.when = self.names.name, campaign.when
+
+    def point(self, text: str, context: str | None = None, *, played: bool = False) -> Array:
+        """The point (1, d) that a text means, with its context: as given, or as it was asked."""
+        given = self.names.context(context)
+        return self.campaign.placed(text, given, played=played)
 
     @property
     def candidates(self) -> Candidates:
         """The sites of a campaign that has sites."""
-        domain = self.campaign.domain
-        if not isinstance(domain, Candidates):
-            raise ValueError(f"the campaign plays on {domain!r}: it has no sites to name")
-        return domain
+        sites = candidates_of(self.campaign.domain)
+        if sites is None:
+            raise ValueError(
+                f"the campaign plays on {self.campaign.domain!r}: it has no sites to name"
+            )
+        return sites
 
     def rows(self, text: str | None) -> list[int] | None:
         """Row numbers of "name,name", or of "name; name" as `ask` says it."""
@@ -246,6 +253,7 @@ def ask(
     among: str | None,
     without: str | None = None,
     near: float | None = None,
+    context: str | None = None,
     *,
     yes: bool = False,
 ) -> None:
@@ -257,7 +265,8 @@ def ask(
             sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        X = sites.campaign.ask(t, n, rows, near=near, key=call.key)
+        where = sites.names.context(context)
+        X = sites.campaign.ask(t, n, rows, where, near, key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
@@ -271,6 +280,27 @@ def questions(call: Call, at: str | None, among: str | None) -> None:
         call.say(text, {"questions": sites.shown(X), "t": t})
 
 
+def sites(call: Call, what: str, names: list[str]) -> None:
+    """Add sites or arms ("name=3.2,4.5"), or retire some."""
+    import_kernels()
+    with call.opened() as known:
+        if what == "retire":
+            known.campaign.change_sites(retire=names, key=call.key)
+        else:
+            known.campaign.change_sites(add=dict(map(_placed, names)), key=call.key)
+        left = known.campaign.sites
+        call.say(f"{len(left)} sites may be played", {"sites": left})
+
+
+def _placed(text: str) -> tuple[str, list[float] | None]:
+    """A name, and coordinates where they are given."""
+    name, equals, said = text.rpartition("=")
+    try:
+        return (name, [float(each) for each in said.split(",")]) if equals else (text, None)
+    except ValueError as error:
+        raise ValueError(f'NAME=X,Y needs numbers behind "=", got "{text}"') from error
+
+
 def drop(call: Call, site: str | None) -> None:
     """Give up on a point."""
     if site is None:
@@ -281,7 +311,7 @@ def drop(call: Call, site: str | None) -> None:
         call.say(f"dropped; {left} pending", {"pending": left})
 
 
-def status(call: Call, *, best: bool = False) -> None:
+def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
     if best:
         import_kernels()
@@ -306,9 +336,10 @@ def status(call: Call, *, best: bool = False) -> None:
         )
         shown = {**dict(found.summary), "out": out}
         if best:
-            shown["best"] = (
-                sites.name(sites.campaign.recommend()) if found.told else "not known yet"
-            )
+            shown["best"] = "not known yet"
+            if found.told:
+                given = sites.names.context(context)
+                shown["best"] = sites.name(sites.campaign.recommend(context=given))
             text += f"; best: {shown['best']}"
             noise = sites.campaign.info.model.noise
             if noise is not None:
@@ -336,11 +367,19 @@ def history(call: Call, last: int) -> None:
             table.writerow(["" if each != each else without_formula(each) for each in cells])
 
 
-def forecast(call: Call, at: str | None, site: str | None, outcome: str | None = None) -> None:
+def forecast(
+    call: Call,
+    at: str | None,
+    site: str | None,
+    outcome: str | None = None,
+    context: str | None = None,
+) -> None:
     """What to expect."""
     import_kernels()
     with call.opened() as sites:
-        X = sites.candidates.X if site is None else sites.point(site)
+        given = sites.names.context(context)
+        everywhere = sites.candidates.X if site is None else site
+        X = sites.campaign.placed(everywhere, given)
         t = sites.time(at)
         mean, deviation = sites.campaign.predict(X, t, outcome)
         sign = 1 if sites.campaign.recipe.minimise else -1

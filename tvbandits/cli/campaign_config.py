@@ -23,9 +23,10 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import coordinate_names
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
@@ -40,8 +41,8 @@ from tvbandits.policies.setting import Policy
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "move_cost", "title", "unit"),
-    "domain": ("arms", "box", "control", "coordinates", "safe", "sites", "space"),
-    "limits": ("at_least", "at_most", "name", "noise_sd", "noise_variance", "probability"),
+    "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
+    "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         "kernel",
         "length_scale",
@@ -156,17 +157,24 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
         raise ValueError(
             f"[domain] must say one of sites, arms, box and space, got {kinds or 'none'}"
         )
+    context = {name: _parameter(given) for name, given in said.get("context", {}).items()}
     if kinds == ["arms"]:
+        if context:
+            raise ValueError("[domain] arms have no context")
         arms = Arms(said["arms"])
         return arms, {"names": json.dumps(arms.names), "coordinates": json.dumps(arms.names)}
     if kinds == ["sites"]:
-        return _sites(folder / str(said["sites"]), said.get("coordinates"))
+        sites, about = _sites(folder / str(said["sites"]), said.get("coordinates"))
+        if not context:
+            return sites, about
+        named = [*json.loads(about["coordinates"]), *context]
+        domain: Domain = CandidatesInContext(sites, context)
+        return domain, about | {"coordinates": json.dumps(named)}
     if kinds == ["box"]:
-        box = Box(said["box"])
-        names = [f"x{i}" for i in range(box.dimension)]
-        return box, {"coordinates": json.dumps(names)}
+        box = Box(said["box"], context=context)
+        return box, {"coordinates": json.dumps(coordinate_names(box))}
     parameters = {name: _parameter(given) for name, given in said["space"].items()}
-    space = Space(**parameters)
+    space = Space(context=context, **parameters)
     return space, {"coordinates": json.dumps(space.names)}
 
 
@@ -380,6 +388,8 @@ sites = {sites}  # a table with a column `site`; the others are coordinates, in 
 # temperature = [10, 80]
 # count = {{ whole = [1, 5] }}
 # mode = ["a", "b"]
+# [domain.context]  # what is measured and not chosen
+# outside = [-15, 20]
 
 [policy]
 name = {name}

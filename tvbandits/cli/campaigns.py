@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
-    from tvbandits.cli import bringing, serving
-    from tvbandits.cli import campaign_actions as actions
-    from tvbandits.cli import campaign_config as configuring
+    from tvbandits.cli import (
+        bringing,
+        campaign_actions as actions,
+        campaign_config as configuring,
+        serving,
+    )
 else:
     bringing, serving = Later("bringing"), Later("serving")
     actions = Later("campaign_actions")
@@ -47,6 +50,11 @@ Among = Annotated[
 
 Without = Annotated[
     str | None, typer.Option(metavar="SITE,...", help="All sites are available but these.")
+]
+
+Context = Annotated[
+    str | None,
+    typer.Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2."),
 ]
 
 Where = Annotated[
@@ -107,6 +115,7 @@ def ask_command(
     near: Annotated[
         float | None, typer.Option(help="No farther than this from the last point.")
     ] = None,
+    context: Context = None,
     yes: Yes = False,
     key: Key = None,
     who: Who = None,
@@ -115,7 +124,7 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     call = actions.Call(file, format_, expert, who, key)
-    actions.ask(call, at, n, among, without, near, yes=yes)
+    actions.ask(call, at, n, among, without, near, context, yes=yes)
 
 
 @app.command("tell")
@@ -126,6 +135,7 @@ def tell_command(
     at: At = None,
     variance: Annotated[float | None, typer.Option(help="Noise variance of the reading.")] = None,
     outcome: Outcome = None,
+    context: Context = None,
     csv: Table = None,
     yes: Yes = False,
     key: Key = None,
@@ -138,7 +148,7 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, yes=yes)
+    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, context, yes=yes)
 
 
 @app.command("questions")
@@ -215,16 +225,34 @@ def drop_command(
     actions.drop(actions.Call(file, format_, None, who, key), site)
 
 
+@app.command("sites")
+def sites_command(
+    what: Annotated[Literal["add", "retire"], typer.Argument(help="What becomes of them.")],
+    file: File,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME[=X,Y]...", help="Sites; with coordinates, if they are new."),
+    ],
+    key: Key = None,
+    who: Who = None,
+    expert: ByName = None,
+    format_: Shape = "text",
+) -> None:
+    """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
+    actions.sites(actions.Call(file, format_, expert, who, key), what, names)
+
+
 @app.command("status")
 def status_command(
     file: File,
     best: Annotated[
         bool, typer.Option("--best", help="And which point is the best, which takes the beliefs.")
     ] = False,
+    context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say how things stand, in one line."""
-    actions.status(actions.Call(file, format_), best=best)
+    actions.status(actions.Call(file, format_), context, best=best)
 
 
 @app.command("history")
@@ -243,10 +271,11 @@ def forecast_command(
     at: At = None,
     site: Where = None,
     outcome: Annotated[str | None, typer.Option(help="Of this outcome under a limit.")] = None,
+    context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(actions.Call(file, format_), at, site, outcome)
+    actions.forecast(actions.Call(file, format_), at, site, outcome, context)
 
 
 @app.command("watch")

@@ -24,13 +24,11 @@ from tvbandits.cli.terminal import (
     say,
     write_page,
 )
-from tvbandits.comparison import files
-from tvbandits.comparison import frontier as frontiers
+from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
 from tvbandits.comparison.compare import (
     Cluster,
     Comparison,
-    Engine,
     Here,
     iterate,
     simulated,
@@ -165,12 +163,8 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
     store = store_in(folder, arguments, plan)
     if store is not None:
         there |= store.finished()
-    if there:
-        say(f"{len(there)} of {len(plan.runs)} runs are there already")
     runs = runs_of(plan, there, order.cluster)
-    with ending_like_an_interrupt():
-        kept = runs if store is None else store.keeping(runs)
-        done, stopped = collect(kept, len(plan.runs), there)
+    done, stopped = completed(runs, len(plan.runs), there, store)
     if not done:
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
@@ -184,6 +178,16 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
         },
         {**arguments, "interrupted": bool(stopped)},
     )
+
+
+def completed(
+    runs: Iterator[Run], total: int, there: Mapping[Key, list[Row]], store: RunStore | None
+) -> tuple[dict[Key, list[Row]], int]:
+    """Rows of all runs by key, each of the others kept as soon as it is played; and who stopped it."""
+    if there:
+        say(f"{len(there)} of {total} runs are there already")
+    with ending_like_an_interrupt():
+        return collect(runs if store is None else store.keeping(runs), total, there)
 
 
 def _plan(order: Arguments, policies: list[str]) -> Comparison:
@@ -322,12 +326,10 @@ def board(order: BoardOrder, command: list[str]) -> None:
     store = RunStore(out / "runs", {"command": "board", "suite": order.suite, **lengths}, lengths)
     wanted = {key for plan in plans for key in plan.runs}
     there = {key: rows for key, rows in store.finished().items() if key in wanted}
-    if there:
-        say(f"{len(there)} of {len(wanted)} runs are there already")
     tasks = [task for plan in plans for task in tasks_of(plan, there)]
-    engine = engine_of(order.cluster, order.jobs)
-    with ending_like_an_interrupt():
-        done, stopped = collect(store.keeping(engine(tasks) if tasks else ()), len(wanted), there)
+    engine = Here(order.jobs) if order.cluster is None else Cluster(order.cluster, say)
+    runs = engine(tasks) if tasks else iter(())
+    done, stopped = completed(runs, len(wanted), there, store)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
@@ -335,11 +337,6 @@ def board(order: BoardOrder, command: list[str]) -> None:
     found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(found)} in {out}; every run in {store.folder}")
-
-
-def engine_of(cluster: str | None, jobs: int) -> Engine:
-    """Processes of this machine, or a cluster."""
-    return Here(jobs) if cluster is None else Cluster(cluster, say)
 
 
 PAGE = "report.html"

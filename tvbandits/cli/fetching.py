@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    Progress as Bars,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.progress import Progress as Bars
 
 from tvbandits.core.coercion import cleaned
 from tvbandits.core.protocols import ExpertError

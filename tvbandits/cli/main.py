@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tvbandits._version import __version__
-from tvbandits.cli import campaigns as commands
-from tvbandits.cli import data
+from tvbandits.cli import campaigns as commands, data
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from tvbandits.cli.campaign_actions import Call
 from tvbandits.cli.terminal import say
 
 try:
-    from tvbandits.campaign.service.app import default_tokens
-    from tvbandits.campaign.service.app import serve as run
+    from tvbandits.campaign.service.app import default_tokens, serve as run
     from tvbandits.campaign.service.tokens import Tokens
 except ImportError as error:
     if (error.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic"):

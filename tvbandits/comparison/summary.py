@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from tvbandits.comparison.setup import limits_of
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -196,7 +197,8 @@ def problem_references(
     """Average regret of players without a model on a problem, as a mean over its realisations.
 
     A box, or a very large domain, is represented by 1000 uniform points, and regret is still measured
-    from the best of the whole domain.
+    from the best of the whole domain. Under limits they know where these hold, and keep to it; where
+    they hold nowhere, all is allowed.
     """
     realise = getattr(problem, "realise", None)
     chosen = as_seeds(seeds) if realise is not None else [0]
@@ -214,8 +216,16 @@ def _references(problem: Problem, horizon: int | None) -> References:
     else:
         points = domain.sample(1000, np.random.default_rng(0))
     values = np.array([problem.value(points, float(t)) for t in steps])
-    missed = float(np.mean([problem.best(float(t)) for t in steps]) - values.max(axis=1).mean())
-    return References(*(value + missed for value in references(values)))
+    allowed = np.ones(values.shape, dtype=bool)
+    limits = limits_of(problem)
+    for row, t in zip(allowed, steps, strict=True):
+        for limit in limits:
+            row &= limit.holds(problem.outcomes(points, float(t))[limit.name])  # type: ignore[attr-defined]
+        row |= not row.any()
+    best = np.where(allowed, values, -np.inf).max(axis=1)
+    missed = float(np.mean([problem.best(float(t)) for t in steps]) - best.mean())
+    found = references(values, allowed if limits else None)
+    return References(*(value + missed for value in found))
 
 
 def counted(numbers: Iterable[int], noun: str) -> str:

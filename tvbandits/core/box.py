@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +21,9 @@ from tvbandits.core.box_search import (
     checked_values,
     climb,
 )
+from tvbandits.core.coercion import shown
+from tvbandits.core.context import AtContext, as_measured
+from tvbandits.core.parameters import Parameter, Real
 
 MOST_SAMPLES = 2**20
 """Most points of a box's first sample, and most of its starts."""
@@ -59,11 +65,15 @@ class Box:
         for d = 1, 2, 3, ..., at most 16,384.
     starts : int, optional
         Points that are refined; by default 4 + 4 d.
+    context : mapping of str to intervals, optional
+        What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
+        coordinates of a point, the last ones. `bounds` has their rows then, too.
 
     Raises
     ------
     ValueError
-        If `bounds` is not a finite (d, 2) matrix with low < high, or a count is not positive.
+        If `bounds` is not a finite (d, 2) matrix with low < high, or a count is not positive; or the
+        context is not made of intervals.
 
     Notes
     -----
@@ -82,9 +92,15 @@ class Box:
     bounds: Array
     samples: int | None = None
     starts: int | None = None
+    context: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        bounds = as_bounds(self.bounds)
+        bounds, given = as_bounds(self.bounds), as_measured(self.context or {})
+        for name, part in given.items():
+            if not isinstance(part, Real):
+                raise ValueError(f"{name} must be an interval (low, high), got {shown(part)}")
+            bounds = np.concatenate([bounds, [[part.low, part.high]]])
+        object.__setattr__(self, "context", given)
         bounds.setflags(write=False)
         object.__setattr__(self, "bounds", bounds)
         for name, count in (("samples", self.samples), ("starts", self.starts)):
@@ -100,10 +116,35 @@ class Box:
         if not isinstance(other, Box):
             return NotImplemented
         counts = (self.samples, self.starts) == (other.samples, other.starts)
-        return counts and np.array_equal(self.bounds, other.bounds)
+        same = counts and tuple(self.context) == tuple(other.context)
+        return same and np.array_equal(self.bounds, other.bounds)
 
     def __hash__(self) -> int:
-        return hash((tuple(self.bounds.ravel().tolist()), self.samples, self.starts))
+        counts = self.samples, self.starts, tuple(self.context)
+        return hash((tuple(self.bounds.ravel().tolist()), *counts))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Box, tuple(self.__saved__().values())
+
+    def __saved__(self) -> dict[str, Any]:
+        count = self.dimension - len(self.context)
+        own = {"bounds": self.bounds[:count], "samples": self.samples, "starts": self.starts}
+        return own | ({"context": self.context} if self.context else {})
+
+    @property
+    def measured(self) -> Mapping[str, Parameter]:
+        """What the world gives, by name."""
+        return dict(self.context)
+
+    @cached_property
+    def chosen(self) -> Box:
+        """What is chosen, without the context."""
+        count = self.dimension - len(self.context)
+        return Box(self.bounds[:count], self.samples, self.starts)
+
+    def at(self, values: Array) -> AtContext:
+        """All points at one value (c,) of the context."""
+        return AtContext(self, self.chosen, values)
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d), moved inside where it is out by less than 1e-9 of an interval.

@@ -146,6 +146,7 @@ def _refine(
     tolerance: float,
     free: Index | None = None,
     slopes: Acquisition | None = None,
+    turns: int = 40,
 ) -> tuple[Array, Array]:
     """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
 
@@ -161,7 +162,7 @@ def _refine(
 
     slope = gradients(U)
     size = np.full(len(U), radius)  # length of the next step
-    for turn in range(40):
+    for turn in range(turns):
         if turn == 8:
             with np.errstate(invalid="ignore"):  # between what is available and what is not
                 size[values < np.quantile(values, 0.75)] = 0.0
@@ -225,20 +226,24 @@ def climb(
     samples: int,
     starts: int,
     rng: np.random.Generator,
+    kinds: Sequence[tuple[int, bool]] = (),
 ) -> tuple[Array, float]:
     """The best point (d,) of the unit cube found, and its value, of an acquisition with slopes.
 
     A randomly shifted Sobol sample with corners and faces, the points `near` (n, d) about which most is
     known and neighbours of the best of them; then gradient ascent from the best well-separated ones.
+    Where there are `kinds`, some coordinates take a few values only, as in `search_mixed`: there the
+    ascent takes turns with moves to neighbouring values.
     """
     d = near.shape[1]
-    interior = _sobol(d, samples, rng)
-    U = np.concatenate([interior, _boundary(interior, rng), near])
+    cells = _Cells(kinds or [(0, True)] * d)
+    interior = cells.snapped(_sobol(d, samples, rng))
+    U = np.concatenate([interior, cells.snapped(_boundary(interior, rng)), near])
     values = evaluate(U)
     known = values[len(U) - len(near) :]
     top = near[np.argsort(-known, kind="stable")[:ABOUT]]
     moved = np.repeat(top, NEIGHBOURS, axis=0)
-    moved = np.clip(moved + APART * rng.standard_normal(moved.shape), 0.0, 1.0)
+    moved = cells.snapped(np.clip(moved + APART * rng.standard_normal(moved.shape), 0.0, 1.0))
     U, values = np.concatenate([U, moved]), np.concatenate([values, evaluate(moved)])
     best = _argmax(values, rng)
     if not values[best] > values.min():
@@ -246,12 +251,20 @@ def climb(
         return interior[row], float(values[row])
     radius = 0.5 * samples ** (-1.0 / d)
     chosen = _separated(U, values, starts, radius)
-    tolerance = 1e-9 * float(np.ptp(values))
-    found, heights = _refine(evaluate, U[chosen], values[chosen], radius, tolerance, None, slopes)
-    return found[heights.argmax()], float(heights.max())
+    turns, share = (12, 1e-5) if kinds else (40, 1e-9)
+    tolerance = share * float(np.ptp(values))
+
+    def refine(U: Array, heights: Array) -> tuple[Array, Array]:
+        return _refine(evaluate, U, heights, radius, tolerance, None, slopes, turns)
+
+    found, heights = refine(U[chosen], values[chosen])
+    return _with_neighbours(evaluate, refine, cells, found[heights.argmax()], float(heights.max()))
 
 
 # --- some coordinates take a few values only --------------------------------------------------------
+
+Refine = Callable[[Array, Array], tuple[Array, Array]]
+"""Maps points (m, p) and their heights (m,) to higher ones near them."""
 
 ROUNDS = 12
 """Of moves to neighbours, each followed by a refinement, at the most."""
@@ -309,7 +322,7 @@ def search_mixed(
 
 def _climbed(
     evaluate: Acquisition,
-    refine: Callable[[Array, Array], tuple[Array, Array]],
+    refine: Refine,
     cells: _Cells,
     U: Array,
     heights: Array,
@@ -329,8 +342,19 @@ def _climbed(
         U[up], heights[up] = near[best[up]], reached[best[up]]
         U, heights = refine(U, heights)
     found, height = U[heights.argmax()], float(heights.max())
-    for _ in range(ROUNDS if len(cells.free) else 0):
+    if len(cells.free) == 0:
+        return found, height
+    return _with_neighbours(evaluate, refine, cells, found, height)
+
+
+def _with_neighbours(
+    evaluate: Acquisition, refine: Refine, cells: _Cells, found: Array, height: float
+) -> tuple[Array, float]:
+    """The best point (p,) that moves of a refined one to neighbours reach, each refined."""
+    for _ in range(ROUNDS):
         near, _ = cells.neighbours(found[None, :])
+        if len(near) == 0:
+            break
         near, reached = refine(near, evaluate(near))
         if not reached.max() > height:
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,9 @@ from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_numb
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import as_measured, joined
+from tvbandits.core.parameters import Category, Parameter
+from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
@@ -23,16 +26,25 @@ LARGEST_GRID = 10_000_000
 """Most points of a grid."""
 
 
+MOST_INDEXED = 50_000
+"""Of more candidates, a point is looked for in block after block."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Candidates:
     """A finite set of points, searched exactly.
 
     Parameters
     ----------
-    X : array of shape (A, d)
-        The candidates: at least one, no two of them equal. A read-only copy is kept.
-    context : sequence of int, optional
-        Columns that are given by the world when a point is to be chosen, not chosen with it.
+    X : array of shape (A, d), memory map, Dask array, or path of a .npy or .parquet file
+        The candidates: at least one, no two of them equal. Of an array a read-only copy is kept. All
+        else is read in blocks when it is looked at (`tvbandits.core.rows`), for upper confidence bounds
+        on `Nystrom`: `tvbandits.policies.bbkb`, `bkb`, or `gp_ucb(..., posterior="nystrom")`. That rows
+        differ is then taken on trust. A Dask array stays on the workers of the current client.
+    context : sequence of int, or mapping of str to parameters, optional
+        Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
+        such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
+        makes `CandidatesInContext`.
     retired : sequence of int, optional
         Rows that are not played any more; what was read there still tells about the others.
 
@@ -54,23 +66,20 @@ class Candidates:
     context: Sequence[int] = ()
     retired: Sequence[int] = ()
 
+    def __new__(cls, X: Any = None, context: Any = (), retired: Any = ()) -> Any:  # noqa: D102
+        if cls is Candidates and isinstance(context, Mapping):
+            return CandidatesInContext(Candidates(X, retired=retired), context)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
-        X = as_points(self.X, name="candidates") + 0.0  # turns -0.0 into 0.0: equal sets hash alike
-        if X.size == 0:
-            raise ValueError(f"candidates must have a row and a column, got shape {X.shape}")
-        order = np.lexsort(X.T)
-        repeated = (X[order[1:]] == X[order[:-1]]).all(axis=1)
-        if repeated.any():
-            at = int(repeated.argmax())
-            first, again = sorted((int(order[at]), int(order[at + 1])))
-            raise ValueError(
-                f"candidates must differ, but row {again} repeats row {first}: {X[again].tolist()}"
-            )
-        X.setflags(write=False)
+        X: Any = rows_elsewhere(self.X)
+        if X is None:
+            X = _different(as_points(self.X, name="candidates"))
         object.__setattr__(self, "X", X)
-        context = _as_numbers("context", self.context, X.shape[1], "column", "to choose")
+        count, dimension = X.shape
+        context = _as_numbers("context", self.context, dimension, "column", "to choose")
         object.__setattr__(self, "context", context)
-        retired = _as_numbers("retired", self.retired, len(X), "row", "to play")
+        retired = _as_numbers("retired", self.retired, count, "row", "to play")
         object.__setattr__(self, "retired", retired)
 
     @classmethod
@@ -95,10 +104,46 @@ class Candidates:
         axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
         return cls(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)))
 
+    @classmethod
+    def apart(cls, X: Array) -> Candidates:
+        """Some rows of other candidates, which are known to differ."""
+        made = object.__new__(cls)
+        made.__dict__.update(X=X, context=(), retired=())
+        return made
+
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
         return int(self.X.shape[1])
+
+    @property
+    def held(self) -> bool:
+        """Whether all of them are in memory, as `X`."""
+        return isinstance(self.X, np.ndarray)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The candidates in blocks."""
+        X: Any = self.X
+        return HeldRows(X) if self.held else X
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """First row, and points (n, d), of each block."""
+        starts = np.cumsum([0, *self.rows.sizes])
+        for number, start in enumerate(starts[:-1].tolist()):
+            yield start, self.rows.block(number)(slice(None))
+
+    def points_at(self, rows: Index) -> Array:
+        """Points (n, d) of some rows."""
+        if self.held:
+            return self.X[rows]
+        starts = np.cumsum([0, *self.rows.sizes])
+        X = np.empty((len(rows), self.dimension))
+        of = np.searchsorted(starts, rows, side="right") - 1
+        for number in np.unique(of).tolist():
+            here = of == number
+            X[here] = self.rows.block(number)(rows[here] - starts[number])
+        return X
 
     def __repr__(self) -> str:
         context = f", context={list(self.context)}" if self.context else ""
@@ -106,16 +151,19 @@ class Candidates:
         return f"Candidates({len(self)} points, d={self.dimension}{context}{retired})"
 
     def __len__(self) -> int:
-        return len(self.X)
+        return int(self.X.shape[0])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
         same = self.context == other.context and self.retired == other.retired
+        if not (self.held and other.held):
+            return same and self.rows == other.rows
         return same and np.array_equal(self.X, other.X)
 
     def __hash__(self) -> int:
-        return hash((self.X.shape, self.X.tobytes(), self.context, self.retired))
+        content = self.X.tobytes() if self.held else self.X
+        return hash((self.X.shape, content, self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Candidates, (
@@ -124,11 +172,19 @@ class Candidates:
             self.retired,
         )  # the search tree is rebuilt where it is needed
 
+    @classmethod
+    def __restored__(
+        cls, X: Array | Rows, context: Sequence[int], retired: Sequence[int]
+    ) -> Candidates:
+        kept: Any = X
+        return cls(kept, context, retired)
+
     @cached_property
     def _extent(self) -> Array:
         """Extent of the set along each coordinate, (d,); the size of the numbers where it is 0."""
-        extent = np.ptp(self.X, axis=0)
-        size = np.abs(self.X).max(axis=0)
+        ends = [(X.min(axis=0), X.max(axis=0)) for _, X in self.blocks()]
+        low, high = np.min([a for a, _ in ends], axis=0), np.max([b for _, b in ends], axis=0)
+        extent, size = high - low, np.maximum(np.abs(low), np.abs(high))
         # Of a set with a wide offset and a tiny extent, rounding decides what can be told apart.
         floor = np.where(extent > 0, 16 * np.finfo(float).eps / TOLERANCE * size, size)
         extent = np.maximum(extent, floor)
@@ -149,19 +205,54 @@ class Candidates:
 
         `ValueError` names the first point that is no candidate, and its nearest candidate.
         """
-        points = as_points(X, self.dimension, name)
-        if len(points) <= 64 and len(self) <= 50_000:
+        points = as_points(X, self.dimension, name) + 0.0
+        if len(self) > MOST_INDEXED or not self.held:
+            return self._index_in_blocks(points, name)
+        if len(points) <= 64:
             # A bandit plays candidates bit for bit: a look into a table spares the search tree.
             found = [self._row_by_bytes.get(point.tobytes()) for point in points]
             if None not in found:
                 return np.array(found, dtype=np.int64)
         distance, nearest = map(np.asarray, self._tree.query(points / self._extent, p=np.inf))
+        return self._checked_rows(points, distance, nearest, name)
+
+    def _index_in_blocks(self, points: Array, name: str) -> Index:
+        """As `index`, without a table of all: what was played is known, all else is looked for."""
+        rows = np.array([self._known.get(point.tobytes(), -1) for point in points], dtype=np.int64)
+        if (rows < 0).any():
+            keys = keys_of(points)
+            for start, X in self.blocks():
+                for row in np.flatnonzero(np.isin(keys_of(X), keys)).tolist():
+                    rows[(points == X[row]).all(axis=1)] = start + row
+            self.remember(rows[rows >= 0], points[rows >= 0])
+        if (rows < 0).any():
+            rows[rows < 0] = self._nearest(points[rows < 0], name)
+        return rows
+
+    @cached_property
+    def _known(self) -> dict[bytes, int]:
+        return {}
+
+    def remember(self, rows: Index, X: Array) -> None:
+        """What is going to be played comes again: points (n, d) of these rows need not be looked for."""
+        self._known.update(zip((x.tobytes() for x in X), rows.tolist(), strict=True))
+
+    def _nearest(self, points: Array, name: str) -> Index:
+        distance, nearest = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
+        for start, X in self.blocks():
+            for i, point in enumerate(points):
+                apart = np.abs((X - point) / self._extent).max(axis=1)
+                if apart.min() < distance[i]:
+                    distance[i], nearest[i] = apart.min(), start + apart.argmin()
+        return self._checked_rows(points, distance, nearest, name)
+
+    def _checked_rows(self, points: Array, distance: Array, nearest: Index, name: str) -> Index:
         outside = distance > TOLERANCE
         if outside.any():
             row = int(outside.argmax())
             raise ValueError(
                 f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
-                f"the nearest candidate is {self.X[nearest[row]].tolist()}"
+                f"the nearest candidate is {self.points_at(nearest[[row]])[0].tolist()}"
             )
         return np.asarray(nearest, dtype=np.int64)
 
@@ -172,7 +263,7 @@ class Candidates:
         rows = range(len(self), len(self) + len(gone))
         return Candidates(np.concatenate([self.X, gone]), self.context, (*self.retired, *rows))
 
-    def rows_of(self, context: ArrayLike) -> Index:
+    def rows_of(self, context: Any) -> Index:
         """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
 
         Parameters
@@ -196,11 +287,11 @@ class Candidates:
         if given.size != len(columns) or given.ndim > 2:
             raise ValueError(f"context must have shape ({len(columns)},), got {given.shape}")
         values = as_points(given.ravel(), len(columns), "context")
-        away = np.abs(self.X[:, columns] - values) / self._extent[columns]
-        distance = away.max(axis=1)
+        away = (np.abs(X[:, columns] - values) / self._extent[columns] for _, X in self.blocks())
+        distance = np.concatenate([each.max(axis=1) for each in away])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
-            nearest = self.X[distance.argmin(), columns]
+            nearest = self.points_at(np.array([distance.argmin()]))[0, columns]
             raise ValueError(
                 f"no candidate has the context {values[0].tolist()} in columns {columns}; "
                 f"the nearest context is {nearest.tolist()}"
@@ -209,11 +300,15 @@ class Candidates:
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as the candidates it names, free of rounding; see `index`."""
-        return self.X[self.index(X, name)]
+        rows = self.index(X, name)
+        points = as_points(X, self.dimension, name) + 0.0
+        if all(point.tobytes() in self._known for point in points):
+            return points
+        return self.points_at(rows)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
-        return self.X[rng.integers(len(self), size=n)]
+        return self.points_at(rng.integers(len(self), size=n))
 
     def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
         """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
@@ -221,9 +316,125 @@ class Candidates:
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
-        values = checked_values(acquisition(self.X), self.X)
+        if self.held:
+            values = checked_values(acquisition(self.X), self.X)
+        else:
+            each = (checked_values(acquisition(X), X) for _, X in self.blocks())
+            values = np.concatenate(list(each))
         best = _argmax(values, rng)
-        return self.X[best].copy(), float(values[best])
+        return self.points_at(np.array([best]))[0], float(values[best])
+
+
+def _different(X: Array) -> Array:
+    """Candidates (A, d) in memory, free of -0.0, so that equal sets hash alike, and read-only.
+
+    Rows are compared where their keys are equal: a sort of keys takes an eighth of the memory.
+    """
+    if X.size == 0:
+        raise ValueError(f"candidates must have a row and a column, got shape {X.shape}")
+    X += 0.0
+    keys = keys_of(X)
+    order = np.argsort(keys, kind="stable")
+    again = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    same = again[(X[order[again]] == X[order[again + 1]]).all(axis=1)]
+    if len(same):
+        at = same[order[same + 1].argmin()]
+        first, row = int(order[at]), int(order[at + 1])
+        raise ValueError(
+            f"candidates must differ, but row {row} repeats row {first}: {X[row].tolist()}"
+        )
+    X.setflags(write=False)
+    return X
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CandidatesInContext:
+    """Candidates, at any value of what is measured when one of them is chosen.
+
+    A point is a candidate with the columns of the context behind it.
+
+    Attributes
+    ----------
+    chosen : Candidates
+    measured : mapping of str to parameters
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates
+    >>> domain = Candidates([[0.0], [1.0]], context={"outside": (-15, 20)})
+    >>> print(domain, domain.dimension)
+    CandidatesInContext(2 points, d=1, context=['outside']) 2
+    """
+
+    chosen: Candidates
+    measured: Mapping[str, Parameter]
+
+    def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "chosen", chosen)
+        given = as_measured(measured)
+        for name, part in given.items():
+            if isinstance(part, Category):
+                raise ValueError(
+                    f"{name} must be numbers: a Space has contexts of words, got {part}"
+                )
+        object.__setattr__(self, "measured", given)
+
+    def __repr__(self) -> str:
+        points = f"{len(self.chosen)} points, d={self.chosen.dimension}"
+        return f"CandidatesInContext({points}, context={list(self.measured)})"
+
+    def __hash__(self) -> int:
+        return hash((self.chosen, tuple(self.measured.items())))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point, those of the context included."""
+        return self.chosen.dimension + sum(part.width for part in self.measured.values())
+
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
+        X = self.chosen.X
+        low, high = X.min(axis=0), X.max(axis=0)
+        ranges = [(part.low, part.high) for part in self.measured.values()]  # type: ignore[union-attr]
+        return np.vstack([np.column_stack([low, np.where(high > low, high, low + 1.0)]), ranges])
+
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
+        """Return `X` (n, d) as candidates and contexts, free of rounding."""
+        points = as_points(X, self.dimension, name)
+        start = self.chosen.dimension
+        columns = [self.chosen.check(points[:, :start], name)]
+        for key, part in self.measured.items():
+            given = points[:, start : start + part.width]
+            columns.append(part.columns(part.codes(given, key)))
+            start += part.width
+        return np.hstack(columns)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        parts = self.measured.values()
+        drawn = [part.columns(part.from_unit(rng.random(n))) for part in parts]
+        return np.hstack([self.chosen.sample(n, rng), *drawn])
+
+    def at(self, values: Array) -> Candidates:
+        """All candidates at one value of the context, as columns (c,)."""
+        return Candidates(joined(self.chosen.X, values), retired=self.chosen.retired)
+
+    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
+        width = self.dimension - self.chosen.dimension
+        found = [
+            self.at(values).maximise(acquisition, rng)
+            for values in self.sample(64, rng)[:, -width:]
+        ]
+        return max(found, key=lambda each: each[1])
+
+
+def candidates_of(domain: object) -> Candidates | None:
+    """The candidates that a domain chooses from, whatever the context; None of any other domain."""
+    if isinstance(domain, CandidatesInContext):
+        return domain.chosen
+    return domain if isinstance(domain, Candidates) else None
 
 
 def _counts(points_per_axis: object) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, finite_number, noise_variance_number
+from tvbandits.core.arrays import Array, finite_number, flag, noise_variance_number
 from tvbandits.core.coercion import of_kind, shown, text
 
 
@@ -39,6 +39,9 @@ class Limit:
         One of them, or both; in the unit of the outcome.
     probability : float
         With which a point must satisfy it at the time of a play; of all such points, not of all plays.
+    each : bool
+        False: this share of all plays is to satisfy it. What risk sure plays leave is spent on others,
+        each of which is as likely as not to satisfy it, at least; half a violation is saved at most.
     noise_variance : float, optional
         Of a reading of the outcome (its unit squared); learned where it is not given.
 
@@ -59,6 +62,7 @@ class Limit:
     at_least: float | None = None
     probability: float = 0.95
     noise_variance: float | None = None
+    each: bool = True
 
     def __post_init__(self) -> None:
         text("name", self.name)
@@ -75,6 +79,7 @@ class Limit:
         finite_number("probability", self.probability, low=0.5, below=1.0)
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
+        flag("each", self.each)
 
     @property
     def bounds(self) -> tuple[float, float]:

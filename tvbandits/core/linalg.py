@@ -334,3 +334,16 @@ def _factors_each(A: Array) -> Array:
         return np.asarray(np.linalg.cholesky(A))
     except np.linalg.LinAlgError:
         raise _failed(what, A, "is not positive definite") from None
+
+
+RATIOS = (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0)
+"""What is tried beyond 1 for the ratio of two matrices."""
+
+
+def dominance(A: Array, B: Array) -> float:
+    """A number c >= 1, nearly the least, with c^2 A - B positive definite; infinite beyond 2."""
+    for more in RATIOS:
+        _, status = lapack.dpotrf(np.asfortranarray((1.0 + more) * A - B), lower=1, overwrite_a=1)
+        if status == 0:
+            return float(np.sqrt(1.0 + more))
+    return np.inf

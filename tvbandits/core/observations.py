@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import (
     Array,
+    Index,
     as_column,
     as_points,
     as_times,
@@ -241,6 +242,39 @@ class Observations:
             return self
         filled = np.where(missing, variance, self.variance)
         return _trusted(self.X, self.t, self.y, filled, self.source)
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """Observations that stand aside.
+
+    Attributes
+    ----------
+    seen : Observations
+    rows : integer array of shape (k,)
+        Which of all readings they are, in the order they were told.
+    """
+
+    seen: Observations
+    rows: Index
+
+    @classmethod
+    def of(cls, told: Observations, out: NDArray[np.bool_]) -> Outliers:
+        """Those of all readings that are `out`."""
+        rows = np.flatnonzero(out)
+        return cls(told.take(rows), rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def among(self, rewards: Observations) -> Observations:
+        """All readings, in the order they were told."""
+        out = np.zeros(len(rewards) + len(self), dtype=bool)
+        out[self.rows] = True
+        order = np.empty(len(out), dtype=np.int64)
+        order[np.flatnonzero(~out)] = np.arange(len(rewards))
+        order[self.rows] = len(rewards) + np.arange(len(self))
+        return rewards.append(self.seen).take(order)
 
 
 @dataclass(frozen=True, eq=False)

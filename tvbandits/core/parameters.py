@@ -103,6 +103,10 @@ class Real(_Ordered):
         """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
         return np.asarray(np.clip(self.low * (1.0 - u) + self.high * u, self.low, self.high))
 
+    def to_unit(self, codes: Array) -> Array:
+        """Numbers (n,) of the unit interval from codes (n,)."""
+        return np.asarray((codes - self.low) / self.extent)
+
 
 def _exactly(number: float) -> str:
     """A number without the ".0" of whole ones, from which it can be read again."""
@@ -163,6 +167,10 @@ class Integer(_Ordered):
     def from_unit(self, u: Array) -> Array:
         """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
         return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
+
+    def to_unit(self, codes: Array) -> Array:
+        """Middles (n,) of cells of the unit interval from codes (n,)."""
+        return np.asarray((codes - self.low + 0.5) / self.size)
 
 
 @dataclass(frozen=True)
@@ -233,6 +241,10 @@ class Category:
     def from_unit(self, u: Array) -> Array:
         """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
         return np.asarray(np.minimum(np.floor(u * self.size), self.size - 1))
+
+    def to_unit(self, codes: Array) -> Array:
+        """Middles (n,) of cells of the unit interval from codes (n,)."""
+        return np.asarray((codes + 0.5) / self.size)
 
     @property
     def extent(self) -> float:

@@ -20,9 +20,17 @@ from tvbandits.core.arrays import (
     as_points,
 )
 from tvbandits.core.box import Box
-from tvbandits.core.box_search import Acquisition, _argmax, checked_values, search_mixed
+from tvbandits.core.box_search import (
+    Acquisition,
+    Smooth,
+    _argmax,
+    checked_values,
+    climb,
+    search_mixed,
+)
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import several, shown
+from tvbandits.core.context import AtContext, as_measured
 from tvbandits.core.parameters import (
     Category,
     Named,
@@ -54,6 +62,9 @@ class Space:
 
     Parameters
     ----------
+    context : mapping of str to parameters, optional
+        What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
+        columns of a point, the last ones.
     **parameters
         An interval `(low, high)` of numbers, `Integer(low, high)`, or a list of texts; all ends belong
         to it. Their order is that of the columns.
@@ -61,7 +72,10 @@ class Space:
     Attributes
     ----------
     names : tuple of str
+        Of all parameters, those of the context last.
     parameters : tuple of Real, Integer or Category
+    context : tuple of str
+        Names of what is not chosen.
 
     Raises
     ------
@@ -84,27 +98,58 @@ class Space:
 
     names: tuple[str, ...]
     parameters: tuple[Parameter, ...]
+    context: tuple[str, ...]
 
-    def __init__(self, /, **parameters: Any) -> None:
+    def __init__(self, /, *, context: Mapping[str, Any] | None = None, **parameters: Any) -> None:
         if not parameters:
             raise ValueError("a space must have a parameter, such as Space(temperature=(10, 80))")
-        made = tuple(as_parameter(given, name) for name, given in parameters.items())
-        object.__setattr__(self, "names", tuple(parameters))
-        object.__setattr__(self, "parameters", made)
+        made = {name: as_parameter(given, name) for name, given in parameters.items()}
+        given = {} if context is None else as_measured(context)
+        if both := [name for name in given if name in made]:
+            raise ValueError(f"{both[0]!r} is either chosen or of the context, and both are given")
+        object.__setattr__(self, "names", (*made, *given))
+        object.__setattr__(self, "parameters", (*made.values(), *given.values()))
+        object.__setattr__(self, "context", tuple(given))
 
     def __repr__(self) -> str:
-        parts = zip(self.names, self.parameters, strict=True)
-        return f"Space({', '.join(f'{name}={part}' for name, part in parts)})"
+        said = [f"{name}={part}" for name, part in self._chosen.items()]
+        given = ", ".join(f"{name!r}: {part}" for name, part in self.measured.items())
+        return f"Space({', '.join([*said, f'context={{{given}}}'] if given else said)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Space.__restored__, (self.names, self.parameters)
+        return Space.__restored__, (self.names, self.parameters, self.context)
 
     def __saved__(self) -> dict[str, Any]:
-        return {"names": self.names, "parameters": self.parameters}
+        own = {"names": self.names, "parameters": self.parameters}
+        return own | ({"context": self.context} if self.context else {})
 
     @classmethod
-    def __restored__(cls, names: Sequence[str], parameters: Sequence[Parameter]) -> Space:
-        return cls(**dict(zip(names, parameters, strict=True)))
+    def __restored__(
+        cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str] = ()
+    ) -> Space:
+        made: dict[str, Any] = dict(zip(names, parameters, strict=True))
+        given = {name: made.pop(name) for name in context}
+        return cls(context=given, **made)
+
+    @property
+    def measured(self) -> Mapping[str, Parameter]:
+        """What the world gives, by name."""
+        return {name: self.parameters[self.names.index(name)] for name in self.context}
+
+    @property
+    def _chosen(self) -> dict[str, Parameter]:
+        count = len(self.names) - len(self.context)
+        return dict(zip(self.names[:count], self.parameters[:count], strict=True))
+
+    @cached_property
+    def chosen(self) -> Space:
+        """What is chosen, without the context."""
+        own: dict[str, Any] = self._chosen
+        return Space(**own) if self.context else self
+
+    def at(self, values: Array) -> AtContext:
+        """All points at one value of the context, as columns (c,)."""
+        return AtContext(self, self.chosen, values)
 
     @cached_property
     def columns(self) -> Mapping[str, slice]:
@@ -190,6 +235,19 @@ class Space:
         parts = enumerate(self.parameters)
         return self._points(np.column_stack([part.from_unit(U[:, j]) for j, part in parts]))
 
+    def _to_unit(self, X: Array) -> Array:
+        """Points (n, p) of the unit cube from points (n, d)."""
+        codes = zip(self.parameters, self._codes(X).T, strict=True)
+        return np.column_stack([part.to_unit(each) for part, each in codes])
+
+    def _along(self, slopes: Array) -> Array:
+        """Slopes (n, p) along the intervals of the unit cube from slopes (n, d); 0 along the rest."""
+        found = np.zeros((len(slopes), len(self.parameters)))
+        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
+            if isinstance(part, Real):
+                found[:, j] = part.extent * slopes[:, where.start]
+        return found
+
     # --- what a domain can do --------------------------------------------------------------------
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -204,7 +262,7 @@ class Space:
             best = _argmax(values, rng)
             return every[best].copy(), float(values[best])
         if all(isinstance(part, Real) for part in self.parameters):
-            return Box(self._bounds).maximise(acquisition, rng)
+            return Box(self.bounds).maximise(acquisition, rng)
 
         def evaluate(U: Array) -> Array:
             X = self._from_unit(U)
@@ -212,12 +270,23 @@ class Space:
 
         p = len(self.parameters)
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
+        if isinstance(acquisition, Smooth):
+            found, height = climb(
+                evaluate,
+                lambda U: self._along(acquisition.slopes(self._from_unit(U))),
+                self._to_unit(acquisition.near[-64:]),
+                256,
+                8,
+                rng,
+                kinds,
+            )
+            return self._from_unit(found[None, :])[0], height
         samples = min(256 << p, 16_384)
         found, height = search_mixed(evaluate, kinds, samples, 4 + 4 * p, rng)
         return self._from_unit(found[None, :])[0], height
 
     @property
-    def _bounds(self) -> Array:
+    def bounds(self) -> Array:
         """Lowest and highest value of each column, (d, 2)."""
         rows = [
             [[0.0, 1.0]] * part.width if isinstance(part, Category) else [[part.low, part.high]]
@@ -386,7 +455,7 @@ class Table(Candidates):
         return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
 
     @classmethod
-    def __restored__(
+    def __restored__(  # type: ignore[override]
         cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
     ) -> Table:
         import pandas as pd

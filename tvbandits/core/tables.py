@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.observations import Observations, Plays
@@ -91,14 +92,15 @@ def history_of(
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
     control: ArrayLike | None = None,
     move_cost: MoveCost | None = None,
+    outliers: Observations | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
     Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "failed", "answer" or "pending". With
-    limits also what was read of each outcome (NaN: nothing), and how many limits that violates. With a
-    control (d,) also `relative`: the reward less the mean of the control's at that time (NaN: none).
-    Where moves cost something, also `move_cost`: of going there from the play before.
+    and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
+    "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
+    violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
+    (NaN: none). Where moves cost something, also `move_cost`: of going there from the play before.
 
     Examples
     --------
@@ -114,7 +116,8 @@ def history_of(
     import pandas as pd
 
     said = (rewards, answers, failed, pending)
-    return pd.DataFrame(history_columns(domain, *said, outcomes, control, move_cost))
+    more = outcomes, control, move_cost, outliers
+    return pd.DataFrame(history_columns(domain, *said, *more))
 
 
 def history_columns(
@@ -126,15 +129,16 @@ def history_columns(
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
     control: ArrayLike | None = None,
     move_cost: MoveCost | None = None,
+    outliers: Observations | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
     parts = [
         _rows(rewards, "bandit", "reward"),
+        *([] if outliers is None else [_rows(outliers, "bandit", "outlier")]),
         _rows(failed, "bandit", "failed"),
         _rows(answers, "expert", "answer"),
         _rows(pending, "bandit", "pending"),
     ]
-    d = domain.dimension
     columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
     points = np.concatenate([part["X"] for part in parts])
     decode = getattr(domain, "decode", None)
@@ -142,7 +146,7 @@ def history_columns(
         named = decode(points)
         columns |= {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        columns |= {f"x{j}": points[:, j] for j in range(d)}
+        columns |= dict(zip(coordinate_names(domain), points.T, strict=True))
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
     if control is not None:

@@ -72,13 +72,14 @@ class Turns:
             finally:
                 self._end(me, inside)
         finally:
-            self._end(me, inside)
+            if me in self._callers:  # not ended yet
+                self._end(me, inside)
 
     def _end(self, me: int, inside: int) -> None:
         _release(self._lock)
-        self._callers.discard(me)
         if _blocks_here() > inside:
             _end_blocks(inside)
+        self._callers.discard(me)
 
 
 _lock = threading.RLock()

@@ -75,7 +75,9 @@ _HOMES = {
     **{
         name: path.stem
         for path in sorted(Path(__file__).parent.glob("*.py"))
-        for name in re.findall(r"^@described\ndef (\w+)\(", path.read_text("utf-8"), re.MULTILINE)
+        for name in re.findall(
+            r"^@described\n(?:@\w+\n)*def (\w+)\(", path.read_text("utf-8"), re.MULTILINE
+        )
     },
     **dict.fromkeys(("FIRST_COMPARISON", "POLICIES"), "registry"),
     **dict.fromkeys(("PlotStyle", "Policy", "Setting"), "setting"),

@@ -29,7 +29,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
+from tvbandits.policies.ruled import PolicyAdapter, adapted, heedless, tried
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
@@ -104,6 +104,7 @@ class EpsilonGreedy:
 
 
 @described
+@heedless
 def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
@@ -132,6 +133,7 @@ UNIFORM = Policy(
 
 
 @described
+@heedless
 def eps_greedy(
     domain: Domain,
     *,
@@ -249,6 +251,7 @@ class RegularisedEvolution:
 
 
 @described
+@heedless
 def evolution(
     domain: Domain,
     *,

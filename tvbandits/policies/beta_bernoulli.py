@@ -19,7 +19,7 @@ from tvbandits.core.arrays import Array, finite_number, positive_number, refuse
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, heedless
 from tvbandits.policies.setting import Seed, described
 
 
@@ -77,6 +77,7 @@ class BetaBernoulli:
 
 
 @described
+@heedless
 def discounted_thompson(
     domain: Domain,
     *,

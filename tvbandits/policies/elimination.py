@@ -26,6 +26,7 @@ from tvbandits.policies.ruled import (
     constant,
     finite,
     first_noise,
+    heedless,
     inward,
     unit_of,
 )
@@ -153,6 +154,7 @@ class PhasedElimination:
 
 
 @described
+@heedless
 def r_perp(
     domain: Domain,
     kernel: Any,

@@ -22,11 +22,10 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
 from tvbandits.acquisition.rules import LastingBound, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
-from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Arms, space_of
+from tvbandits.core.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -34,6 +33,7 @@ from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import (
+    Bounded,
     anchors_of,
     box_kernel,
     joint_box_kernel,
@@ -183,9 +183,12 @@ def _fitted(
 
 
 BOX_RULE = Every(
-    10,
-    (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55),
+    30,
+    (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55, 70, 80, 100, 110, 130, 140, 160),
+    observations=160,
+    recent=0.5,
     in_steps=True,
+    remembered=200,
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
@@ -198,17 +201,19 @@ BOX_REWARDS = 400
 """Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
 
-def has_several(domain: Domain) -> TypeGuard[Box]:
+def has_several(domain: Domain) -> TypeGuard[Bounded]:
     """Whether a domain is a box of several coordinates, for which 96 features are too few.
 
     An interval keeps the sum of fields, which finds narrow peaks that move.
     """
-    return isinstance(domain, Box) and domain.dimension > 1
+    return isinstance(domain, Bounded) and domain.dimension > 1
 
 
-def box_width(box: Box) -> float:
-    """The width of a decision on a box, where none is given."""
-    return BOX_WIDTH / box.dimension
+def box_width(box: Bounded) -> float:
+    """The width of a decision on a box, where none is given: a context is not explored."""
+    chosen = box.chosen
+    d = len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
+    return min(BOX_WIDTH / d, DEFAULT_WIDTH)
 
 
 # --- the policy ---------------------------------------------------------------------------------
@@ -225,6 +230,7 @@ def adaptive_gp_ucb(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
@@ -256,7 +262,7 @@ def adaptive_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     start, common, parts = learned_parts(domain, kernel, learn, common, asks=False)
     return assembled(domain, start, noise_variance, common, **parts)
 
@@ -302,6 +308,7 @@ def sparq_gp_ucb(
     informed_width: float | None = None,
     consult: Consult = "after tell",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit 2025), [S] Algorithm 1.
@@ -369,7 +376,7 @@ def sparq_gp_ucb(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise),
+        Common(confidence, posterior, mean, seed, minimise, robust),
         learn=None if learn is None or learn is False else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
         asking=Asking(
@@ -420,6 +427,7 @@ def frugal_gp_ucb(
     mean: Mean = "online",
     consult: Consult = "after tell",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
@@ -474,7 +482,7 @@ def frugal_gp_ucb(
         choice("plan", plan, PLANS)
     if queries is not None:
         check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     start, common, parts = learned_parts(domain, kernel, learn, common, asks=True)
     with_ensemble = isinstance(common.posterior, ModelEnsemble)
     common = replace(common, posterior=seasonal_ensemble(common.posterior, season))

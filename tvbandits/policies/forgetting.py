@@ -219,6 +219,7 @@ def w_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
@@ -240,7 +241,7 @@ def w_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
     return assembled(
         domain,
@@ -284,6 +285,7 @@ def tv_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
@@ -308,7 +310,7 @@ def tv_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     if isinstance(as_posterior(posterior), ModelEnsemble):
         raise ValueError(
             f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
@@ -360,6 +362,7 @@ def ui_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
@@ -391,7 +394,7 @@ def ui_gp_ucb(
         # Without a noise variance, next to nothing ages before a rate is learned.
         start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
         injected = aging.Wiener(start if rate is None else rate)
-    common = Common(confidence, posterior, mean, seed, minimise)
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
     return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
 
 

@@ -35,7 +35,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
-from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, inward, unit_of
+from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, heedless, inward, unit_of
 from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Width, described
 
 Base = Callable[..., Bandit]
@@ -221,6 +221,7 @@ class Master:
 
 
 @described
+@heedless
 def master(
     domain: Domain,
     kernel: Any,

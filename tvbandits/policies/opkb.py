@@ -49,7 +49,7 @@ from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.priors import Centre, features_of
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise, heedless
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 SWEEPS, ENOUGH = 5000, 1e-11
@@ -361,6 +361,7 @@ class Opkb:
 
 
 @described
+@heedless
 def ada_opkb(
     domain: Domain,
     kernel: Any,

@@ -50,6 +50,7 @@ from tvbandits.policies.ruled import (
     constant,
     finite,
     first_noise,
+    heedless,
     inward,
     numbers_in,
     unit_of,
@@ -243,6 +244,7 @@ class PredictiveSampling:
 
 
 @described
+@heedless
 def predictive_sampling(
     domain: Domain,
     kernel: Any,
@@ -472,6 +474,7 @@ def _parts(
 
 
 @described
+@heedless
 def pe_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -521,6 +524,7 @@ def pe_gp_ucb(
 
 
 @described
+@heedless
 def hp_gp_ts(
     domain: Domain,
     kernel: Any,

@@ -35,7 +35,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
+from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, heedless
 from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
 
 
@@ -378,6 +378,7 @@ class Optimism:
 
 
 @described
+@heedless
 def w_dbo(
     domain: Domain,
     *,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +27,14 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.context import (
+    Context,
+    chosen_of,
+    completed,
+    context_columns,
+    joined,
+    measured,
+)
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
@@ -35,6 +45,8 @@ from tvbandits.policies.setting import Mean, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
+
+P = ParamSpec("P")
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""
@@ -121,7 +133,7 @@ class PolicyAdapter:
         t: float | None = None,
         n: int | None = None,
         among: Among = None,
-        context: ArrayLike | None = None,
+        context: Context = None,
     ) -> Array:
         """Where to play next, shape (n, d): one point by default.
 
@@ -143,12 +155,16 @@ class PolicyAdapter:
         now = self._next_time() if t is None else as_time(t)
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
         taken = self.out.X[self.out.t == now]
-        allowed = Allowed(self.domain, available(self.domain, among, context), taken)
+        values = np.empty(0)
+        if measured(self.domain):
+            values, context = context_columns(self.domain, context), None
+        chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
+        allowed = Allowed(chosen, available(chosen, among, context), taken[:, :d])
         out = self.out
         for _ in range(count):
-            x = self.rule.choose(now, allowed, out, self.rng)
+            x = self.rule.choose(now, allowed, Plays(out.X[:, :d], out.t), self.rng)
             allowed.exclude(x)
-            out = out.append(x[None, :], np.array([now]))
+            out = out.append(joined(x[None, :], values), np.array([now]))
         X = out.X[len(self.out) :].copy()
         self.out = out
         return X
@@ -159,6 +175,7 @@ class PolicyAdapter:
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
+        context: Context = None,
     ) -> Info:
         """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
 
@@ -172,7 +189,8 @@ class PolicyAdapter:
             outside the domain.
         """
         usual, at = self.noise_variance, self._next_time()
-        told = checked_told(self.domain, usual, self.out, at, X, y, t, variance)
+        points = completed(self.domain, X, context, self.out.X)
+        told = checked_told(self.domain, usual, self.out, at, points, y, t, variance)
         rewards, before = told.rewards, len(self.seen)
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
@@ -181,7 +199,8 @@ class PolicyAdapter:
             self._learn_noise()
         if len(rewards):
             known = rewards if self.noise is None else rewards.with_noise(self.noise.variance)
-            signed = Observations(known.X, known.t, self.sign * known.y, known.variance)
+            X = known.X[:, : chosen_of(self.domain).dimension]
+            signed = Observations(X, known.t, self.sign * known.y, known.variance)
             self.rule.learn(signed, self.rng)
         self.failed = self.failed.replaced_by(rewards.X, rewards.t)
         self.failed = self.failed.append(told.failed.X, told.failed.t)
@@ -195,7 +214,7 @@ class PolicyAdapter:
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
-        points = self.domain.check(X)
+        points = self.domain.check(completed(self.domain, X, None, self.out.X))
         self.out = self.out.dropped(points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -237,6 +256,22 @@ def adapted(
         kernel,
         noise_variance,
     )
+
+
+def heedless(recipe: Callable[P, PolicyAdapter]) -> Callable[P, PolicyAdapter]:
+    """A recipe whose rule is told nothing of a measured context: what it learns holds for all values."""
+
+    @wraps(recipe)
+    def made(*args: P.args, **options: P.kwargs) -> PolicyAdapter:
+        given = signature(recipe).bind(*args, **options)
+        domain: Any = given.arguments["domain"]
+        given.arguments["domain"] = chosen_of(domain)
+        player = recipe(*given.args, **given.kwargs)
+        none = Plays.none(domain.dimension)
+        seen = Observations.empty(domain.dimension)
+        return replace(player, domain=domain, seen=seen, failed=none, out=none)
+
+    return made
 
 
 def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:

@@ -96,6 +96,10 @@ OPTIONS = {
         "bool",
         "Smaller rewards are better; everything that is told or shown keeps its sign.",
     ),
+    "robust": (
+        "bool",
+        "Readings that are grossly wrong are set aside, until others agree with them.",
+    ),
     "consult": (
         '"after tell" or "before ask"',
         "When the expert is asked: about the time of the rewards, once a decision's are told, or before "
@@ -170,6 +174,7 @@ IN_COMMON: Mapping[str, Callable[[Any], object]] = {
     "scale": lambda given: finite_number("scale", given, low=1 / LARGEST_VALUE, high=LARGEST_VALUE),
     "span": lambda given: finite_number("span", given, low=1e-50, high=LARGEST_TIME),
     "minimise": lambda given: flag("minimise", given),
+    "robust": lambda given: flag("robust", given),
 }
 """Checks of options that mean the same in every recipe that has them."""
 
@@ -188,6 +193,7 @@ class Common:
     mean: Mean
     seed: Seed
     minimise: bool = False
+    robust: bool = False
 
 
 def assembled(
@@ -202,6 +208,7 @@ def assembled(
         posterior=as_posterior("exact" if common.posterior is None else common.posterior),
         mean=common.mean,
         minimise=common.minimise,
+        robust=common.robust,
         **parts,
     )
     return Bandit(recipe, seed=common.seed)

@@ -74,6 +74,7 @@ def time_gp_ucb(
     confidence: Width = DEFAULT_WIDTH,
     mean: Mean = "online",
     minimise: bool = False,
+    robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
     """GP-UCB with time as one more input: Matern-5/2, a length scale for each coordinate and for time.
@@ -98,7 +99,7 @@ def time_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, "exact", mean, seed, minimise)
+    common = Common(confidence, "exact", mean, seed, minimise, robust)
     rule = as_rule(learn, Every(10))
     start = time_as_input(domain, span) if kernel is None else space_time(kernel)
     return assembled(domain, start, noise_variance, common, learn=rule)

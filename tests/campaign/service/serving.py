@@ -15,15 +15,14 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Candidates, policies
-from tvbandits.campaign import Campaign
+from tvbandits import Campaign, Candidates, policies
 
 pytest.importorskip("fastapi", reason="no fastapi: no service")
 uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn: no service")
 
 from tvbandits.campaign.service import Tokens  # noqa: E402
 from tvbandits.campaign.service.app import service  # noqa: E402
-from tvbandits.campaign.service.limits import Limits, impatient_protocol  # noqa: E402
+from tvbandits.campaign.service.door import Limits, impatient_protocol  # noqa: E402
 
 DOMAIN = Candidates(np.linspace(0, 10, 40)[:, None])
 LIMITS = Limits(body=100_000, seconds=60.0, strangers_per_second=1000.0, strangers_burst=1000.0)

@@ -13,8 +13,7 @@ import requests
 
 from tests.campaign.service.serving import LIMITS, Served, serving
 from tvbandits.campaign.service.app import VERBS
-from tvbandits.campaign.service.door import HEADERS, SIGN_IN
-from tvbandits.campaign.service.limits import Limits
+from tvbandits.campaign.service.door import HEADERS, SIGN_IN, Limits
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import requests
 
 from tests.campaign.service.serving import LIMITS, Served, serving
 from tvbandits.campaign.service.app import serve
-from tvbandits.campaign.service.limits import Rate
+from tvbandits.campaign.service.door import Rate
 
 pytestmark = pytest.mark.slow
 

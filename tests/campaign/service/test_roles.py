@@ -22,6 +22,7 @@ VERBS = {
     "GET /status": ("read", None),
     "GET /pending": ("read", None),
     "GET /recommend": ("read", None),
+    "POST /sites": ("ask", {"retire": ["no such site"]}),
     "GET /history": ("read", None),
     "GET /journal": ("read", None),
 }

@@ -13,7 +13,8 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
-from tvbandits import Limit, policies
+from tvbandits import Box, Limit, policies, rate
+from tvbandits.campaign import Campaign
 from tvbandits.campaign.service import Remote, RemoteError
 
 pytestmark = pytest.mark.slow
@@ -61,6 +62,44 @@ def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
             remote.tell(X, [0.0], 6, outcomes={"weight": [1.0]})
         page = requests.get(f"{served.address}/", headers=served.says("all"), timeout=60).text
         assert "limits violated" in page
+
+
+def test_successes_and_events_are_told_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit()) as served:
+
+        def told(t: float, verb: str = "tell", **said: Any) -> requests.Response:
+            body = {"points": DOMAIN.X[:2].tolist(), "t": t, **said}
+            says = {"json": body, "headers": served.says("all"), "timeout": 60}
+            return requests.post(f"{served.address}/{verb}", **says)  # type: ignore[arg-type]
+
+        assert told(1, successes=[0, 3], trials=[100, 50]).json() == {"told": 2, "failed": 0}
+        assert told(2, events=[0, 6], exposure=[2.0, None]).json() == {"told": 3, "failed": 1}
+        assert told(1, "correct", successes=[1, 3], trials=[100, 50]).status_code == 200
+        rewards = served.campaign.state.rewards
+        counted = rate([1, 3], [100, 50])
+        assert rewards.y[:2].tolist() == counted.values.tolist()
+        assert rewards.variance[:2].tolist() == counted.variance.tolist()
+        wrong = told(3, successes=[1, 3])
+        assert wrong.status_code == 422
+        assert "got successes" in wrong.json()["error"]
+        assert "no more than trials" in told(3, successes=[9, 3], trials=[5, 5]).json()["error"]
+        assert "needs rewards" in told(3).json()["error"]
+
+
+def test_sites_come_and_go_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit()) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        first, *_ = served.campaign.sites
+        left = remote.change_sites({"new": (DOMAIN.X[-1] + 1.0).tolist()}, [first], key="k")
+        assert left == remote.change_sites({"new": (DOMAIN.X[-1] + 1.0).tolist()}, [first], key="k")
+        assert len(left) == len(DOMAIN)
+        assert first not in left
+        remote.tell(DOMAIN.X[-1:] + 1.0, [3.0], 1)
+        with pytest.raises(RemoteError, match="already"):
+            remote.change_sites({left[0]: None})
+        with pytest.raises(RemoteError):
+            Remote(served.address, served.tokens["read"]).change_sites([first])
+        assert served.campaign.verify().fine
 
 
 def test_a_control_is_played_and_shown_over_it(tmp_path: Path) -> None:
@@ -163,3 +202,20 @@ def test_who_looks_does_not_wait_for_who_writes(
             go_on.set()
         assert {each.result() for each in waiting} == {200}
     assert len(served.campaign.pending) == 60
+
+
+def test_a_context_goes_over_it(tmp_path: Path) -> None:
+    box = Box([(0.0, 1.0)], context={"outside": (-15, 20)})
+    campaign = Campaign.create(tmp_path / "c.db", policies.gp_ucb(box, RBF(1.0), 0.01))
+    with serving(tmp_path, campaign=campaign) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        X = remote.ask(1, context={"outside": 3.2})
+        np.testing.assert_array_equal(X[:, 1], [3.2])
+        remote.tell(X[:, :1], [0.5])
+        remote.tell([[0.25]], [0.25], 2, context={"outside": -4.0})
+        assert remote.history["outside"].tolist() == [3.2, -4.0]
+        mean, _ = remote.predict([[0.25]], 3, context={"outside": -4.0})
+        assert abs(mean[0] - 0.25) < 0.1
+        assert remote.recommend(3, context={"outside": 1.5})[1] == 1.5
+        with pytest.raises(RemoteError, match="outside must be from -15 to 20, got 99"):
+            remote.ask(4, context={"outside": 99})

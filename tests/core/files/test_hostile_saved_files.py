@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.attack.saved_files import attack, cases, good, with_structure
+from tests.attack.saved_files import attack, cases, good, members, with_structure
+from tests.helpers.discovery import classes_with
 from tests.helpers.forged import forged
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
-from tvbandits import SavedFileError, StateSpace, load, policies
+from tvbandits import Observations, SavedFileError, StateSpace, load, policies
+from tvbandits.core.files import values as words
 from tvbandits.core.files.reading import reading_limits
-from tvbandits.core.files.values import UnknownPartError, UnknownVersionError
+from tvbandits.core.files.values import KERNELS, UnknownPartError, UnknownVersionError, name_of
+from tvbandits.experts import CallableExpert, Recording
 
 GOOD = good()
 
@@ -25,9 +30,9 @@ def hostile() -> dict[str, bytes]:
 
 def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes]) -> None:
     assert len(set(hostile.values())) == len(hostile)
-    tally = attack(len(hostile) + 40, 5)
+    tally = attack(len(hostile) + 15, 5)
     assert tally.faults == {}, tally.examples
-    assert tally.also == {"refused by name": len(hostile) + 40}
+    assert tally.also == {"refused by name": len(hostile) + 15}
 
 
 SAID = {
@@ -149,3 +154,48 @@ def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:
         path.write_bytes(bytes(changed))
         with pytest.raises(SavedFileError, match="saved: it is "):
             load(path)
+
+
+# --- parts have words of their own in files, which say nothing of modules
+
+PARTS = [
+    kind
+    for house in words.HOUSES
+    for module in words.sources_of(house)
+    for kind in words.parts_in(module).values()
+]
+
+
+def test_every_part_has_a_word_of_its_own() -> None:
+    assert len(PARTS) > 150
+    words_found = Counter([*map(words.word_of, PARTS), *KERNELS])
+    assert [word for word, times in words_found.items() if times > 1] == []
+
+
+def test_words_lead_to_classes() -> None:
+    assert [kind for kind in PARTS if words.part_by(words.word_of(kind)) is not kind] == []
+    assert words.part_by("Observations") is Observations
+    assert words.part_by("tvbandits.core.observations:Observations") is None
+
+
+def test_two_parts_of_one_word_are_found(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)
+    with pytest.raises(ValueError, match="observations has two parts 'Plays'"):
+        words.parts_in.__wrapped__("tvbandits.core.observations")
+
+
+def test_what_reaches_out_is_no_part() -> None:
+    assert words.part_by("Recording") is None
+    assert name_of(Recording) == "tvbandits:Recording"
+    assert name_of(CallableExpert) == "CallableExpert"
+    assert name_of(classes_with) == "tests.helpers.discovery:classes_with"
+
+
+def test_a_file_names_no_module() -> None:
+    inside = members(good())
+    assert b"tvbandits." not in inside["structure.json"]
+    named = [
+        e.get("value", e.get("kernel")) for e in json.loads(inside["structure.json"])["entries"]
+    ]
+    assert {"Bandit", "Recipe", "State", "Candidates"} < set(named)
+    assert not [each for each in named if each and (":" in each or "." in each)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,15 @@ from scipy.stats import multivariate_t
 
 from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
 from tvbandits import Candidates, policies
+from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble import rule
+from tvbandits.gp.ensemble import ensemble, ensemble as module, rule
+from tvbandits.gp.ensemble.catching_up import Read, Said, after
 from tvbandits.gp.ensemble.ensemble import (
     FORGETTING,
     GUESS_OF_A_FUNCTION,
     THINNED_AT,
+    TURN,
     UNIT_LEARNED_AT,
     FilterEnsemble,
 )
@@ -272,6 +276,20 @@ def test_mixture_counts_what_members_disagree_about() -> None:
     np.testing.assert_allclose(forecast.deviation, expected)
 
 
+def test_models_that_share_features_say_together_what_they_say_side_by_side(monkeypatch) -> None:
+    models = (ROUGH, replace(ROUGH, smooth=True), MIXED, replace(MIXED, smooth=True))
+    ensemble = FilterEnsemble.of(POINTS, 0.1, models)
+    for t, row in enumerate([0, 2, 1, 2]):
+        ensemble = ensemble.observe([row], np.array([float(t % 3)]), None, float(t))
+    joined = ensemble.beliefs(5.0)
+    monkeypatch.setattr("tvbandits.gp.ensemble.ensemble.basis_of", lambda each, _: id(each))
+    apart = ensemble.beliefs(5.0)
+    assert joined.mean == pytest.approx(apart.mean, rel=1e-12)
+    assert joined.deviation == pytest.approx(apart.deviation, rel=1e-12)
+    assert joined.reach([0, 2]) == pytest.approx(apart.reach([0, 2]), rel=1e-11)
+    assert joined.among([0, 2], [1]) == pytest.approx(apart.among([0, 2], [1]), rel=1e-11)
+
+
 def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
     stays = replace(ROUGH, static=0.95, static_scale=math.inf, drift=0.05, trend=0.1, nugget=1e-4)
     ensemble = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
@@ -351,23 +369,6 @@ def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
 def test_no_reading_changes_nothing() -> None:
     ensemble = played(FilterEnsemble.of(POINTS, 0.04), 3)
     assert ensemble.observe([1, 2], np.array([np.nan, np.nan]), None, 9.0) is ensemble
-
-
-def test_a_new_peak_is_found() -> None:
-    x = np.linspace(-50, 50, 51)
-    rng = np.random.default_rng(0)
-    ensemble, asked = FilterEnsemble.of(x[:, None], 0.01), 0
-    for t in range(1, 101):
-        height = 2.0 * np.clip((t - 40) / 20, 0, 1)
-        truth = np.exp(-0.05 * (x - 10) ** 2) + height * np.exp(-0.05 * (x + 35) ** 2)
-        row = int(ensemble.predict(float(t)).mean.argmax()) if asked else 0
-        ensemble = ensemble.observe([row], truth[[row]] + 0.1 * rng.normal(size=1), None, float(t))
-        chosen = questions(ensemble.beliefs(t + 1.0), 2, asked)
-        asked += len(chosen)
-        answers = truth[chosen] + 0.1 * rng.normal(size=len(chosen))
-        ensemble = ensemble.observe(chosen, answers, None, float(t))
-    best = ensemble.predict(101.0).mean.argmax()
-    assert truth[best] > 1.8
 
 
 def test_questions_are_distinct_and_discover() -> None:
@@ -497,3 +498,198 @@ def test_of_many_candidates_a_few_hundred_tell_another_point_as_all_do(monkeypat
     assert deviation == pytest.approx(everyone[1], abs=0.03)  # of what is rough, less is told
     monkeypatch.setattr(rule, "MOST_TELLING", 5)
     assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)
+
+
+# --- inactive models: what is believed without them, and that they come back
+
+GRID = np.linspace(0.0, 1.0, 70)[:, None]
+STEPS = 60
+
+
+def wave(t: float) -> Array:
+    return np.asarray(np.sin(7.0 * GRID[:, 0] + 0.05 * t))
+
+
+def played_with_a_jump(
+    steps: int = STEPS,
+    jump_at: int | None = None,
+    ensemble: FilterEnsemble | None = None,
+    begin: int = 1,
+) -> FilterEnsemble:
+    """Three readings of a wave a step; at a jump it turns over."""
+    rng, ensemble = np.random.default_rng([4, begin]), ensemble or FilterEnsemble.of(GRID, 0.01)
+    for t in range(begin, begin + steps):
+        rows = rng.choice(len(GRID), 3, replace=False)
+        sign = -1.0 if jump_at is not None and t >= jump_at else 1.0
+        y = sign * wave(t)[rows] + 0.1 * rng.standard_normal(3)
+        ensemble = ensemble.observe(rows[:1], y[:1], None, float(t))
+        ensemble = ensemble.observe(rows[1:], y[1:], None, float(t))
+    return ensemble
+
+
+def inactive_in(ensemble: FilterEnsemble) -> int:
+    return sum(len(each.filters) for each in ensemble._inactive.groups)
+
+
+def test_what_is_believed_is_next_to_what_all_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble = played_with_a_jump()
+    assert inactive_in(ensemble) > len(ensemble.settings) / 2
+    monkeypatch.setattr(module, "ACTIVE", 1e-300)
+    everyone = played_with_a_jump()
+    assert inactive_in(everyone) == 0
+    one, other = ensemble.predict(STEPS + 1.0), everyone.predict(STEPS + 1.0)
+    np.testing.assert_allclose(one.mean, other.mean, atol=0.02)
+    np.testing.assert_allclose(one.deviation, other.deviation, rtol=0.05)
+
+
+def test_nobody_is_lost_and_who_is_inactive_is_never_far_behind() -> None:
+    ensemble = played_with_a_jump()
+    for steps in range(STEPS, STEPS + TURN):
+        ensemble = played_with_a_jump(1, ensemble=ensemble, begin=steps + 1)
+        inactive = [each for group in ensemble._inactive.groups for each in group.filters.settings]
+        assert sorted(map(repr, (*ensemble.members, *inactive))) == sorted(
+            map(repr, ensemble.settings)
+        )
+        assert len(ensemble._inactive.backlog) <= TURN
+        for each in ensemble._inactive.groups:
+            assert ensemble.time - each.time <= TURN + 1
+
+
+def test_a_jump_brings_back_those_that_can_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    jump = 41
+    ensemble = played_with_a_jump(jump + 6, jump_at=jump)
+    monkeypatch.setattr(module, "ACTIVE", 1e-300)
+    everyone = played_with_a_jump(jump + 6, jump_at=jump)
+    truth = -wave(jump + 7.0)
+    off, without = (
+        float(np.abs(each.predict(jump + 7.0).mean - truth).mean()) for each in (ensemble, everyone)
+    )
+    assert off < 1.2 * without + 0.02
+
+
+def test_nobody_falls_below_the_least_weight() -> None:
+    ensemble = played_with_a_jump()
+    over = (ensemble.time + 1.0, *ensemble._inactive.backlog[-1][1:])
+    _, score, _ = ensemble._inactive.turned(
+        ensemble.filters, ensemble._score - 1e6, over, None, ensemble.step
+    )
+    assert score.min() >= score.max() + math.log(module.ACTIVE)
+
+
+def test_what_is_inactive_is_stored() -> None:
+    ensemble = played_with_a_jump()
+    again = pickle.loads(pickle.dumps(ensemble))
+    assert same_value(ensemble, again)
+    for t in range(STEPS + 1, STEPS + 1 + TURN):
+        y = wave(t)[[3]]
+        ensemble, again = (each.observe([3], y, None, float(t)) for each in (ensemble, again))
+    assert same_value(ensemble, again)
+
+
+# --- readings of several steps taken in at once, against the filter that takes them one after the other
+
+
+GROUPS = {
+    "rough": [ROUGH, replace(ROUGH, drift_space=SpatialSpec("matern12", 0.9), drift_scale=7.0)],
+    "smooth": [SMOOTH, replace(SMOOTH, drift_scale=2.5, trend=0.4)],
+    "mixed": [MIXED, replace(MIXED, nugget=0.4, static_scale=math.inf)],
+    "seasonal": [
+        replace(ROUGH, season=DAY),
+        replace(ROUGH, season=replace(DAY, period=4.0, variance=0.2, lasts=9.0)),
+    ],
+    "smooth and seasonal": [
+        replace(SMOOTH, season=DAY),
+        replace(SMOOTH, season=replace(DAY, length=0.4)),
+    ],
+}
+
+
+def reads(seed: int, start: float = 0.0) -> list[Read]:
+    """Uneven times and numbers of places, some of them twice."""
+    rng = np.random.default_rng(seed)
+    times = start + np.cumsum(rng.choice([0.5, 1.0, 2.5], 6))
+    return [
+        Read(float(t), rng.integers(0, 9, n), rng.normal(0, 2, n), np.full(n, TINY))
+        for t, n in zip(times, (1, 3, 4, 1, 2, 3), strict=True)
+    ]
+
+
+def one_by_one(filters: Filters, told: list[Read]) -> tuple[Filters, Said]:
+    now, density, squares = 0.0, [], []
+    for h, rows, values, noise in told:
+        filters, seen = filters.moved(h - now).observed(rows, values, noise)
+        density.append(seen.log_density)
+        off = seen.errors - (seen.errors.mean(axis=1, keepdims=True) if len(rows) > 1 else 0.0)
+        squares.append((off**2).sum(axis=1))
+        now = h
+    return filters, Said(np.array(density), np.array(squares))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_at_once_is_one_after_the_other(name: str) -> None:
+    (filters,) = filters_of(GROUPS[name], POINTS, 3.0)
+    filters, _ = one_by_one(filters, reads(1))
+    one, said = after(filters, reads(2))
+    other, expected = one_by_one(filters, reads(2))
+    for field in ("mean", "covariance", "squares", "count"):
+        found, right = getattr(one, field), getattr(other, field)
+        np.testing.assert_allclose(found, right, rtol=1e-7, atol=1e-9, err_msg=field)
+    np.testing.assert_allclose(said.log_density, expected.log_density, rtol=1e-7)
+    np.testing.assert_allclose(said.squares, expected.squares, rtol=1e-7, atol=1e-9)
+    assert one.settings == filters.settings
+
+
+def never_afresh(filters: Filters) -> Filters:
+    settings = tuple(replace(each, hazard=0.0) for each in filters.settings)
+    return replace(filters, layout=replace(filters.layout, settings=settings))
+
+
+@pytest.mark.parametrize(("jump", "hazard"), [(0.0, 0.01), (0.0, 0.2), (4.0, 0.1), (30.0, 0.01)])
+def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard: float) -> None:
+    """The soft reset written down for one member, beside a twin that never starts afresh."""
+    lasting = replace(MIXED, static=0.95, drift=0.05, static_scale=math.inf, nugget=0.02)
+    (filters,) = filters_of([lasting, replace(lasting, hazard=hazard)], POINTS, 3.0)
+    filters, _ = one_by_one(never_afresh(filters), reads(1))
+    told = [each._replace(values=jump + each.values) for each in reads(2)]
+    stays, on = one_by_one(filters, told)
+    _, off = one_by_one(fresh := never_afresh(filters.restarted()), told)
+    going = (1.0 - hazard) ** len(told)
+    mixed = np.logaddexp(
+        math.log(going) + on.log_density.cumsum(axis=0)[:, 1],
+        math.log(1.0 - going) + off.log_density.cumsum(axis=0)[:, 1],
+    )
+    chance = going * np.exp(on.log_density.sum(axis=0)[1] - mixed[-1])
+    kept = 1.0 if chance >= 0.99 else chance if chance > 0.5 else 0.0
+    expected = stays
+    if kept < 1.0:
+        mean = kept * filters.mean + (1.0 - kept) * fresh.mean
+        covariance = kept**2 * filters.covariance + (1.0 - kept**2) * fresh.covariance
+        expected, _ = one_by_one(replace(filters, mean=mean, covariance=covariance), told)
+    settings = (lasting, replace(lasting, hazard=hazard))
+    known = replace(filters, layout=replace(filters.layout, settings=settings))
+    found, said = after(known, told)
+    np.testing.assert_allclose(said.log_density[:, 0], on.log_density[:, 0], rtol=1e-7)
+    np.testing.assert_allclose(said.log_density[:, 1].cumsum(axis=0), mixed, rtol=1e-7)
+    np.testing.assert_allclose(found.mean[0], stays.mean[0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.mean[1], expected.mean[1], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.covariance[1], expected.covariance[1], rtol=1e-6, atol=1e-8)
+    assert found.settings == settings
+
+
+def test_a_hundred_readings_a_step_are_taken_in_step_by_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is taken in at once costs the cube of its readings."""
+    taken: list[int] = []
+
+    def counted(filters: Filters, told: list[Read]) -> tuple[Filters, Said]:
+        taken.append(sum(len(each.rows) for each in told))
+        return after(filters, told)
+
+    monkeypatch.setattr(ensemble, "after", counted)
+    bank, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
+    for t in range(40):
+        rows = rng.integers(0, 9, 100)
+        bank = bank.observe(rows, (rng.random(100) < 0.1 + 0.2 * (rows == 4)) * 1.0, None, float(t))
+    assert taken
+    assert max(taken) <= ensemble.MOST_TOGETHER

@@ -7,14 +7,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from hypothesis import given, settings, strategies as st
+from scipy.special import logsumexp
+from scipy.stats import chi2, multivariate_normal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
+from tvbandits.gp.fitting import noise, standardisation
+from tvbandits.gp.fitting.calibration import FADING, LARGEST, PRIOR_COUNT, IntervalCalibration
 from tvbandits.gp.fitting.evidence import MEAN_VARIANCE, Evidence
+from tvbandits.gp.fitting.noise import due, estimated_noise, first_guess, readings_for_noise
+from tvbandits.gp.fitting.standardisation import (
+    ANCHOR_WEIGHT,
+    Scaling,
+    declustering_weights,
+    learn,
+    robust_moments,
+)
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.posteriors.cholesky import Factored
+from tvbandits.gp.posteriors.data import Data
 
 Constant = ConstantKernel
 
@@ -109,15 +124,6 @@ def test_value_and_gradient_are_those_of_plain_algebra(name: str, n: int) -> Non
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_point_at_one_time() -> None:
-    seen = Observations([[1.0, 2.0]] * 4, [3.0] * 4, [0.1, 0.5, -0.2, 0.4], [0.3] * 4)
-    for kernel in KERNELS.values():
-        value, gradient = made(kernel, seen)(kernel.theta)
-        assert value == pytest.approx(restated(kernel, kernel.theta, seen), rel=1e-9)
-        expected = slopes(lambda at, k=kernel: restated(k, at, seen), kernel.theta)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
-
-
 # --- the prior ------------------------------------------------------------------------------------
 
 
@@ -171,3 +177,337 @@ def test_the_wall_is_higher_than_the_land() -> None:
     high, low = (evidence(np.log([scale]))[0] for scale in (1.5, 1e-6))
     assert low < 1e3 < 2e10 < high
     assert evidence(np.log([3.0]))[0] > 1.5 * high
+
+
+# --- noise
+
+
+def unknown(X: Array, t: Array, y: Array) -> Observations:
+    return Observations.checked(X, t, y, np.full(len(y), np.nan))
+
+
+def drifting_with_noise(n: int, seed: int, variance: float) -> Observations:
+    """Readings of a draw of the model, at random points."""
+    rng = np.random.default_rng(seed)
+    X, t = rng.uniform(0.0, 10.0, (n, 1)), np.arange(float(n))
+    K = RBF(2.0)(X) * np.exp(-np.abs(t[:, None] - t) / 40.0)
+    f = np.linalg.cholesky(K + 1e-10 * np.eye(n)) @ rng.standard_normal(n)
+    return unknown(X, t, 7.0 + 3.0 * f + np.sqrt(variance) * rng.standard_normal(n))
+
+
+def test_repeats_of_one_place_and_time_give_the_chi_square_law() -> None:
+    n = 101
+    y = np.random.default_rng(3).normal(20.0, 0.7, n)
+    found = estimated_noise(RBF(1.0), unknown(np.zeros((n, 2)), np.full(n, 4.0), y))
+    squares = float(((y - y.mean()) ** 2).sum())
+    expected = [squares / (n - 3), *(squares / chi2.ppf([0.975, 0.025], n - 1))]
+    np.testing.assert_allclose([found.variance, found.low, found.high], expected, rtol=0.03)
+    assert found.readings == n
+
+
+@pytest.mark.parametrize("mean", [None, 6.0])
+def test_the_posterior_is_that_of_dense_densities(mean: float | None) -> None:
+    seen = drifting_with_noise(12, 1, 0.5)
+    kernel = 2.0 * RBF(2.0)
+    values = seen.y - (seen.y.mean() if mean is None else mean)
+    unit = float(np.mean(values**2)) if mean is None else 2.0
+    sizes = unit * noise.SIZES if mean is None else [2.0]
+    grid = np.geomspace(1e-6 * unit, 30 * max(unit, float(np.mean(values**2))), 201)
+    logs = np.zeros((len(noise.MEMORIES), len(sizes), len(grid)))
+    for i, memory in enumerate(noise.MEMORIES):
+        forgotten = np.exp(-np.abs(seen.t[:, None] - seen.t) / memory)
+        for j, size in enumerate(sizes):
+            K = size * (RBF(2.0)(seen.X) * forgotten + (noise.MEAN if mean is None else 0.0))
+            for k, variance in enumerate(grid):
+                law = multivariate_normal(cov=K + variance * np.eye(12), allow_singular=True)
+                off = (np.log(variance / size) - np.log(noise.SHARE)) / noise.SPREAD
+                logs[i, j, k] = law.logpdf(values) - off**2 / 2
+    density = np.exp(logsumexp(logs, axis=(0, 1)) - logsumexp(logs))
+    found = estimated_noise(kernel, seen, mean)
+    assert found.variance == pytest.approx(density @ grid, rel=1e-5)
+    assert found.low < found.variance < found.high
+
+
+def test_intervals_hold_under_a_drift_that_nobody_states() -> None:
+    found = [estimated_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
+    assert np.mean([each.low <= 0.5 <= each.high for each in found]) >= 0.9
+    assert np.exp(np.mean(np.log([each.variance for each in found]))) == pytest.approx(0.5, rel=0.4)
+
+
+def test_time_is_held_still_in_a_kernel_that_sees_it() -> None:
+    seen = drifting_with_noise(20, 2, 0.1)
+    plain = estimated_noise(RBF(2.0), seen)
+    assert estimated_noise(OnSpace(RBF(2.0)) * Drift(0.3), seen) == plain
+
+
+def test_the_estimate_scales_with_the_square_of_the_unit() -> None:
+    seen = drifting_with_noise(30, 5, 0.2)
+    small = estimated_noise(RBF(2.0), seen)
+    large = estimated_noise(RBF(2.0), unknown(seen.X, seen.t, 1e6 * seen.y))
+    assert large.variance == pytest.approx(1e12 * small.variance, rel=1e-6)
+
+
+@pytest.mark.parametrize("y", [[0.0], [5.0], [5.0, 5.0, 5.0], [1e-200], [0.0, 1e40]])
+def test_few_or_equal_readings_give_a_positive_number(y: list[float]) -> None:
+    n = len(y)
+    found = estimated_noise(RBF(2.0), unknown(np.zeros((n, 1)), np.arange(float(n)), np.array(y)))
+    assert 0 < found.low < found.variance < found.high
+
+
+def test_only_readings_without_a_variance_count() -> None:
+    seen = drifting_with_noise(20, 6, 0.2)
+    stated = Observations(seen.X, seen.t, seen.y + 9.0, np.full(20, 0.3))
+    assert estimated_noise(RBF(2.0), stated.append(seen)) == estimated_noise(RBF(2.0), seen)
+
+
+def test_of_many_readings_repeats_and_the_latest_are_looked_at() -> None:
+    t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
+    seen = unknown(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
+    rows = readings_for_noise(seen)
+    assert len(rows) == noise.MOST
+    assert set(rows) == {*range(80 - noise.MOST // 2, 80), *range(380 - noise.MOST // 2, 380)}
+
+
+def test_it_is_due_at_every_doubling() -> None:
+    assert [n for n in range(1, 2000) if due(n - 1, n)] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert due(5, 9)
+    assert due(0, 100)
+    assert not due(9, 15)
+    assert not due(300, 600)
+
+
+def test_the_first_guess_is_the_prior() -> None:
+    guess = first_guess(4.0)
+    assert guess.variance == pytest.approx(4.0 * noise.SHARE)
+    assert guess.low < guess.variance < guess.high
+
+
+def test_it_says_how_sure_it_is() -> None:
+    assert str(noise.NoiseEstimate(0.8, 0.5, 1.3, 64)) == "0.8 (0.5 to 1.3), from 64 readings"
+    assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == "0.05 (0.001 to 2.5), before any reading"
+
+
+# --- calibration
+
+modest = settings(deadline=None, max_examples=40)
+ERRORS = st.lists(st.tuples(st.floats(-20, 20), st.floats(0.01, 10)), max_size=30)
+
+
+@modest
+@given(ERRORS)
+def test_it_is_the_faded_mean_square_with_a_prior_count(told: list[tuple[float, float]]) -> None:
+    known = IntervalCalibration()
+    for error, variance in told:
+        known = known.after(error, variance)
+    z = np.array([error / math.sqrt(variance) for error, variance in reversed(told)])
+    weights = (1 - FADING) ** np.arange(len(z))
+    mean = (PRIOR_COUNT + weights @ np.minimum(z**2, LARGEST)) / (PRIOR_COUNT + weights.sum())
+    assert known.widening == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
+
+
+def test_one_outlier_is_no_bad_model() -> None:
+    known = IntervalCalibration()
+    for error in np.resize([1.0, -1.0], 60):
+        known = known.after(error, 1.0)
+    assert known.after(1e6, 1.0).widening < 1.35
+
+
+def test_it_says_how_many_intervals_held() -> None:
+    known, held = IntervalCalibration(), []
+    assert math.isnan(known.coverage)
+    for error in np.random.default_rng(0).standard_normal(3000):
+        known = known.after(error, 1.0)
+        held.append(known.coverage)
+    # A deviation that is widened by chance holds a little more than it should.
+    assert 0.94 < np.mean(held) < 0.99
+    for _ in range(200):
+        known = known.after(100.0, 1.0)
+    assert known.coverage < 0.05
+
+
+# --- standardisation
+
+START = Scaling(0.0, 1.0)
+
+
+def rewards(n: int, seed: int = 0, noise: float = 0.01) -> Observations:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    y = 5.0 + 2.0 * np.sin(6 * X[:, 0]) + math.sqrt(noise) * rng.standard_normal(n)
+    return Observations(X, np.arange(float(n)), y, np.full(n, noise))
+
+
+def learned(seen: Observations, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
+    return learn(START, kernel or RBF(0.2), seen, np.ones(len(seen), dtype=bool), noise)
+
+
+# Weights.
+
+
+@modest
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8))
+def test_copies_of_a_point_count_as_one(copies: list[int]) -> None:
+    far = 100.0 * np.arange(len(copies))[:, None]
+    weights = declustering_weights(RBF(1.0)(np.repeat(far, copies, axis=0)))
+    ends = np.cumsum(copies)
+    together = [part.sum() for part in np.split(weights, ends[:-1])]
+    np.testing.assert_allclose(together, 1 / len(copies), rtol=1e-12)
+
+
+@modest
+@given(st.integers(1, 20), st.integers(0, 1000))
+def test_weights_are_inverse_to_the_number_of_neighbours(n: int, seed: int) -> None:
+    C = RBF(0.3)(np.random.default_rng(seed).random((n, 2)))
+    plain = [1 / sum(C[i, j] for j in range(n)) for i in range(n)]
+    weights = declustering_weights(C)
+    np.testing.assert_allclose(weights, np.array(plain) / sum(plain), rtol=1e-9)
+    assert weights.sum() == pytest.approx(1.0)
+
+
+def test_opposite_points_are_neighbours_too() -> None:
+    weights = declustering_weights(np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    np.testing.assert_allclose(weights, [0.25, 0.25, 0.5])
+
+
+# Moments.
+
+
+def lower_median(values: list[float], weights: list[float]) -> float:
+    """The smallest value with at least half of the weight at or below it."""
+    return min(
+        v
+        for v in values
+        if sum(w for u, w in zip(values, weights, strict=True) if u <= v) >= 0.5 * sum(weights)
+    )
+
+
+@modest
+@given(st.integers(1, 40), st.integers(0, 1000))
+def test_moments_are_the_weighted_formulas(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, w = rng.standard_t(2, n), rng.random(n) + 0.5  # heavy tails: some values are clipped
+    w /= w.sum()
+    middle = lower_median(y.tolist(), w.tolist())
+    reach = 3 * 1.4826 * lower_median(np.abs(y - middle).tolist(), w.tolist())
+    low = min(middle - reach, np.quantile(y, 0.05, method="higher"))
+    high = max(middle + reach, np.quantile(y, 0.95, method="lower"))
+    moved = [min(max(v, low), high) for v in y] if reach else y.tolist()
+    mean = sum(a * b for a, b in zip(w, moved, strict=True))
+    variance = sum(a * (b - mean) ** 2 for a, b in zip(w, moved, strict=True))
+    np.testing.assert_allclose(robust_moments(y, w), (mean, variance), rtol=1e-9, atol=1e-12)
+
+
+# When and from what it is learned.
+
+
+def test_scale_is_estimated_again_as_values_multiply() -> None:
+    seen, current, at = rewards(200), START, []
+    for n in range(1, 201):
+        new = learn(current, RBF(0.2), seen.take(slice(n)), np.ones(n, dtype=bool), 0.01)
+        if new is not current:
+            at.append(n)
+            assert new.estimated_at == n
+        current = new
+    plain, last = [], 0
+    for n in range(1, 201):
+        if n >= 1.5 * last:
+            plain.append(n)
+            last = n
+    assert at == plain == [1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93, 140]
+
+
+def plain_scale(seen: Observations, C: Array) -> tuple[float, float]:
+    """Anchor and scale, sum by sum: spread = scale^2 (1 - w C w) + sum_i w_i (1 - w_i) noise_i."""
+    w = declustering_weights(C)
+    mean, spread = robust_moments(seen.y, w)
+    noise = sum(a * (1 - a) * v for a, v in zip(w, seen.variance, strict=True))
+    shared = sum(w[i] * w[j] * C[i, j] for i in range(len(w)) for j in range(len(w)))
+    return mean, math.sqrt((spread - noise) / (1 - shared))
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.2), 7.0 * OnSpace(RBF(0.2)) * Drift(0.5)], ids=str)
+def test_what_is_learned_in_plain_formulas(kernel: Kernel) -> None:
+    """With a space-time kernel, too, only the distance in space makes neighbours."""
+    clean = rewards(60)
+    seen = Observations(clean.X, clean.t, clean.y, np.linspace(0.01, 0.5, 60))
+    made = learned(seen, kernel)
+    assert (made.anchor, made.scale) == pytest.approx(plain_scale(seen, RBF(0.2)(seen.X)))
+
+
+def test_opposite_values_are_no_shared_offset() -> None:
+    """Under f(x) = a x the values at -1 and 1 spread by a, though their correlation is -1."""
+    X = np.array([[-1.0], [1.0]] * 20)
+    seen = Observations(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
+    made = learned(seen, DotProduct(1e-6), noise=1e-6)
+    assert made.scale == pytest.approx(3.0, rel=1e-3)
+
+
+def test_a_sample_from_one_spot_says_little() -> None:
+    """Hardly any spread is expected there: it is multiplied by ten at most."""
+    X = np.full((20, 2), 0.5)
+    y = np.array([1.0, -1.0] * 10)
+    seen = Observations(X, np.zeros(20), y, np.full(20, 0.2))
+    assert learned(seen).scale == pytest.approx(math.sqrt((1.0 - 0.2 * 0.95) / 0.1))
+
+
+def test_the_noise_is_the_smallest_scale() -> None:
+    seen = rewards(30)
+    flat = Observations(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25))
+    made = learned(flat, noise=0.25)
+    assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
+    assert learned(rewards(1)).scale == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 3.0, 1e6])
+def test_the_unit_of_reward_does_not_matter(factor: float) -> None:
+    seen, one = rewards(150), learned(rewards(150))
+    other = learned(
+        Observations(seen.X, seen.t, factor * seen.y, factor**2 * seen.variance),
+        noise=factor**2 * 0.01,
+    )
+    assert other.scale == pytest.approx(factor * one.scale, rel=1e-9)
+    assert other.anchor == pytest.approx(factor * one.anchor, rel=1e-9)
+
+
+@pytest.mark.parametrize("shift", [-7.5, 1e6])
+def test_the_zero_of_reward_does_not_matter(shift: float) -> None:
+    seen, one = rewards(150), learned(rewards(150))
+    other = learned(Observations(seen.X, seen.t, seen.y + shift, seen.variance))
+    assert other.scale == pytest.approx(one.scale, rel=1e-6)
+    assert other.anchor == pytest.approx(one.anchor + shift, rel=1e-9)
+
+
+# The centre.
+
+
+def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
+    values = np.column_stack([seen.y - origin, np.ones(len(seen))])
+    variance = seen.variance / made.scale**2
+    posterior = Factored().condition(RBF(0.2), Data(seen.X, values, variance))
+    return made.centre(posterior.products, origin)
+
+
+@pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])
+def test_the_centre_is_kriging_with_the_anchor_as_one_more_observation(origin: float) -> None:
+    """The anchor joins as an independent value of variance 1 / ANCHOR_WEIGHT, in dense algebra."""
+    seen, made = rewards(40), Scaling(3.0, 2.0, 40)
+    A = np.zeros((41, 41))
+    A[:40, :40] = RBF(0.2)(seen.X) + np.diag(seen.variance / made.scale**2)
+    A[40, 40] = 1 / ANCHOR_WEIGHT
+    ones, y = np.ones(41), np.append(seen.y, made.anchor)
+    expected = (ones @ np.linalg.solve(A, y)) / (ones @ np.linalg.solve(A, ones))
+    assert centre_of(made, seen, origin) == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_observations_the_centre_is_the_anchor() -> None:
+    assert Scaling(3.0, 2.0, 5).centre(np.zeros((2, 2)), 1.0) == pytest.approx(3.0)
+
+
+def test_a_fixed_mean_stays() -> None:
+    assert centre_of(Scaling(3.0, 2.0), rewards(40), 5.0) == 3.0
+
+
+def test_noise_beyond_a_float_in_prior_units_is_as_large_as_can_be_told() -> None:
+    scaling = standardisation.Scaling(0.0, 1e-40)
+    found = scaling.in_prior_units(np.array([1.0, 1e250, np.inf]))
+    assert found.tolist() == [1.0 / 1e-40**2, standardisation.MOST_NOISE, np.inf]

@@ -8,23 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Bandit, Candidates, Every, Exact, Observations, StateSpace, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
-from tvbandits.gp.fitting.online import Every, Learned, at_step, refit, step_of
+from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import same_form
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.state_space import StateSpace
 
 # --- when -----------------------------------------------------------------------------------------
 
@@ -407,20 +403,6 @@ def test_the_sum_of_losses_decides() -> None:
 # --- what is found --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("truth", [3.0, 25.0])
-def test_time_scales_are_found(truth: float) -> None:
-    found = []
-    every = Every(spread=math.inf, iterations=40)
-    start = smooth(8.0) + level(8.0, 0.05)
-    for seed in range(5):
-        sample = drawn(smooth(truth) + level(4.0, 0.02), 160, seed)
-        kernel = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0).kernel
-        found.append(float(kernel.k1.k2.kernel.length_scale))
-    ratios = np.array(found) / truth
-    assert 1 / 1.6 < np.median(ratios) < 1.6
-    assert ((ratios > 1 / 3) & (ratios < 3)).all()
-
-
 # --- in a bandit ----------------------------------------------------------------------------------
 
 DOMAIN = Candidates.grid([[0, 4]], 12)
@@ -469,7 +451,7 @@ def test_rewards_told_at_once_are_one_fit() -> None:
 
 def test_rounding_does_not_change_a_form() -> None:
     rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
-    moves = 0.3 * rng.standard_normal((200, len(kernel.theta)))
+    moves = 0.3 * rng.standard_normal((20, len(kernel.theta)))
     assert all(same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves)
 
 

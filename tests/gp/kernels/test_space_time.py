@@ -1,12 +1,12 @@
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -22,12 +22,16 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core.observations import Observations
+from tvbandits import Box, Candidates, Observations, policies
+from tvbandits.core.arrays import Array
+from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting import evidence
-from tvbandits.gp.kernels import structure
-from tvbandits.gp.kernels import structure as validation
+from tvbandits.gp.kernels import structure, structure as validation
+from tvbandits.gp.kernels.additive import anchors_of, extent_of, space_kernels, structured_kernel
+from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import KernelError
+from tvbandits.gp.kernels.structure import KernelError, check_kernel, inputs
+from tvbandits.gp.kernels.terms import leaves_of, terms_of
 
 SPACE_TIME = {
     "drift": Drift(0.1),
@@ -394,3 +398,160 @@ def test_gradient_of_the_profiled_evidence() -> None:
 def test_fit_errors() -> None:
     with pytest.raises(ValueError, match="cannot be fitted to no observations"):
         evidence.fit(RBF(), Observations.empty(2))
+
+
+# --- a kernel that suits any problem: valid everywhere, made of terms, in proportion to the domain
+
+RNG = np.random.default_rng(0)
+
+DOMAINS: dict[str, tuple[Any, float]] = {
+    "candidates": (Candidates([[0.0, 1.0], [3.0, 1.5], [1.0, 6.0]]), 5.0),
+    "a grid": (Candidates.grid([[-2.0, 2.0]], 9), 4.0),
+    "one point": (Candidates([[7.0, -3.0]]), 1.0),
+    "a tiny set": (Candidates([[1.0], [1.0 + 1e-6]]), 1e-6),
+    "a box": (Box([[0.0, 1.0], [-5.0, 25.0]]), 30.0),
+    "a wide box": (Box([[0.0, 1e6]]), 1e6),
+    "three dimensions": (Candidates(RNG.uniform(0, 2, (40, 3))), 2.0),
+}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_extent(name: str) -> None:
+    domain, extent = DOMAINS[name]
+    assert extent_of(domain) == pytest.approx(extent, rel=0.1 if "three" in name else 1e-9)
+
+
+@pytest.mark.parametrize("step", [1.0, 3600.0])
+@pytest.mark.parametrize("name", DOMAINS)
+def test_it_is_a_covariance_on_every_domain(name: str, step: float) -> None:
+    domain, _ = DOMAINS[name]
+    points, times = anchors_of(domain, 60), step * RNG.integers(0, 40, 60)
+    for space in space_kernels(domain):
+        check_kernel(space, points)
+        kernel = structured_kernel(space, step=step)
+        check_kernel(kernel, inputs(kernel, points, np.resize(times, len(points))))
+        terms = terms_of(kernel)
+        assert terms is not None
+        assert leaves_of(kernel) is not None
+        # As they are given, all numbers are inside of the bounds of a fit.
+        assert (kernel.theta > kernel.bounds[:, 0]).all()
+        assert (kernel.theta < kernel.bounds[:, 1]).all()
+
+
+def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
+    terms = terms_of(structured_kernel(RBF(0.7), Matern(0.4, nu=0.5)))
+    assert terms is not None
+    spaces = {(term.order, math.isinf(term.time_scale)): term.space for term in terms if term.space}
+    assert spaces == {
+        (1, True): Matern(0.4, nu=0.5),  # what stays
+        (2, False): RBF(0.7),  # what drifts
+        (1, False): Matern(0.4, nu=0.5),  # what is fast
+    }
+
+
+# On a box of several coordinates tv has a kernel of its own: tests/policies/test_boxes.py.
+@pytest.mark.parametrize(
+    ("recipe", "name"), [("tv", "candidates"), ("frugal", "candidates"), ("frugal", "a box")]
+)
+def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
+    domain, _ = DOMAINS[name]
+    if recipe == "tv":
+        made = policies.adaptive_gp_ucb(domain, None, 0.01, learn=True).recipe
+    else:
+        expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
+        made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert, learn=True).recipe
+    smooth, rough = space_kernels(domain)
+    assert made.kernel == structured_kernel(smooth)
+    assert made.learn is not None
+    assert made.learn.rivals == (structured_kernel(smooth, rough),)
+    assert made.learn.in_steps
+
+
+def test_time_scales_are_in_steps() -> None:
+    def scales(step: float) -> list[float]:
+        terms = terms_of(structured_kernel(RBF(1.0), step=step))
+        assert terms is not None
+        return [term.time_scale for term in terms]
+
+    np.testing.assert_allclose(scales(60.0), 60.0 * np.array(scales(1.0)))
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, math.inf, math.nan])
+def test_a_step_that_is_none(step: float) -> None:
+    with pytest.raises(ValueError, match=f"step must be positive and finite, got {step}"):
+        structured_kernel(RBF(1.0), step=step)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_anchors(name: str) -> None:
+    domain, _ = DOMAINS[name]
+    anchors = anchors_of(domain, 64)
+    np.testing.assert_array_equal(domain.check(anchors), anchors)
+    np.testing.assert_array_equal(anchors_of(domain, 64), anchors)  # always the same
+    if isinstance(domain, Candidates):
+        np.testing.assert_array_equal(anchors, domain.X)
+        return
+    assert len(anchors) >= 64
+    np.testing.assert_array_equal(anchors.min(axis=0), domain.bounds[:, 0])
+    np.testing.assert_array_equal(anchors.max(axis=0), domain.bounds[:, 1])
+
+
+class Disc:
+    """A domain of a user's own."""
+
+    dimension = 2
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        angle, radius = rng.uniform(0, 2 * np.pi, n), 3.0 * np.sqrt(rng.random(n))
+        return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def test_a_domain_of_another_kind() -> None:
+    disc: Any = Disc()
+    assert 5.0 < extent_of(disc) <= 6.0
+    assert (np.linalg.norm(anchors_of(disc), axis=1) <= 3.0).all()
+
+
+# --- the kernel over coordinates against scikit-learn's, and its gradient against differences
+
+SCALES = np.array([0.3, 2.0, 0.7])
+
+
+def points(n: int, d: int = 3) -> np.ndarray:
+    return np.random.default_rng(n).uniform(-1, 1, (n, d))
+
+
+@pytest.mark.parametrize("additive", [1e-3, 0.5, 40.0])
+def test_it_is_a_joint_matern_kernel_and_one_for_each_coordinate(additive: float) -> None:
+    X, Y = points(7), points(5)
+    joint = Matern(SCALES, nu=2.5)(X, Y)
+    each = [Matern(SCALES[j], nu=2.5)(X[:, [j]], Y[:, [j]]) for j in range(3)]
+    expected = (joint + additive * np.mean(each, axis=0)) / (1 + additive)
+    kernel = Coordinates(SCALES, additive)
+    np.testing.assert_allclose(kernel(X, Y), expected, atol=1e-14)
+    np.testing.assert_allclose(np.diagonal(kernel(X)), kernel.diag(X), atol=1e-14)
+    check_kernel(kernel, X)
+
+
+def test_its_gradient_is_that_of_differences() -> None:
+    X, kernel = points(6), Coordinates(SCALES, 0.8)
+    K, gradient = kernel(X, eval_gradient=True)
+    np.testing.assert_array_equal(K, kernel(X))
+    for p in range(4):
+        shift = 1e-5 * np.eye(4)[p]
+        up, down = (kernel.clone_with_theta(kernel.theta + sign * shift)(X) for sign in (1, -1))
+        np.testing.assert_allclose(gradient[:, :, p], (up - down) / 2e-5, atol=1e-9)
+
+
+def test_fixed_hyperparameters_have_no_gradient() -> None:
+    kernel = Coordinates(SCALES, 0.8, additive_bounds="fixed")
+    assert kernel(points(4), eval_gradient=True)[1].shape == (4, 4, 3)
+    neither = Coordinates(SCALES, 0.8, "fixed", "fixed")
+    assert neither(points(4), eval_gradient=True)[1].shape == (4, 4, 0)
+
+
+def test_points_of_another_dimension_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 length scales for points of 2"):
+        Coordinates(SCALES)(points(4, 2))
+    with pytest.raises(ValueError, match="only be evaluated when Y is None"):
+        Coordinates(SCALES)(points(4), points(4), eval_gradient=True)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from tvbandits import Candidates
+from tests.oracles.cases import random_case
+from tests.oracles.dense import Dense
+from tvbandits import Candidates, Exact, Observations
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
+from tvbandits.core.linalg import FactorisationError
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernels.structure import inputs, space_time
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, Exact, spanning
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data
+from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, spanning, spanning_state
 from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 
 LINE = np.linspace(-50, 50, 401)[:, None]
 SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], [17, 19]).X
@@ -169,3 +176,220 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
 
 def data_to(data: Data, n: int) -> Data:
     return Data(data.Z[:n], data.Y[:n], data.variance[:n])
+
+
+# --- one factorisation
+
+modest = settings(deadline=None, max_examples=40)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPosterior:
+    return Factored().condition(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
+    for seed in range(20 * block, 20 * block + 20):
+        kernel, Z, y, variance, X = random_case(seed)
+        made = condition(kernel, Z, y, variance)
+        mean, var = made.predict(X)
+        peer = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
+        peer_mean, peer_sd = peer.predict(X, return_std=True)
+        size = max(1.0, float(kernel.diag(X).max()))
+        np.testing.assert_allclose(mean[:, 0], peer_mean, rtol=0, atol=1e-8 * size)
+        np.testing.assert_allclose(np.sqrt(var), peer_sd, rtol=0, atol=1e-8 * size)
+        dense = Dense(kernel, Z, y[:, None], variance)
+        np.testing.assert_allclose(mean, dense.mean(X), atol=1e-7 * size)
+        covariance = dense.covariance(X, X)
+        np.testing.assert_allclose(var, np.diagonal(covariance), atol=1e-7 * size)
+        np.testing.assert_allclose(made.covariance(X), covariance, atol=1e-7 * size)
+        evidence = peer.log_marginal_likelihood_value_
+        assert made.log_evidence()[0] == pytest.approx(evidence, rel=1e-8, abs=1e-7)
+        ratio = np.linalg.slogdet(np.eye(len(Z)) + kernel(Z) / variance[:, None])[1]
+        assert made.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
+        assert made.size == len(np.unique(Z, axis=0))
+        assert made.jitter == 0.0
+
+
+@modest
+@given(seeds)
+def test_the_condition_number_is_a_lower_estimate(seed: int) -> None:
+    kernel, Z, y, variance, _ = random_case(seed)
+    made = condition(kernel, Z, y, variance)
+    true = np.linalg.cond(kernel(made.rows.Z) + np.diag(made.rows.variance))
+    assert 1.0 <= made.condition_number <= true * (1 + 1e-6)
+
+
+def test_the_condition_number_follows_the_scales_of_the_noise() -> None:
+    Z = np.array([[0.0], [100.0]])
+    made = condition(RBF(1.0), Z, np.zeros(2), np.array([9.0, 99.0]))
+    assert made.condition_number == pytest.approx(10.0)
+
+
+def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    kernel, Z, y = 2.0 * RBF(0.3), rng.random((20, 1)), rng.standard_normal(20)
+    variance = np.full(20, 0.1)
+    limit = NEGLIGIBLE * 2.0
+    at, above = variance.copy(), variance.copy()
+    at[::2], above[::2] = limit, limit * 1.001
+    X = rng.random((9, 1))
+    left_out = condition(kernel, Z, y, above)
+    alone = condition(kernel, Z[1::2], y[1::2], variance[1::2])
+    assert left_out.size == len(left_out.data) == 10
+    assert condition(kernel, Z, y, at).size == 20
+    for a, b, c in zip(
+        left_out.predict(X),
+        alone.predict(X),
+        condition(kernel, Z, y, at).predict(X),
+        strict=True,
+    ):
+        assert np.array_equal(a, b)
+        np.testing.assert_allclose(a, c, atol=1e-14)
+
+
+def test_all_observations_may_be_negligible() -> None:
+    made = condition(RBF(1.0), np.zeros((3, 1)), np.ones(3), np.full(3, 1e30))
+    assert made.size == 0
+    assert made.predict(np.zeros((1, 1)))[1].tolist() == [1.0]
+
+
+# Numerics.
+
+
+def test_plus_and_minus_zero_are_one_input() -> None:
+    made = condition(RBF(1.0), np.array([[0.0], [-0.0]]), np.array([1.0, 3.0]), np.full(2, 1e-12))
+    assert made.size == 1
+    assert made.predict(np.zeros((1, 1)))[0][0, 0] == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-12, 0.1])
+def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> None:
+    rng = np.random.default_rng(6)
+    Z, y = rng.random((25, 2)), 1.5 + np.sqrt(noise) * rng.standard_normal(25)
+    made = condition(RBF(1e7), Z, y, np.full(25, noise))
+    mean, var = made.predict(rng.random((4, 2)))
+    np.testing.assert_allclose(mean, y.sum() / (25 + noise), rtol=1e-3)
+    np.testing.assert_allclose(var, noise / (25 + noise), atol=1e-6)
+
+
+def test_jitter_is_reported() -> None:
+    rng = np.random.default_rng(7)
+    Z, y = rng.random((40, 1)), np.ones(40)
+    made = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
+    assert made.jitter in linalg.JITTERS[1:]
+    np.testing.assert_allclose(made.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
+
+
+def test_length_scales_far_below_the_domain_make_points_independent() -> None:
+    Z, y = np.linspace(0.0, 1.0, 10)[:, None], np.arange(10.0)
+    made = condition(4.0 * RBF(1e-8), Z, y, np.full(10, 1.0))
+    mean, var = made.predict(np.vstack([Z, Z + 0.05]))
+    np.testing.assert_allclose(mean[:, 0], np.r_[y * 0.8, np.zeros(10)], atol=1e-12)
+    np.testing.assert_allclose(var, [0.8] * 10 + [4.0] * 10)
+    assert made.log_det_ratio == pytest.approx(10 * math.log(5.0))
+
+
+class _Broken(RBF):  # type: ignore[misc]
+    """No covariance: similar points repel each other."""
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        K = super().__call__(X, Y, eval_gradient)
+        return 2.0 - K
+
+    def diag(self, X: Array) -> Array:
+        return np.ones(len(X))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (_Broken(0.3), r"noisy kernel matrix of shape \(5, 5\).*valid covariance"),
+        (ConstantKernel(np.inf) * RBF(1.0), r"noisy kernel matrix of shape \(5, 5\).*not finite"),
+    ],
+)
+def test_a_kernel_that_is_none_is_refused_with_the_reason(kernel: Kernel, message: str) -> None:
+    Z = np.linspace(0.0, 1.0, 5)[:, None]
+    with pytest.raises(FactorisationError, match=message):
+        condition(kernel, Z, np.zeros(5), np.full(5, 1e-3))
+
+
+# --- a drifting reward, by a filter
+
+
+def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, CandidateGrid, Data]:
+    """Observations in order of time at points of a line."""
+    rng = np.random.default_rng(11)
+    kernel = space_time(RBF(8.0)) * Drift(epsilon, "fixed")
+    points = np.linspace(-50.0, 50.0, 60)[:, None]
+    times = np.sort(rng.uniform(0.0, n, n))
+    Z = np.column_stack([points[rng.integers(60, size=n)], times])
+    y = np.sin(Z[:, 0] / 8 + times / 50) + noise**0.5 * rng.standard_normal(n)
+    data = Data(Z, np.column_stack([y, np.ones(n)]), np.full(n, noise))
+    return kernel, CandidateGrid(kernel, points), data
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3])
+@pytest.mark.parametrize("noise", [1e-1, 1e-4])
+def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: float) -> None:
+    kernel, surface, data = drifting(noise, epsilon)
+    now = float(data.Z[-1, 1]) + 1.5
+    found = Exact().condition(kernel, data, surface=surface, now=now)
+    dense = Factored().condition(kernel, data, surface=surface, now=now)
+    assert isinstance(found, StateSpacePosterior)
+    assert found.dictionary_size is None
+    for ours, theirs in zip(found.on_surface(), dense.on_surface(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+    Z = np.column_stack([surface.points[:9], np.linspace(0.3 * now, 2 * now, 9)])
+    for ours, theirs in zip(found.predict(Z), dense.predict(Z), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.products, dense.products, rtol=1e-8)
+    np.testing.assert_allclose(found.log_det_ratio, dense.log_det_ratio, rtol=1e-10)
+
+
+def test_few_observations_are_factored_and_so_are_features_without_end() -> None:
+    kernel, surface, data = drifting(1e-2, 0.03)
+    few = Exact().condition(kernel, data.rows(650), surface=surface, now=1e3)
+    assert isinstance(few, ExactPosterior)
+    rough = space_time(Matern(1e-3, nu=0.5)) * Drift(0.03, "fixed")
+    points = np.random.default_rng(0).random((300, 1))
+    assert spanning_state(CandidateGrid(rough, points)) is None
+    assert isinstance(Exact().condition(kernel, data, surface=None, now=1e3), ExactPosterior)
+
+
+def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
+    kernel, surface, data = drifting(1e-2, 0.03)
+    half = Data(data.Z[:400], data.Y[:400], data.variance[:400])
+    start = Exact().condition(kernel, half, surface=surface, now=450.0)
+    assert isinstance(start, StateSpacePosterior)
+    made = start
+    for i in range(400, 700):
+        following = made.continued(data.row(i), 800.0)
+        assert following is not None
+        made = following
+    anew = Exact().condition(kernel, data, surface=surface, now=800.0)
+    for ours, theirs in zip(made.on_surface(), anew.on_surface(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(made.data.Z, anew.data.Z)
+    assert made.continued(data.row(3), 800.0) is None  # of the past
+    assert start.size == 400
+
+
+def test_rows_that_repeat_are_merged_in_the_end() -> None:
+    rng = np.random.default_rng(2)
+    points = np.linspace(0.0, 1.0, 20)[:, None]
+    kernel = RBF(0.3)
+    surface = CandidateGrid(kernel, points)
+    data = Data(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
+    made: Any = None
+    largest = 0
+    for _ in range(500):
+        row = Data(points[rng.integers(20)][None], rng.standard_normal((1, 1)), np.full(1, 0.1))
+        data = data.append(row)
+        made = Exact().condition(kernel, data, surface=surface, previous=made)
+        largest = max(largest, made.size)
+    assert largest <= 2 * 20 + 192 + 1
+    dense = Factored().condition(kernel, data, surface=surface)
+    for ours, theirs in zip(made.on_surface(), dense.on_surface(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)

@@ -8,15 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.gaussian_process.kernels import Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
+from tvbandits import Answers, Bandit, Box, Candidates, Exact, Nystrom, Recipe
 from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.space_kernel import PerParameter
+from tvbandits.forgetting.aging import Linear
+from tvbandits.gp.kernels.additive import box_kernel
+from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.predictions import View, independent_readings, students_factor
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.predictions import (
+    Bound,
+    SmoothPosterior,
+    View,
+    independent_readings,
+    students_factor,
+)
+from tvbandits.queries import Choice, Pool
+from tvbandits.queries.asking import Asking
 
 KERNEL = Matern(0.4, nu=2.5)
 RNG = np.random.default_rng(0)
@@ -87,3 +102,278 @@ def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> Non
     share = known.reward(X)[1] ** 2 / SCALE**2
     np.testing.assert_allclose(near, 1.0 + (factor - 1.0) * share)
     np.testing.assert_array_equal(learned.predict(far), known.predict(far))
+
+
+# --- slopes
+
+BOX = Box(np.array([[-1.0, 1.0], [0.0, 10.0], [5.0, 6.0]]))
+
+
+def posterior(kernel: Any, n: int = 30, noise: float = 0.05) -> ExactPosterior:
+    rng = np.random.default_rng(1)
+    Z = np.column_stack([BOX.sample(n, rng), np.arange(float(n))])
+    Y = np.column_stack([rng.standard_normal(n), np.ones(n)])
+    made = Exact().condition(kernel, Data(Z, Y, np.full(n, noise)), now=float(n))
+    assert isinstance(made, ExactPosterior)
+    return made
+
+
+def at(X: np.ndarray, t: float) -> np.ndarray:
+    return np.column_stack([X, np.full(len(X), t)])
+
+
+def field_of(given: ExactPosterior, now: float) -> SmoothPosterior:
+    field = SmoothPosterior.of(given, now)
+    assert field is not None
+    return field
+
+
+@pytest.mark.parametrize("now", [30.0, 37.5])
+@pytest.mark.parametrize("level", [0.0, 0.4])
+def test_it_says_what_the_posterior_says(now: float, level: float) -> None:
+    kernel = box_kernel(BOX)
+    if level:
+        kernel = kernel + ConstantKernel(level) * OnTime(Matern(9.0, nu=1.5))
+    given = posterior(kernel)
+    field, X = field_of(given, now), BOX.sample(300, np.random.default_rng(2))
+    means, variance = given.predict(at(X, now))
+    for found in (field.predict(X), field.slopes(X)[:2]):
+        np.testing.assert_allclose(found[0], means, atol=1e-10)
+        np.testing.assert_allclose(found[1], variance, atol=1e-10)
+
+
+@pytest.mark.parametrize("rule", [Exact(), Nystrom()], ids=["exact", "dictionary"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF([0.8, 3.0, 0.5]),
+        ConstantKernel(2.0) * Matern(1.5, nu=1.5),
+        Matern([0.8, 3.0, 0.5], nu=2.5),
+        PerParameter([0.8, 3.0], parts=(("a", 1), ("b", 2)), nu=np.inf),
+    ],
+)
+def test_kernels_over_points_and_posteriors_on_a_dictionary(kernel: Any, rule: Any) -> None:
+    rng = np.random.default_rng(1)
+    Z, Y = BOX.sample(30, rng), np.column_stack([rng.standard_normal(30), np.ones(30)])
+    given = rule.condition(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng)
+    field, X = SmoothPosterior.of(given, 0.0), BOX.sample(40, rng)
+    assert field is not None
+    means, variance = given.predict(X)
+    found = field.slopes(X)
+    for some in (field.predict(X), found[:2]):
+        np.testing.assert_allclose(some[0], means, atol=1e-9)
+        np.testing.assert_allclose(some[1], variance, atol=1e-9)
+    for j in range(3):
+        h = 1e-5 * np.eye(3)[j]
+        (m1, v1), (m0, v0) = field.predict(X + h), field.predict(X - h)
+        np.testing.assert_allclose(found[2][:, j], (m1 - m0) / 2e-5, atol=1e-6)
+        np.testing.assert_allclose(found[3][:, j], (v1 - v0) / 2e-5, atol=1e-6)
+
+
+def test_a_bound_may_take_its_variance_from_more_points() -> None:
+    kernel = box_kernel(BOX)
+    few, more = (field_of(posterior(kernel, n), 31.0) for n in (20, 30))
+    X = BOX.sample(9, np.random.default_rng(3))
+    bound = Bound(few, more, np.array([1.0, -0.5]), 3.0, 2.0)
+    mean = few.predict(X)[0] @ np.array([1.0, -0.5]) + 3.0
+    np.testing.assert_allclose(bound(X), mean + 2.0 * np.sqrt(more.predict(X)[1]), atol=1e-12)
+    h = 1e-5 * np.eye(3)[1]
+    np.testing.assert_allclose(
+        bound.slopes(X)[:, 1], (bound(X + h) - bound(X - h)) / 2e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OnSpace(Matern(1.0, nu=0.5)) * OnTime(Matern(9.0, nu=1.5)),
+        OnSpace(Coordinates([1.0] * 3)) * OnSpace(Matern(2.0, nu=2.5)),
+    ],
+)
+def test_other_kernels_have_none(kernel: Any) -> None:
+    assert SmoothPosterior.of(posterior(kernel), 31.0) is None
+
+
+def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
+    assert SmoothPosterior.of(posterior(box_kernel(BOX), noise=1e-14), 31.0) is not None
+    kernel = ConstantKernel(1.0) * OnSpace(Coordinates([50.0, 500.0, 50.0])) * OnTime(Matern(1e4))
+    assert SmoothPosterior.of(posterior(kernel, noise=1e-12), 31.0) is None
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        OnSpace(Coordinates([1.0] * 3)) * OnTime(Matern(9.0, nu=1.5))
+        + 0.5 * OnSpace(RBF(2.0)) * OnTime(Matern(30.0, nu=0.5)),
+        # What is different at every place and time is known at the points told at this very time.
+        box_kernel(BOX),
+    ],
+)
+def test_terms_may_have_length_scales_of_their_own(kernel: Any) -> None:
+    given, X = posterior(kernel), BOX.sample(40, np.random.default_rng(4))
+    field = field_of(given, 29.0)
+    assert len(field.parts) == 2
+    means, variance = given.predict(at(X, 29.0))
+    found = field.slopes(X)
+    for some in (field.predict(X), found[:2]):
+        np.testing.assert_allclose(some[0], means, atol=1e-9)
+        np.testing.assert_allclose(some[1], variance, atol=1e-9)
+    for j in range(3):
+        h = 1e-5 * np.eye(3)[j]
+        (m1, v1), (m0, v0) = field.predict(X + h), field.predict(X - h)
+        np.testing.assert_allclose(found[2][:, j], (m1 - m0) / 2e-5, atol=1e-6)
+        np.testing.assert_allclose(found[3][:, j], (v1 - v0) / 2e-5, atol=1e-6)
+
+
+# --- what answers would change about the next decision
+
+POINTS_OF_BANDIT = np.random.default_rng(3).uniform(0, 6, (30, 2))
+NOISE_OF_BANDIT = 0.05
+
+KERNELS: dict[str, Any] = {
+    "space": 2.0 * RBF(1.5),
+    "drift": OnSpace(RBF(1.5)) * Drift(0.1),
+    "structured": OnSpace(RBF(2.0))
+    + ConstantKernel(0.5) * OnTime(Matern(5.0, nu=0.5))
+    + OnSpace(RBF(1.0)) * OnTime(Matern(4.0, nu=1.5)),
+}
+
+
+class Looking:
+    """A plan that keeps what it is shown, and asks nothing."""
+
+    def __init__(self) -> None:
+        self.pools: list[Pool] = []
+        self.seen: list[JointPosterior] = []
+
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+        self.pools.append(pool)
+        self.seen.append(pool.believed())
+        return Choice(np.empty(0, dtype=np.int64))
+
+
+class Silent:
+    def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
+        return Answers.none(len(X))
+
+
+def told_bandit(
+    kernel: Any, plan: Any, steps: int = 12, about: Any = "played", **parts: Any
+) -> tuple[Bandit, Array]:
+    """A bandit told about some points at the times 1, ..., and what it was told about."""
+    recipe = Recipe(
+        **{"domain": Candidates(POINTS_OF_BANDIT), "mean": 0.0, "confidence": 1.5, **parts},
+        kernel=kernel,
+        noise_variance=NOISE_OF_BANDIT,
+        asking=Asking(plan, Silent(), about=about),
+    )
+    bandit = Bandit(recipe, seed=0)
+    rows = np.random.default_rng(1).integers(0, 30, steps)
+    for t, row in enumerate(rows, 1):
+        bandit.tell(
+            POINTS_OF_BANDIT[[row]], [float(keyed_normal(0, 0, POINTS_OF_BANDIT[[row]], t)[0])], t
+        )
+    return bandit, rows
+
+
+def inputs(kernel: Any, X: Array, t: Array | float) -> Array:
+    return X if kernel is KERNELS["space"] else np.column_stack([X, np.broadcast_to(t, len(X))])
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["exact", "nystrom"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_asking_is_conditioning(name: str, sparse: bool) -> None:
+    if sparse and name == "structured":
+        pytest.skip("the sparse posterior filters separable kernels only")
+    kernel, plan = KERNELS[name], Looking()
+    # With this oversampling every point joins the dictionary, which makes the sparse form exact.
+    parts = {"posterior": Nystrom(oversampling=1e9)} if sparse else {}
+    bandit, rows = told_bandit(kernel, plan, about="domain", **parts)
+    beliefs = plan.seen[-1]
+    told = inputs(kernel, POINTS_OF_BANDIT[rows], np.arange(1.0, 13.0))
+    later = inputs(kernel, POINTS_OF_BANDIT, 13.0)
+    mean, deviation = bandit.predict(POINTS_OF_BANDIT, 13)
+    np.testing.assert_allclose(beliefs.mean, mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(beliefs.deviation, deviation, rtol=1e-9)
+    asked: list[int] = []
+    for row in (4, 17, 4, 29):
+        beliefs = beliefs.after(row)
+        asked.append(row)
+        Z = np.vstack([told, inputs(kernel, POINTS_OF_BANDIT[asked], 12.0)])
+        wanted = Dense(
+            kernel, Z, np.zeros((len(Z), 1)), np.full(len(Z), NOISE_OF_BANDIT)
+        ).deviation(later)
+        np.testing.assert_allclose(beliefs.deviation, wanted, rtol=1e-5)
+        np.testing.assert_array_equal(beliefs.mean, plan.seen[-1].mean)
+
+
+def test_bounds_are_those_of_the_bandit() -> None:
+    plan = Looking()
+    bandit, _ = told_bandit(KERNELS["structured"], plan, about="domain")
+    beliefs = plan.seen[-1]
+    assert beliefs.beta == 1.5
+    np.testing.assert_allclose(beliefs.upper - beliefs.lower, 3.0 * beliefs.deviation)
+    x = bandit.ask()
+    np.testing.assert_array_equal(x[0], POINTS_OF_BANDIT[int(np.argmax(beliefs.upper))])
+
+
+def test_beliefs_are_in_the_unit_of_reward() -> None:
+    # With a scale of its own, and aging: what the bandit itself predicts, before and after.
+    plan = Looking()
+    bandit, _ = told_bandit(2.0 * RBF(1.5), plan, 60, mean="online", aging=Linear(0.1))
+    beliefs = plan.seen[-1]
+    points = plan.pools[-1].points
+    mean, deviation = bandit.predict(points, 61)
+    np.testing.assert_allclose(beliefs.mean, mean)
+    np.testing.assert_allclose(beliefs.deviation, deviation)
+    assert bandit.info.model.scale != 1.0
+    known = beliefs.after(3)
+    scale = bandit.info.model.scale
+    covariance = beliefs.reach([3])[0]
+    wanted = deviation**2 - covariance**2 / (covariance[3] + NOISE_OF_BANDIT)
+    np.testing.assert_allclose(known.deviation**2, wanted, rtol=1e-8)
+    assert covariance[3] == pytest.approx(deviation[3] ** 2)
+    assert scale**2 * 2.0 > deviation[3] ** 2
+
+
+def test_what_may_be_asked_about() -> None:
+    played, domain = Looking(), Looking()
+    _, rows = told_bandit(KERNELS["space"], played)
+    told_bandit(KERNELS["space"], domain, about="domain")
+    _, first = np.unique(rows, return_index=True)
+    np.testing.assert_array_equal(played.pools[-1].points, POINTS_OF_BANDIT[rows[np.sort(first)]])
+    np.testing.assert_array_equal(domain.pools[-1].points, POINTS_OF_BANDIT)
+    assert [pool.told for pool in domain.pools] == list(range(1, 13))
+
+
+def test_a_box_is_drawn_from() -> None:
+    plan = Looking()
+    box = Box(np.array([[0.0, 6.0], [0.0, 6.0]]))
+    _, rows = told_bandit(KERNELS["drift"], plan, domain=box, about="domain")
+    points = plan.pools[-1].points
+    played = len(np.unique(rows))
+    assert len(points) == played + 256
+    box.check(points)
+    assert not np.array_equal(points[played:], plan.pools[-2].points[-256:])
+
+
+def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
+    # Against simulation: draw the answer, update the means, take the best of them.
+    plan = Looking()
+    told_bandit(KERNELS["drift"], plan, about="domain")
+    beliefs = plan.seen[-1].after(11)  # with a question that is out already
+    rows, everywhere = [2, 5, 19], np.arange(30)
+    gains = beliefs.gains(rows, everywhere)
+    draws = np.random.default_rng(0).standard_normal(200_000)
+    for row, gain in zip(rows, gains, strict=True):
+        before, after = beliefs.deviation, beliefs.after(row).deviation
+        moves = np.sqrt(np.maximum(before**2 - after**2, 0.0))
+        signs = np.sign(beliefs.answers([row])[0][0])
+        best = (beliefs.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
+        for chunk in range(2000, 200_000, 2000):
+            z = draws[chunk : chunk + 2000, None]
+            best = np.append(best, (beliefs.mean + z * (signs * moves)).max(axis=1))
+        error = best.std() / len(best) ** 0.5
+        assert gain == pytest.approx(best.mean() - beliefs.mean.max(), abs=4 * error + 3e-3)
+        assert gain >= 0.0
+    np.testing.assert_array_equal(beliefs.gains(rows, np.array([4])), np.zeros(3))

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tests.oracles.states import fingerprint
+from tvbandits import Exact, Nystrom, Observations
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -22,8 +21,6 @@ from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
@@ -243,26 +240,6 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
             p.on_surface()
             np.testing.assert_allclose(p.on_surface()[1], p.predict(stream.surface.at(now))[1])
             assert p.settled
-
-
-def test_variances_stay_exact_along_a_long_run() -> None:
-    stream = Stream(SPACE["matern"], 11, aging.Constant(), elsewhere=0.5)
-    part, rng = Nystrom(1.5), np.random.default_rng(1)
-    p: NystromPosterior | None = None
-    grown = 0
-    for _ in range(150):
-        data, now = stream.step()
-        size, before = 0 if p is None else p.dictionary_size, p
-        p = part.condition(
-            stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
-        )
-        assert p.settled
-        grown += p.dictionary_size > size
-        assert_surface_is(p, stream.surface, now)
-        # Nothing of that has touched the posterior it came from.
-        if before is not None:
-            assert_surface_is(before, stream.surface, now)
-    assert grown > 20
 
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:

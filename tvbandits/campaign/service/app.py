@@ -34,8 +34,15 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from tvbandits._version import __version__
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.service.door import COOKIE, SIGN_IN, Door, line, path_of
-from tvbandits.campaign.service.limits import Limits, impatient_protocol
+from tvbandits.campaign.service.door import (
+    COOKIE,
+    SIGN_IN,
+    Door,
+    Limits,
+    impatient_protocol,
+    line,
+    path_of,
+)
 from tvbandits.campaign.service.page import campaign_page
 from tvbandits.campaign.service.tokens import FreshTokens, Tokens
 from tvbandits.campaign.status import ago
@@ -49,6 +56,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
+from tvbandits.core.counts import count, rate
 from tvbandits.core.files.page import page, section, table, without_nan
 from tvbandits.core.protocols import ExpertError
 
@@ -86,6 +94,11 @@ Key = Annotated[
     ),
 ]
 
+Circumstances = Annotated[
+    dict[str, StrictFloat | StrictInt | StrictStr] | None,
+    Field(max_length=100, description="What is measured and not chosen, by name."),
+]
+
 
 class _Said(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -97,26 +110,49 @@ class Asked(_Said):
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
     among: Rows | None = None
+    context: Circumstances = None
     near: Annotated[float | None, Field(gt=0)] = None
     key: Key = None
 
 
-class Told(_Said):
+class _Counted(_Said):
+    """Rewards, or in their place successes of so many trials, or events in so much exposure."""
+
+    rewards: Values | None = None
+    successes: Values | None = None
+    trials: Values | None = None
+    events: Values | None = None
+    exposure: Values | None = None
+
+    def y(self) -> Any:
+        """Rewards as `Campaign.tell` takes them; None where there are none."""
+        said = {name for name in _Counted.model_fields if getattr(self, name) is not None}
+        for made, names in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
+            if said == set(names):
+                return made(*(_values(getattr(self, name)) for name in names))
+        if said - {"rewards"}:
+            raise ValueError(
+                "rewards, or successes and trials, or events and exposure must be said, "
+                f"got {', '.join(sorted(said))}"
+            )
+        return None if self.rewards is None else _values(self.rewards)
+
+
+class Told(_Counted):
     """What came back; null for a point that was played without a reading."""
 
     points: Points
-    rewards: Values
     t: Time = None
     variance: Variance = None
     outcomes: Outcomes = None
+    context: Circumstances = None
     key: Key = None
 
 
-class Corrected(_Said):
+class Corrected(_Counted):
     """What is right: rewards (null: none), a time or a variance; without `t` of the latest told."""
 
     points: Points
-    rewards: Values | None = None
     t: Time = None
     to: Time = None
     variance: Variance = None
@@ -136,6 +172,17 @@ class Dropped(_Said):
     """Points that nobody will go to."""
 
     points: Points
+    key: Key = None
+
+
+class Changed(_Said):
+    """What may be played from now on: sites or arms that are added, and others that are retired."""
+
+    add: Annotated[
+        dict[Name, Point | None],
+        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
+    ] = {}
+    retire: Annotated[list[Name], Field(max_length=1000)] = []
     key: Key = None
 
 
@@ -161,6 +208,7 @@ class Foretold(_Said):
     """Mean and deviation at points, of the reward or of an outcome under a limit."""
 
     points: Points
+    context: Circumstances = None
     t: Time = None
     outcome: Name | None = None
     relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
@@ -246,7 +294,7 @@ log = logging.getLogger("tvbandits.service")
 LONGEST_HISTORY = 10_000
 
 VERBS = {
-    **dict.fromkeys(("/ask", "/questions"), ("POST", "ask")),
+    **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
     **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
     "/predict": ("POST", "read"),
@@ -317,22 +365,24 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/ask")
     async def ask(said: Asked, who: Who) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
-        given = said.t, said.n, said.among, None, said.near
+        given = said.t, said.n, said.among, said.context, said.near
         return _points(campaign, await done(campaign.ask, *given, key=said.key, who=who.name))
 
     @served.post("/tell")
     async def tell(said: Told, who: Who) -> dict[str, Any]:
         """Rewards, in the order of the points."""
         read = _outcomes(said.outcomes)
-        given = said.points, _values(said.rewards), said.t, said.variance, read
+        y = said.y()
+        if y is None:
+            raise ValueError("tell needs rewards, or successes and trials, or events and exposure")
+        given = said.points, y, said.t, said.variance, read, said.context
         return _counts(await done(campaign.tell, *given, key=said.key, who=who.name))
 
     @served.post("/correct")
     async def correct(said: Corrected, who: Who) -> dict[str, Any]:
         """Put right what was told wrong; the journal keeps both."""
-        y = None if said.rewards is None else _values(said.rewards)
         verb = partial(campaign.correct, to=said.to, outcomes=_outcomes(said.outcomes))
-        given = said.points, y, said.t, said.variance
+        given = said.points, said.y(), said.t, said.variance
         return _counts(await done(verb, *given, key=said.key, who=who.name))
 
     @served.post("/retract")
@@ -340,6 +390,13 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         """Take back what was told; the journal keeps it."""
         given = said.points, said.t
         return _counts(await done(campaign.retract, *given, key=said.key, who=who.name))
+
+    @served.post("/sites")
+    async def sites(said: Changed, who: Who) -> dict[str, Any]:
+        """Sites or arms come and go."""
+        given = said.add, said.retire
+        await done(campaign.change_sites, *given, key=said.key, who=who.name)
+        return {"sites": await run_in_threadpool(lambda: campaign.sites)}
 
     @served.post("/drop")
     async def drop(said: Dropped, who: Who) -> dict[str, Any]:
@@ -387,9 +444,10 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         return {**_points(campaign, campaign.pending), **said}
 
     @served.get("/recommend")
-    def recommend(t: str | None = None) -> dict[str, Any]:
-        """The point of the best mean."""
-        point = campaign.recommend(_time(t))
+    def recommend(t: str | None = None, context: str | None = None) -> dict[str, Any]:
+        """The point of the best mean; a context is "outside=3.2"."""
+        given = campaign.names.context(context)
+        point = campaign.recommend(_time(t), context=given)
         mean, deviation = campaign.predict(point[None, :], _time(t))
         believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
         return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
@@ -398,7 +456,7 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
         mean, deviation = campaign.predict(
-            said.points, said.t, said.outcome, relative=said.relative
+            said.points, said.t, said.outcome, said.context, relative=said.relative
         )
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 

@@ -15,6 +15,7 @@ from tvbandits.campaign.naming import Names
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.context import measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
 from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
@@ -115,7 +116,9 @@ class Facts:
         if campaign.recipe.control is not None:
             history = history.assign(reward=history["relative"])
         times = history["time"].to_numpy(dtype=float)
-        places, names = _places(domain, campaign.names)
+        known = campaign.ledger
+        latest = known.pending.X if len(known.pending) else known.rewards.X
+        places, names = _places(domain, campaign.names, latest)
         now = float(times.max(initial=0.0))
         return cls(campaign, places, names, now, history, campaign.pending, campaign.out)
 
@@ -197,7 +200,7 @@ class Facts:
     def coordinates(self) -> Array:
         """Of every row of the history, shape (n, d): by number, also where the domain has names."""
         state = self.campaign.state
-        parts: list[Any] = [state.rewards, state.failed, state.answers, state.pending]
+        parts: list[Any] = [state.readings, state.failed, state.answers, state.pending]
         X = np.concatenate([np.asarray(part.X, dtype=float) for part in parts])
         t = np.concatenate([np.asarray(part.t, dtype=float) for part in parts])
         return np.asarray(X[np.argsort(t, kind="stable")])
@@ -330,10 +333,12 @@ def _within(state: Any) -> Iterator[dict[str, Any]]:
                 yield from _within(each)
 
 
-def _places(domain: Any, names: Names) -> tuple[Array, list[str]]:
-    """Where beliefs are shown, and what the places are called."""
+def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
+    """Where beliefs are shown, at the context of the latest points, and what the places are called."""
+    if measured(domain) and len(latest):
+        domain = domain.at(latest[-1, -sum(part.width for part in measured(domain).values()) :])
     if isinstance(domain, Candidates):
-        X = np.asarray(domain.X)
+        X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
     else:
         X = domain.sample(MOST_PLACES, np.random.default_rng(0))

@@ -67,6 +67,7 @@ class Remote:
         t: Any = None,
         n: int | None = None,
         among: ArrayLike | None = None,
+        context: Mapping[str, Any] | None = None,
         near: float | None = None,
         *,
         key: str | None = None,
@@ -74,6 +75,7 @@ class Remote:
         """Where to play at time `t`, shape (b, d)."""
         where = {"among": _rows(among), "near": near}
         said = {"t": _time(t), "n": n, **where, "key": key or _key()}
+        said |= {} if context is None else {"context": dict(context)}
         return _points(self._said("POST", "/ask", said))
 
     def tell(
@@ -83,6 +85,7 @@ class Remote:
         t: Any = None,
         variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
+        context: Mapping[str, Any] | None = None,
         *,
         key: str | None = None,
     ) -> dict[str, Any]:
@@ -90,6 +93,7 @@ class Remote:
         y, variance = with_variance(y, variance)
         said = {"points": _lists(X), "rewards": _numbers(y), "t": _time(t), "key": key or _key()}
         more = {"variance": _variance(variance), **_read(outcomes)}
+        more |= {} if context is None else {"context": dict(context)}
         return self._said("POST", "/tell", said | more)
 
     def correct(
@@ -112,6 +116,25 @@ class Remote:
         """Take back what was told."""
         said = {"points": _lists(X), "t": _time(t), "key": key or _key()}
         return self._said("POST", "/retract", said)
+
+    def change_sites(
+        self,
+        add: Mapping[str, ArrayLike | None] | Sequence[str] = (),
+        retire: Sequence[str] = (),
+        *,
+        key: str | None = None,
+    ) -> list[str]:
+        """Add sites or arms and retire others, as `Campaign.change_sites`; names of what is left."""
+        places: Mapping[str, ArrayLike | None] = (
+            add if isinstance(add, Mapping) else dict.fromkeys(add)
+        )
+        given = {
+            name: None if x is None else np.asarray(x, dtype=float).tolist()
+            for name, x in places.items()
+        }
+        said = {"add": given, "retire": list(retire), "key": key or _key()}
+        found: list[str] = self._said("POST", "/sites", said)["sites"]
+        return found
 
     def drop(self, X: ArrayLike, *, key: str | None = None) -> None:
         """Give up on points."""
@@ -139,16 +162,25 @@ class Remote:
         return self._said("POST", "/answer", {**said, **more})
 
     def predict(
-        self, X: ArrayLike, t: Any = None, outcome: str | None = None, *, relative: bool = False
+        self,
+        X: ArrayLike,
+        t: Any = None,
+        outcome: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, each of shape (n,), as `Campaign.predict`."""
         said = {"points": _lists(X), "t": _time(t), "outcome": outcome, "relative": relative}
+        said |= {} if context is None else {"context": dict(context)}
         found = self._said("POST", "/predict", said)
         return _floats(found["mean"]), _floats(found["deviation"])
 
-    def recommend(self, t: Any = None) -> Array:
+    def recommend(self, t: Any = None, context: Mapping[str, Any] | None = None) -> Array:
         """The point of the best posterior mean, shape (d,)."""
-        given = None if t is None else {"t": _time(t)}
+        given = {} if t is None else {"t": _time(t)}
+        if context is not None:
+            given["context"] = ", ".join(f"{name}={value}" for name, value in context.items())
         return _floats(self._said("GET", "/recommend", given)["point"])
 
     @property

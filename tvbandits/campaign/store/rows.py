@@ -14,11 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tvbandits.campaign.store.errors import DamagedCampaignError, reading
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 
-DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retracted")
+DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retracted", "sites")
 """Kinds of rows that are a whole operation by themselves, or end one."""
 
 FIELDS = {
@@ -29,6 +31,7 @@ FIELDS = {
     "answers": {"X", "values", "t", "variance", "got"},
     "corrected": {"X", "y", "t", "variance", "to", "got"},
     "retracted": {"X", "t", "got"},
+    "sites": {"said", "names", "X", "given", "retire", "back", "got"},
     "meant": {"kind", "given", "key"},
     "consulting": {"X", "t"},
     "consulted": {"X", "t", "knows"},
@@ -120,8 +123,11 @@ def optional(values: Any) -> Array | None:
 
 
 def points(values: Any, dimension: int) -> Array:
-    """Points (n, d) out of a body."""
-    return numbers(values).reshape(-1, dimension)
+    """Points (n, d) out of a body; arms that were added since are coordinates more, which are 0."""
+    X = numbers(values)
+    if X.ndim == 2 and 0 < X.shape[1] < dimension:
+        return np.pad(X, ((0, 0), (0, dimension - X.shape[1])))
+    return X.reshape(-1, dimension)
 
 
 def outcomes_in(given: Mapping[str, Any]) -> dict[str, Array] | None:

@@ -19,6 +19,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
+from tvbandits.core.context import measured, some_context
 from tvbandits.core.files.reading import check_regular, current_limits
 from tvbandits.core.files.values import (
     EVERYTHING,
@@ -187,12 +188,13 @@ def _play_a_step(bandit: Any) -> None:
         if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
             raise ValueError("its model holds numbers that are NaN")
         domain: Any = getattr(recipe, "domain", None)
-        chosen = list(getattr(domain, "context", ()))
+        chosen = [] if measured(domain) else list(getattr(domain, "context", ()))
         among = (
             domain.rows_of(domain.X[0, chosen]) if chosen else None
         )  # the world has to choose one
+        given = some_context(getattr(bandit, "domain", domain))
         for _ in range(2):  # what is told comes into the second decision
-            X = bandit.ask(among=among)
+            X = bandit.ask(among=among, context=given)
             mean = np.zeros(len(X))
             if recipe is not None:
                 mean, deviation = bandit.predict(X)
@@ -200,7 +202,7 @@ def _play_a_step(bandit: Any) -> None:
                     raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
             bandit.tell(X, mean)
             if recipe is not None:
-                bandit.recommend(among=among)
+                bandit.recommend(among=among, context=given)
 
 
 def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:

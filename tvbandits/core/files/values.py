@@ -236,6 +236,7 @@ HOUSES = (
 
 OUTSIDE = (
     "core.files",
+    "core.rows",
     "core.tables",
     "datasets.epa_ozone",
     "datasets.regression",

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
-from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
+from tvbandits.gp.ensemble.filters import Filters, Innovations, basis_of, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
 from tvbandits.gp.fitting.calibration import HALF
@@ -706,9 +706,10 @@ class FilterEnsemble:
         weights /= weights.sum()
         ends = np.cumsum([len(each) for each in self.filters])
         parts = np.split(weights, ends[:-1])
-        mixtures = [
-            Mixture.of(each, part, h, present)
-            for each, part in zip(self.filters, parts, strict=True)
-            if part.any()
-        ]
+        alike: dict[object, list[Mixture]] = {}
+        for each, part in zip(self.filters, parts, strict=True):
+            if part.any():
+                basis = basis_of(each.settings[0], len(self.points))
+                alike.setdefault(basis, []).append(Mixture.of(each, part, h, present))
+        mixtures = [Mixture.joined(each) for each in alike.values()]
         return Components.of(mixtures, self.transform, self.seen, self.origin, self.widening)

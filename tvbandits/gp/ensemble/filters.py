@@ -367,10 +367,15 @@ def is_rough(setting: ModelSpec, points: int) -> bool:
 
 
 def kind(setting: ModelSpec, points: int) -> object:
-    """Settings of one kind have the same features, and can share a layout."""
+    """Settings of one kind have the same features and order in time, and can share a layout."""
+    return basis_of(setting, points), setting.smooth
+
+
+def basis_of(setting: ModelSpec, points: int) -> object:
+    """Settings of which this is equal have the same `Layout.basis`."""
     spaces = None if is_rough(setting, points) else (setting.static_space, setting.drift_space)
     season = setting.season
-    return spaces, setting.smooth, season and (season.space, season.harmonics)
+    return spaces, season and (season.space, season.harmonics)
 
 
 def _prior(setting: ModelSpec, static: Array, drift: Array, waves: int) -> Array:

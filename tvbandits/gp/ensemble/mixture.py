@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -164,6 +165,28 @@ class Mixture:
             nugget=float(unit @ layout.nugget),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Mixture]) -> Mixture:
+        """Of mixtures that share a basis: what is computed for all points is so once for them."""
+        if len(parts) == 1:
+            return parts[0]
+        weights = np.array([each.weight for each in parts])
+        share = weights / weights.sum()
+
+        def mean(name: str) -> Any:
+            return sum(s * getattr(each, name) for s, each in zip(share, parts, strict=True))
+
+        now, ahead = mean("now"), mean("ahead")
+        from_now = np.array([each.now for each in parts]) - now
+        from_ahead = np.array([each.ahead for each in parts]) - ahead
+        known, across = mean("known"), mean("across")
+        if known.size:
+            known += (from_now.T * share) @ from_now
+            across += (from_now.T * share) @ from_ahead
+        spread = mean("spread") + (from_ahead.T * share) @ from_ahead
+        weight, left, nugget = float(weights.sum()), mean("left"), float(mean("nugget"))
+        return cls(weight, parts[0].basis, now, ahead, known, spread, across, left, nugget)
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -263,26 +286,29 @@ class Components:
         apart_now = [m.basis @ m.now - now.center for m in mixtures]
         apart_ahead = [m.basis @ m.ahead - ahead.center for m in mixtures]
 
-        def covariance(r: Index, s: Index, later: bool) -> Array:
-            """Of rewards now at some points with those at others, now or at the time ahead."""
-            shared, same = np.zeros((len(r), len(s))), np.equal.outer(r, s) * (not later)
+        def covariance(r: Index, s: Index | None) -> Array:
+            """Of rewards now at some points with those at others, or with all at the time ahead."""
+            others, then = (slice(None), ahead) if s is None else (s, now)
+            shared = np.zeros((len(r), len(then.mean[others])))
             for m, here, there in zip(
-                mixtures, apart_now, apart_ahead if later else apart_now, strict=True
+                mixtures, apart_now, apart_ahead if s is None else apart_now, strict=True
             ):
-                state = m.across if later else m.known
-                shared += m.weight * (
-                    m.basis[r] @ state @ m.basis[s].T
-                    + np.outer(here[r], there[s])
-                    + same * m.left[r][:, None]
-                )
-            return np.outer(now.slope[r], (ahead if later else now).slope[s]) * shared
+                state = m.across if s is None else m.known
+                shared += (m.weight * m.basis[r] @ state) @ m.basis[others].T
+                if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
+                    shared += np.outer(m.weight * here[r], there[others])
+                if s is not None:
+                    shared += m.weight * np.equal.outer(r, s) * m.left[r][:, None]
+            shared *= now.slope[r][:, None]
+            shared *= then.slope[others]
+            return shared
 
         def reach(rows: Sequence[int]) -> Array:
-            return covariance(np.array(rows, dtype=np.int64), np.arange(len(ahead.mean)), True)
+            return covariance(np.array(rows, dtype=np.int64), None)
 
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
             r, s = (np.array(each, dtype=np.int64) for each in (rows, others))
-            return covariance(r, s, False)
+            return covariance(r, s)
 
         return JointPosterior(
             forecast.mean,

@@ -9,8 +9,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core.arrays import Array, positive_number
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
@@ -86,8 +87,14 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
 
 
+Bounded = Box | Space | CandidatesInContext
+"""Domains of several coordinates with bounds."""
+
 BOX_SPACE = 0.3
 """Length scale to start from on a box, as a share of each extent."""
+
+WORDS = 3.0
+"""Length scale to start from of a category's columns: what differs in a word alone is much alike."""
 
 BOX_NOISE = 0.0005
 """Share of the variance to start from of what is different at every place and time."""
@@ -99,7 +106,7 @@ AT_ONCE = 1e-3
 """Time scale, in steps, and length scale, as a share of an extent, of what no forecast can know."""
 
 
-def box_kernel(box: Box) -> Any:
+def box_kernel(box: Bounded) -> Any:
     """A drifting field + a shared level + noise on a box, of a standardised reward.
 
     The field has a length scale for each coordinate and a part that adds up over coordinates
@@ -119,7 +126,7 @@ def box_kernel(box: Box) -> Any:
     )
 
 
-def joint_box_kernel(box: Box) -> Any:
+def joint_box_kernel(box: Bounded) -> Any:
     """A field whose coordinates and time act together + noise on a box, of a standardised reward.
 
     Matern-5/2 over points, with a length scale for each coordinate, and in time: nothing adds up over
@@ -131,13 +138,18 @@ def joint_box_kernel(box: Box) -> Any:
     return _amplitude(1.0) * over_points * _in_time(BOX_TIME, 2.5) + _ripples(box)
 
 
-def _on_box(box: Box) -> tuple[Array, Array]:
+def _on_box(box: Bounded) -> tuple[Array, Array]:
     """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
-    return BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
+    scales, bounds = BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
+    if isinstance(box, Space):
+        for name, part in zip(box.names, box.parameters, strict=True):
+            if isinstance(part, Category):
+                scales[box.columns[name]], bounds[box.columns[name]] = WORDS, (0.2, 20.0)
+    return scales, bounds
 
 
-def _ripples(box: Box) -> Any:
+def _ripples(box: Bounded) -> Any:
     """What is different at every place and time of a box."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
     at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))

@@ -69,6 +69,8 @@ class ExactPosterior(KernelPosterior):
     dictionary_size: ClassVar[None] = None
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = True
+    continued: ClassVar[None] = None
+    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
@@ -130,10 +132,6 @@ class ExactPosterior(KernelPosterior):
             return None
         means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
         return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
-
-    @property
-    def continued(self) -> None:
-        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""

@@ -288,5 +288,9 @@ class LazyBounds(Protocol):
     def times_embedding(self, w: Array) -> Array:
         """w^T z at all fixed points, shape (A,)."""
 
+    def embedding(self, Z: Array) -> Array:
+        """Embeddings of any kernel inputs (n, p), shape (n, m)."""
+        ...
+
     def embedding_on_surface(self, points: Index) -> Array:
         """Embeddings of some of the fixed points, shape (n, m)."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid, GridPosterior
+from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_levels
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
@@ -92,6 +92,8 @@ class NystromPosterior(KernelPosterior):
     raised: float = 0.0
 
     dense: ClassVar[bool] = False
+    continued: ClassVar[None] = None
+    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
@@ -153,6 +155,16 @@ class NystromPosterior(KernelPosterior):
         stale = np.zeros(len(self.bounds.upper), dtype=bool)
         return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
 
+    def at_points(self, surface: CandidateGrid) -> NystromPosterior:
+        """The same with these fixed points, under a kernel that does not see time."""
+        V = embed(self.dictionary, surface.points).T
+        prior = surface.prior_variance(self.now)
+        none = np.empty((len(prior), 0))
+        on = GridPosterior(
+            AppendBuffer.of(V), self.now, 1.0, none, np.einsum("ij,ij->j", V, V), prior
+        )
+        return _settled(replace(self, dictionary=replace(self.dictionary, surface=on)))
+
     def expansion(self, worst: float) -> Expansion | None:
         """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
         root = self.dictionary
@@ -161,10 +173,6 @@ class NystromPosterior(KernelPosterior):
         half = linalg.solve_lower(root.factor.array, np.eye(root.size))
         less = linalg.solve_lower(self.factor, half)
         return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
-
-    @property
-    def continued(self) -> None:
-        """None: more observations take `condition`."""
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance.
@@ -212,6 +220,10 @@ class NystromPosterior(KernelPosterior):
         """w^T z at all fixed points, shape (A,)."""
         on = self._on
         return np.asarray((w * on.shrink) @ on.V.array)
+
+    def embedding(self, Z: Array) -> Array:
+        """Z of any kernel inputs (n, p), shape (n, m)."""
+        return embed(self.dictionary, Z)
 
     def embedding_on_surface(self, points: Index) -> Array:
         """Z of some of the fixed points, shape (n, m)."""
@@ -298,8 +310,11 @@ def assemble(
         exact=exact,
         raised=float((rows.variance - given).max(initial=0.0)),
     )
-    if dictionary.surface is None:
-        return posterior
+    return posterior if dictionary.surface is None else _settled(posterior)
+
+
+def _settled(posterior: NystromPosterior) -> NystromPosterior:
+    """With all variances at the fixed points."""
     variances = posterior.variances_with(posterior.factor, slice(None))
     return replace(posterior, bounds=_Bounds(variances, np.ones(len(variances), dtype=bool)))
 

@@ -1,0 +1,242 @@
+"""Candidates that are looked at in blocks: the same choices as with all of them in memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+import tvbandits
+from tvbandits import Bandit, Candidates, policies
+from tvbandits.bandit import recipe
+from tvbandits.core import rows
+from tvbandits.core.arrays import Array
+from tvbandits.gp.posteriors import leaders
+from tvbandits.gp.posteriors.leaders import Leaders, Lineage, Looker, Since
+
+COUNT = 2000
+POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(float)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BLOCK", 300)
+    monkeypatch.setattr(recipe, "MOST_LOOKED_AT", 100)
+    monkeypatch.setattr(leaders, "SMALLEST_LOOK", 16)
+
+
+def value(X: Array) -> Array:
+    return np.asarray(np.sin(5 * X).sum(axis=1))
+
+
+def bbkb(domain: Any, **options: Any) -> Bandit:
+    return policies.bbkb(domain, RBF(0.6), 0.01, seed=3, **options)
+
+
+def play(bandit: Bandit, plays: int = 80, **asked: Any) -> Array:
+    """All that was played, and the recommendation."""
+    rng, played = np.random.default_rng(1), np.empty((0, 3))
+    while len(played) < plays:
+        X = bandit.ask(**asked)
+        bandit.tell(X, value(X) + 0.1 * rng.standard_normal(len(X)))
+        played = np.concatenate([played, X])
+    return np.concatenate([played, bandit.recommend()[None]])
+
+
+def in_memory(monkeypatch: pytest.MonkeyPatch, made: Callable[[], Array]) -> Array:
+    """The same while every candidate is looked at."""
+    with monkeypatch.context() as context:
+        context.setattr(recipe, "MOST_LOOKED_AT", COUNT)
+        return made()
+
+
+def elsewhere(place: str, folder: Path) -> Any:
+    if place == "array":
+        return POINTS
+    if place == "parquet":
+        pa = pytest.importorskip("pyarrow")
+        table = pa.table({f"x{j}": column for j, column in enumerate(POINTS.T)})
+        pytest.importorskip("pyarrow.parquet").write_table(
+            table, folder / "points.parquet", row_group_size=450
+        )
+        return folder / "points.parquet"
+    if place == "dask":
+        array = pytest.importorskip("dask.array")
+        return array.from_array(POINTS, chunks=(600, 2))
+    np.save(folder / "points.npy", POINTS.astype(np.float32))
+    mapped = np.load(folder / "points.npy", mmap_mode="r")
+    return folder / "points.npy" if place == "file" else mapped
+
+
+@pytest.mark.parametrize("place", ["array", "file", "map", "parquet", "dask"])
+def test_the_place_changes_no_choice(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays = 20 if place == "dask" else 80
+    expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), plays))
+    np.testing.assert_array_equal(
+        play(bbkb(Candidates(elsewhere(place, tmp_path))), plays), expected
+    )
+
+
+POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
+    "fresh dictionaries": lambda domain: bbkb(domain, keep=False),
+    "a minimum batch": lambda domain: bbkb(domain, minimum_batch=5),
+    "a wide bound": lambda domain: bbkb(domain, ratio_bound=4.0, mean=0.3, minimise=True),
+    "bkb": lambda domain: policies.bkb(domain, Matern(0.5, nu=2.5), 0.01, confidence="theory"),
+    "gp-ucb": lambda domain: policies.gp_ucb(domain, RBF(0.4), 0.01, posterior="nystrom"),
+    "a window": lambda domain: policies.sw_gp_ucb(
+        domain, RBF(0.6), 0.01, window=12, posterior="nystrom"
+    ),
+    "far apart": lambda domain: policies.bkb(domain, RBF(0.003), 0.01),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_policy_chooses_otherwise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> Array:
+        return play(POLICIES[name](Candidates(POINTS)), 40)
+
+    np.testing.assert_array_equal(made(), in_memory(monkeypatch, made))
+
+
+@pytest.mark.parametrize("asked", [{"n": 7}, {"among": np.arange(5, COUNT, 3)}, {"n": 150}])
+def test_what_is_asked_for_is_the_same(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> Array:
+        return play(bbkb(Candidates(POINTS)), 40, **asked)
+
+    np.testing.assert_array_equal(made(), in_memory(monkeypatch, made))
+
+
+def test_points_that_are_out_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> Array:
+        bandit = bbkb(Candidates(POINTS))
+        bandit.ask()
+        play(bandit, 20)
+        return np.concatenate([bandit.ask() for _ in range(4)])
+
+    np.testing.assert_array_equal(made(), in_memory(monkeypatch, made))
+
+
+def states(bandit: Bandit) -> list[Looker]:
+    """What is known at each decision of a run."""
+    found = []
+    for _ in range(30):
+        X = bandit.ask()
+        posterior: Any = bandit.state.posterior
+        found.append(Looker(posterior, np.array([1.0, 0.2]), 0.1 * len(found)))
+        bandit.tell(X, value(X))
+    return found
+
+
+@pytest.mark.parametrize("wrong", [None, "drift", "growth", "shift"])
+def test_bounds_from_before_hold(wrong: str | None) -> None:
+    """Of each decision on all later ones, also by way of those between; not if a part is left out."""
+    lookers = states(policies.bkb(Candidates(POINTS[:40]), RBF(0.6), 0.01, oversampling=0.5))
+    seen = [looker(POINTS) for looker in lookers]
+    lineage, missed = Lineage(), 0
+    for now, looker in enumerate(lookers):
+        lineage.add(looker)
+        since = lineage.since()
+        parts = {name: getattr(since, name) for name in ("drift", "growth", "shift")}
+        if wrong is not None:
+            parts[wrong] = np.full_like(parts[wrong], wrong == "growth")
+        since = Since(since.first, **parts)
+        for number in range(since.first, lineage.number + 1):
+            at = number - since.first
+            mean, deviation = seen[now - lineage.number + number]
+            above = mean + since.shift[at] + (since.drift[at] + 2 * since.growth[at]) * deviation
+            truth = seen[now][0] + 2 * seen[now][1]
+            missed += int((above * (1 + 1e-9) < truth - 1e-9).sum())
+    assert len(lineage.live) <= leaders.LIVE
+    assert (missed > 0) == (wrong is not None)
+
+
+def test_few_candidates_are_looked_at() -> None:
+    looks: list[int] = []
+    find = Leaders.find
+
+    def counted(self: Leaders, *args: Any) -> Any:
+        found = find(self, *args)
+        looks.append(found.looks)
+        return found
+
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(Leaders, "find", counted)
+        play(policies.bkb(Candidates(POINTS), RBF(0.4), 0.01, confidence=10.0), 60)
+    assert np.median(looks[20:]) < COUNT / 4
+
+
+def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None:
+    domain = Candidates(elsewhere("file", tmp_path))
+    assert len(domain) == COUNT
+    assert not domain.held
+    assert domain == Candidates(elsewhere("map", tmp_path))
+    with pytest.raises(
+        ValueError, match=r"not in memory .* posterior=Nystrom\(\).* got Candidates"
+    ):
+        policies.gp_ucb(domain, RBF(1.0), 0.01)
+    with pytest.raises(
+        ValueError, match=r"X must be candidates, but \[0\.5, 0\.5, 0\.5\] in row 0"
+    ):
+        bbkb(domain).tell([[0.5, 0.5, 0.5]], [1.0])
+
+
+def test_what_is_read_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"must be \.npy or \.parquet, got .*points\.csv"):
+        Candidates(tmp_path / "points.csv")  # type: ignore[arg-type]
+    np.save(tmp_path / "flat.npy", np.arange(5.0))
+    with pytest.raises(ValueError, match=r"numbers of shape \(A, d\), got shape \(5,\)"):
+        Candidates(tmp_path / "flat.npy")  # type: ignore[arg-type]
+    np.save(tmp_path / "columns.npy", np.asfortranarray(POINTS))
+    with pytest.raises(ValueError, match="row after row"):
+        Candidates(tmp_path / "columns.npy")  # type: ignore[arg-type]
+    broken = POINTS.copy()
+    broken[777, 1] = np.nan
+    np.save(tmp_path / "broken.npy", broken)
+    with pytest.raises(ValueError, match=r"candidates must be finite, got .*nan"):
+        play(bbkb(Candidates(tmp_path / "broken.npy")))  # type: ignore[arg-type]
+
+
+def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
+    part = elsewhere("map", tmp_path)[400:1300]
+    np.testing.assert_array_equal(
+        Candidates(part).points_at(np.array([0, 899])), POINTS[[400, 1299]]
+    )
+
+
+def test_it_is_handed_over_when_a_bandit_is_loaded(tmp_path: Path) -> None:
+    domain = Candidates(elsewhere("file", tmp_path))
+    bandit = bbkb(domain)
+    play(bandit, 10)
+    bandit.save(tmp_path / "bandit.saved")
+    known = {"tvbandits:MappedRows": domain.X}
+    again = tvbandits.load(tmp_path / "bandit.saved", known)
+    np.testing.assert_array_equal(play(again, 20), play(bandit, 20))
+
+
+@pytest.mark.slow
+def test_workers_choose_the_same_though_one_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed, array = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+    expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), 30))
+    options = {"processes": True, "dashboard_address": None, "silence_logs": 50}
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, memory_limit=0, **options)
+    with cluster, distributed.Client(cluster) as client:
+        bandit = bbkb(Candidates(array.from_array(POINTS, chunks=(600, 3))))
+        rng, played = np.random.default_rng(1), np.empty((0, 3))
+        victims = list(client.run(os.getpid).values())[:1]
+        while len(played) < 30:
+            X = bandit.ask()
+            bandit.tell(X, value(X) + 0.1 * rng.standard_normal(len(X)))
+            played = np.concatenate([played, X])
+            if victims and len(played) >= 10:
+                os.kill(victims.pop(), signal.SIGKILL)
+        np.testing.assert_array_equal(played, expected[: len(played)])

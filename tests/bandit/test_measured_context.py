@@ -1,0 +1,221 @@
+"""What is measured and not chosen: further coordinates of a point, at which a decision is made."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+import tvbandits
+from tvbandits import Bandit, Box, Candidates, Space, policies
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Domain
+
+OUTSIDE: dict[str, Any] = {"outside": (-15, 20)}
+SPACE = Space(heat=(0.0, 1.0), mode=["eco", "loud"], context=OUTSIDE)
+BOX = Box([(0.0, 1.0), (0.0, 1.0)], context=OUTSIDE)
+SITES = Candidates(np.linspace(0.0, 1.0, 11)[:, None], context=OUTSIDE)
+DOMAINS: dict[str, Domain] = {"space": SPACE, "box": BOX, "candidates": SITES}
+KERNEL = RBF(3.0)
+
+
+def played(domain: Domain, steps: int = 8) -> Bandit:
+    """A bandit that has played some steps, told of what was chosen alone."""
+    bandit = policies.gp_ucb(domain, KERNEL, 0.01)
+    for t in range(1, steps + 1):
+        X = bandit.ask(t, context={"outside": t / 2})
+        bandit.tell(X[:, :-1], X[:, 0], t)
+    return bandit
+
+
+def learnable(recipe: Callable[..., Any]) -> dict[str, Any]:
+    """What a recipe needs besides a domain."""
+    needed: dict[str, Any] = {"expert": None, "kernel": KERNEL, "noise_variance": 0.1}
+    needed |= {"epsilon": 0.05, "window": 20, "reset_every": 10, "batch": 2, "horizon": 50}
+    parameters = inspect.signature(recipe).parameters.items()
+    return {
+        name: needed[name]
+        for name, each in parameters
+        if name in needed and (each.default is inspect.Parameter.empty or name == "expert")
+    }
+
+
+FINITE = ("beta-bernoulli", "discounted-thompson", "thompson")
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+@pytest.mark.parametrize("name", policies.POLICIES)
+def test_every_policy_plays_at_the_context_and_remembers_it(name: str, kind: str) -> None:
+    domain, recipe = DOMAINS[kind], policies.POLICIES[name].recipe
+    try:
+        bandit = recipe(domain, **learnable(recipe), seed=1)
+    except ValueError as error:  # what has no such domain without a context has none with one
+        assert "Candidates" in str(error)  # noqa: PT017 - which policies they are is not the matter
+        assert kind != "candidates" or name in FINITE
+        return
+    for t in (1, 2, 3):
+        X = bandit.ask(t, context={"outside": t / 2})
+        np.testing.assert_array_equal(X[:, -1], t / 2)
+        bandit.tell(X if t == 1 else X[:, :-1], X[:, 0], t)
+    np.testing.assert_array_equal(bandit.history["outside"], bandit.history["time"] / 2)
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+def test_the_model_learns_across_values(kind: str) -> None:
+    rng, domain = np.random.default_rng(0), DOMAINS[kind]
+    bandit = policies.gp_ucb(domain, RBF([0.3] * (domain.dimension - 1) + [20.0]), 0.01)
+    X = domain.sample(60, rng)
+    best = 0.3 + X[:, -1] / 50  # it moves with the context
+    bandit.tell(X, -((X[:, 0] - best) ** 2), np.arange(60.0))
+    for outside in (-10.0, 3.21, 18.0):  # none of them was met
+        found = bandit.recommend(context={"outside": outside})
+        assert abs(found[0] - (0.3 + outside / 50)) < 0.11
+        mean, _ = bandit.predict(found[None, :-1], context={"outside": outside})
+        np.testing.assert_array_equal(mean, bandit.predict(found[None])[0])
+
+
+def test_pending_points_keep_their_context() -> None:
+    bandit = policies.gp_ucb(BOX, KERNEL, 0.01)
+    first, second = (bandit.ask(1, context={"outside": each}) for each in (1.0, 2.0))
+    bandit.tell(second[:, :-1], [0.5], 1)
+    np.testing.assert_array_equal(bandit.pending, first)
+    bandit.drop(first[:, :-1])
+    assert len(bandit.pending) == 0
+    bandit.tell([[0.5, 0.5]], [0.1], 2, context=[7.0])  # which nobody asked for
+    assert bandit.state.rewards.X.tolist() == [[*second[0]], [0.5, 0.5, 7.0]]
+    bandit.correct([[0.5, 0.5]], [0.2], 2)
+    assert bandit.state.rewards.y.tolist() == [0.5, 0.2]
+    bandit.retract([[0.5, 0.5]])
+    assert len(bandit.state.rewards) == 1
+
+
+def test_names_go_in_and_come_out() -> None:
+    bandit = policies.gp_ucb(SPACE, SPACE.kernel(), 0.01)
+    frame = SPACE.decode(bandit.ask(1, context={"outside": 3.2}))
+    assert list(frame.columns) == ["heat", "mode", "outside"]
+    bandit.tell(frame.drop(columns="outside"), [1.0])
+    bandit.tell({"heat": 0.5, "mode": "eco"}, [1.0], 2, context={"outside": -3.0})
+    bandit.tell({"heat": 0.5, "mode": "loud", "outside": -4.0}, [1.0], 3)
+    assert bandit.history["outside"].tolist() == [3.2, -3.0, -4.0]
+
+
+def test_a_context_of_words() -> None:
+    space = Space(heat=(0.0, 1.0), context={"outside": (-15, 20), "tariff": ["day", "night"]})
+    bandit = policies.adaptive_gp_ucb(space)
+    for t, tariff in enumerate(["day", "night", "day"], start=1):
+        X = bandit.ask(t, context={"tariff": tariff, "outside": 1.0})
+        bandit.tell(X, [1.0], t)
+    assert bandit.history["tariff"].tolist() == ["day", "night", "day"]
+
+
+def test_only_what_is_available_is_played_at_a_context() -> None:
+    for domain, among in (
+        (BOX, lambda X: X[:, 0] + X[:, 2] < 2.5),
+        (SPACE, lambda frame: (frame["heat"] + frame["outside"] < 2.5).to_numpy()),
+        (SITES, np.arange(11) < 5),
+    ):
+        bandit = policies.gp_ucb(domain, KERNEL, 0.01)
+        X = bandit.ask(1, n=3, among=among, context={"outside": 2.0})
+        assert (X[:, 0] <= 0.5).all()
+        assert (X[:, -1] == 2.0).all()
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+def test_it_survives_files_and_copies(kind: str, tmp_path: Any) -> None:
+    domain = DOMAINS[kind]
+    assert pickle.loads(pickle.dumps(domain)) == domain
+    bandit = played(domain, 3)
+    bandit.ask(4, context={"outside": 3.2})
+    bandit.save(tmp_path / "bandit")
+    again = tvbandits.load(tmp_path / "bandit")
+    assert again.state == bandit.state
+    one, other = (each.ask(5, context={"outside": 2.0}) for each in (bandit, again))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_questions_are_about_the_context_of_the_decision() -> None:
+    bandit = policies.sparq_gp_ucb(BOX, KERNEL, 0.01, expert=None, about="domain", queries=4.0)
+    for t in range(1, 6):
+        X = bandit.ask(t, context={"outside": float(t)})
+        asked = bandit.questions()
+        np.testing.assert_array_equal(asked[:, -1], float(t))
+        bandit.tell(X, X[:, 0], t)
+    assert len(asked) == 7
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda b: b.ask(9), r"has a context, .*: say context=\{'outside': ...\}"),
+        (lambda b: b.recommend(9), "has a context, which the world gives and nobody chooses"),
+        (
+            lambda b: b.ask(9, context={"inside": 3.0}),
+            "unknown context 'inside'; there are: outside",
+        ),
+        (lambda b: b.ask(9, context={}), r"context 'outside' is missing, got \{\}"),
+        (lambda b: b.ask(9, context={"outside": NAN}), "outside must be a finite number, got nan"),
+        (lambda b: b.ask(9, context={"outside": "cold"}), "outside must be a finite number"),
+        (lambda b: b.ask(9, context={"outside": [1.0, 2.0]}), r"finite number, got \[1.0, 2.0\]"),
+        (
+            lambda b: b.ask(9, context={"outside": 276.3}),
+            "outside must be from -15 to 20, got 276.3",
+        ),
+        (lambda b: b.ask(9, context=[1.0, 2.0]), r"a value for each of outside, got \[1.0, 2.0\]"),
+        (lambda b: b.ask(9, context=[INF]), "outside must be a finite number, got inf"),
+        (lambda b: b.tell(b.state.rewards.X[:1], [1.0], context=[1.0]), "another one is given"),
+        (lambda b: b.predict(chosen(b)), r"not known, .*: say context=\{'outside': ...\}"),
+        (lambda b: b.tell(chosen(b), [1.0], context={"outside": 21.0}), "from -15 to 20, got 21"),
+        (lambda b: b.tell(np.zeros((1, 9)), [1.0]), "X must have shape"),
+    ],
+)
+def test_a_wrong_context_is_an_error_and_changes_nothing(
+    kind: str, call: Callable[[Bandit], Any], said: str
+) -> None:
+    bandit = played(DOMAINS[kind], 3)
+    before = bandit.state
+    with pytest.raises(ValueError, match=said):
+        call(bandit)
+    assert bandit.state == before
+
+
+def chosen(bandit: Bandit) -> Array:
+    """What was chosen first."""
+    return bandit.state.rewards.X[:1, :-1]
+
+
+@pytest.mark.parametrize("domain", [SPACE.chosen, BOX.chosen])
+def test_a_context_for_a_domain_without_one(domain: Any) -> None:
+    bandit = policies.gp_ucb(domain, KERNEL, 0.01)
+    for call in (
+        lambda: bandit.ask(1, context={"outside": 1.0}),
+        lambda: bandit.tell(domain.sample(1, np.random.default_rng(0)), [1.0], context=[1.0]),
+    ):
+        with pytest.raises(ValueError, match="context"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Space(x=(0, 1), context={"x": (0, 1)}), "'x' is either chosen or of the context"),
+        (lambda: Space(x=(0, 1), context=["x"]), "context must be a mapping"),
+        (lambda: Space(x=(0, 1), context={"y": (1, 0)}), "y: low must be below high"),
+        (lambda: Space(x=(0, 1), context={1: (0, 1)}), "a name of the context must be a text"),
+        (lambda: Space(context={"y": (0, 1)}), "a space must have a parameter"),
+        (lambda: Box([(0, 1)], context={"y": ["a", "b"]}), "y must be an interval"),
+        (lambda: Candidates([[0.0]], context={"y": ["a", "b"]}), "y must be numbers"),
+        (lambda: Candidates([[0.0]], context={"y": 3}), r"y must be an interval \(low, high\)"),
+    ],
+)
+def test_domains_that_cannot_be(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()

@@ -1,0 +1,245 @@
+"""Gross errors among the readings: set aside, unless others agree with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Arms, Bandit, Box, Campaign, Candidates, Space, load, policies
+from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations, Outliers
+from tvbandits.experts import CallableExpert
+
+SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
+BOX = Box([(0.0, 1.0), (0.0, 1.0)])
+ERRORS = {12: 14.0, 25: -30.0, 26: 45.0, 27: -12.0, 33: 20.0}
+"""At steps: by how much a reading is wrong."""
+
+
+def truth(X: Array, t: float) -> Array:
+    """A bump that moves, on both domains."""
+    centre = 0.4 + 0.1 * np.sin(0.1 * t)
+    return np.asarray(
+        np.exp(-(((X / (10.0 if X.shape[1] == 1 else 1.0)) - centre) ** 2).sum(1) / 0.1)
+    )
+
+
+NOBODY = CallableExpert(lambda X, _: np.full(len(X), np.nan), 0.01, nan_means_no_answer=True)
+MAKERS: dict[str, Callable[..., Bandit]] = {
+    "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, **more),
+    "fitted": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, learn=10, **more),
+    "on a box": lambda **more: policies.adaptive_gp_ucb(BOX, None, 0.01, **more),
+    "frugal": lambda **more: policies.frugal_gp_ucb(SITES, None, 0.01, expert=NOBODY, **more),
+    "tv": lambda **more: policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, **more),
+    "w": lambda **more: policies.w_gp_ucb(SITES, RBF(2.0), 0.01, **more),
+    "w on a dictionary": lambda **more: policies.w_gp_ucb(
+        SITES, RBF(2.0), 0.01, posterior="nystrom", **more
+    ),
+    "ui": lambda **more: policies.ui_gp_ucb(SITES, RBF(2.0), 0.01, **more),
+    "time as input": lambda **more: policies.time_gp_ucb(SITES, None, 0.01, **more),
+    "sparq": lambda **more: policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=NOBODY, **more),
+    "learned noise": lambda **more: policies.adaptive_gp_ucb(SITES, **more),
+    "minimising": lambda **more: policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, minimise=True, **more),
+}
+
+
+def played(bandit: Bandit, steps: int, wrong: Any = None, drop: bool = False) -> Bandit:
+    """So many steps, with errors of some readings, or without these readings."""
+    errors = ERRORS if wrong is None else wrong
+    rng = np.random.default_rng(5)
+    for t in range(1, steps + 1):
+        X = bandit.ask(t)
+        y = truth(X, t) + 0.1 * rng.standard_normal(len(X))
+        y += np.nan if drop and t in errors else errors.get(t, 0.0)
+        bandit.tell(X, y, t)
+    return bandit
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
+    """The oracle: a bandit that is told NaN for them, to the last bit."""
+    steps = 40 if name not in ("on a box", "time as input") else 28
+    found = played(MAKERS[name](robust=True), steps)
+    wrong = [t for t in ERRORS if t <= steps]
+    outliers = found.state.outliers
+    assert outliers is not None
+    assert outliers.seen.t.tolist() == wrong
+    oracle = played(MAKERS[name](), steps, drop=True)
+    assert oracle.state.failed.t.tolist() == wrong
+    assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
+    for one, other in zip(
+        found.predict(found.state.visited), oracle.predict(found.state.visited), strict=True
+    ):
+        assert np.array_equal(one, other)
+    assert (found.info.told, found.info.outliers) == (steps, len(wrong))
+    assert (found.history["kind"] == "outlier").sum() == len(wrong)
+    assert found.noise == oracle.noise
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_without_gross_errors_nothing_changes(name: str) -> None:
+    steps = 40 if name not in ("on a box", "time as input") else 28
+    found, plain = (played(MAKERS[name](robust=each), steps, {}) for each in (True, False))
+    assert found.state == plain.state
+
+
+@pytest.mark.parametrize("name", ["ensemble", "fitted", "tv", "w"])
+@pytest.mark.parametrize("size", [12.0, -40.0])
+def test_a_true_change_is_believed_after_three_readings_at_most(name: str, size: float) -> None:
+    bandit = played(MAKERS[name](robust=True), 60, dict.fromkeys(range(31, 61), size))
+    assert bandit.state.outliers is None
+    asided = played(MAKERS[name](robust=True), 33, dict.fromkeys(range(31, 61), size))
+    assert asided.state.outliers is None
+    assert abs(float(bandit.state.rewards.y[-1]) - size) < 2.0
+
+
+@pytest.mark.parametrize("first", [1, 3, 5])
+def test_an_error_among_the_first_readings_is_found_when_there_are_some(first: int) -> None:
+    bandit = played(MAKERS["ensemble"](robust=True), 16, {first: 25.0})
+    assert bandit.state.outliers is not None
+    assert bandit.state.outliers.seen.t.tolist() == [first]
+
+
+def test_told_at_once_it_is_as_told_one_by_one() -> None:
+    rng = np.random.default_rng(1)
+    X, t = SITES.sample(40, rng), np.arange(1.0, 41.0)
+    y = np.array([truth(x[None], s)[0] for x, s in zip(X, t, strict=True)])
+    y += 0.1 * rng.standard_normal(40)
+    y[[7, 20, 21]] += [20.0, -15.0, 33.0]
+    one, other = (MAKERS["tv"](robust=True) for _ in range(2))
+    one.tell(X, y, t)
+    for i in range(40):
+        other.tell(X[i : i + 1], y[i : i + 1], t[i])
+    for bandit in (one, other):
+        outliers = bandit.state.outliers
+        assert outliers is not None
+        assert outliers.rows.tolist() == [7, 20, 21]
+    assert np.array_equal(one.state.readings.y, y)
+
+
+def test_it_is_saved_corrected_and_handed_to_other_recipes(tmp_path: Path) -> None:
+    bandit = played(MAKERS["ensemble"](robust=True), 30)
+    bandit.save(tmp_path / "robust")
+    again = load(tmp_path / "robust")
+    assert again.state == bandit.state
+    assert np.array_equal(again.ask(31), bandit.ask(31))
+    plain = Bandit.from_state(replace(bandit.recipe, robust=False), bandit.state)
+    assert plain.state.outliers is None
+    assert plain.state.rewards.t.tolist() == list(range(1, 31))  # in the order they were told
+    X, t = bandit.state.readings.X, bandit.state.readings.t
+    bandit.correct(X[24:27], truth(X[24:27], 26.0), t[24:27])
+    assert bandit.state.outliers is not None
+    assert bandit.state.outliers.seen.t.tolist() == [12]
+    assert bandit.retract(X[11:12], t[11:12]).outliers == 0
+    assert bandit.info.told == 29
+
+
+def test_errors_that_are_alike_by_chance_long_apart_confirm_nothing() -> None:
+    bandit = played(MAKERS["tv"](robust=True), 50, {20: 36.0, 45: 36.0})
+    assert bandit.info.outliers == 2
+
+
+def test_a_reading_in_the_place_of_one_that_failed_leaves_no_failure() -> None:
+    bandit = played(MAKERS["tv"](robust=True), 20, {})
+    X = bandit.ask(21)
+    bandit.tell(X, [np.nan], 21)
+    bandit.tell(X, [99.0], 21)
+    assert (len(bandit.state.failed), bandit.info.outliers) == (0, 1)
+
+
+def test_more_than_a_third_wrong_is_a_wrong_belief() -> None:
+    wrong = {t: 20.0 * (-1.0) ** t + 3.0 * (t % 5) for t in range(31, 50)}
+    bandit = played(MAKERS["w"](robust=True), 44, wrong)
+    assert bandit.info.outliers <= 8
+
+
+def test_readings_agree_by_what_they_differ_in() -> None:
+    """The oracle: pair by pair, in words of the formula."""
+    rng = np.random.default_rng(3)
+    error = np.array([20.0, 20.3, -15.0, 21.0, 1.0, -16.0])
+    half = rng.standard_normal((6, 6))
+    prior, noise = half @ half.T / 3.0, np.full(6, 0.04)
+    far = np.abs(error) > 5.0
+    expected = np.zeros((6, 6), dtype=bool)
+    for i in range(6):
+        odds = {}
+        for j in range(6):
+            spread = prior[i, i] + prior[j, j] - 2 * prior[i, j] + noise[i] + noise[j]
+            size = max(abs(error[i]), abs(error[j]))
+            odds[j] = np.log(size / spread**0.5) - (error[i] - error[j]) ** 2 / (2 * spread)
+        some = [j for j in range(6) if j != i and far[j] and odds[j] > 0]
+        if sum(odds[j] for j in some) > AGREED:
+            expected[i, some] = True
+    assert np.array_equal(agreeing(error, prior, noise, far), expected)
+    assert expected[0, 1]
+    assert not expected[0, 2]
+
+
+def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
+    y = np.array([0.1, 0.5, 30.0, 0.3, 0.9])
+    assert far_from_the_others(y, 0.01).tolist() == [False, False, True, False, False]
+    assert not far_from_the_others(y[:4], 0.01).any()  # of so few nobody can tell
+    two_levels = np.append(y, 30.1)
+    assert not far_from_the_others(two_levels, 0.01).any()
+
+
+def test_outliers_go_back_to_where_they_were_told() -> None:
+    rng = np.random.default_rng(0)
+    told = Observations(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
+    out = rng.random(9) < 0.4
+    aside = Outliers.of(told, out)
+    assert len(aside) == out.sum()
+    again = aside.among(told.take(~out))
+    for name in ("X", "t", "y", "variance", "source"):
+        assert np.array_equal(getattr(again, name), getattr(told, name))
+
+
+def test_beside_a_control_no_level_is_known() -> None:
+    recipe = policies.gp_ucb(SITES, RBF(2.0), 0.01).recipe
+    with pytest.raises(ValueError, match="robust=True needs a level that is known"):
+        replace(recipe, robust=True, control=[0.0])
+
+
+@pytest.mark.parametrize("wrong", [None, "yes", "true", 1, 0, 1.0, [], {}, np.array(True), b"true"])
+def test_robust_is_true_or_false(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="robust"):
+        MAKERS["tv"](robust=wrong)
+    with pytest.raises(ValueError, match="robust"):
+        replace(MAKERS["tv"]().recipe, robust=wrong)
+
+
+@pytest.mark.parametrize("arms", [True, False])
+def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
+    domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
+    bandit = policies.adaptive_gp_ucb(domain, None, 0.01, robust=True)
+    found = played(bandit, 24, {20: 40.0})
+    assert found.state.outliers is not None
+    assert found.state.outliers.seen.t.tolist() == [20]
+
+
+def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
+    """Its journal follows all readings; a process that comes later goes on with the same outliers."""
+    place = tmp_path / "c.db"
+    bandit = MAKERS["tv"](robust=True)
+    rng = np.random.default_rng(5)
+    with Campaign.create(place, bandit, snapshot_every=7) as campaign:
+        for t in range(1, 31):
+            X = campaign.ask(t)
+            campaign.tell(X, truth(X, t) + 0.1 * rng.standard_normal(1) + ERRORS.get(t, 0.0))
+        assert campaign.state.info.outliers == 4
+        assert campaign.status.told == 30
+    with Campaign.open(place) as again:
+        assert again.status.told == 30  # by a snapshot and the rows behind it
+        assert not again.ledger.tells_only
+        told = again.ledger.rewards
+        assert told.t.tolist() == list(range(1, 31))
+        again.correct(told.X[24:27], [0.5, 0.5, 0.5], told.t[24:27])
+        assert again.state.info.outliers == 1
+        assert again.verify().problems == ()

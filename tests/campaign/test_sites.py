@@ -1,0 +1,160 @@
+"""Sites and arms that come and go in a campaign."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Arms, Box, Campaign, Candidates, policies
+from tvbandits.campaign.naming import Names
+from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.cli.campaign_config import read_config
+
+OLD = Candidates([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
+ABOUT = {"names": json.dumps(["A", "B", "C"]), "coordinates": json.dumps(["x", "y"])}
+
+
+def begun(place: Path) -> Campaign:
+    bandit = policies.gp_ucb(OLD, RBF(1.0), 0.01)
+    campaign = Campaign.create(place, bandit, about=ABOUT)
+    campaign.tell(["A", "B", "C"], [0.1, 0.5, 0.3], 1)
+    return campaign
+
+
+def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
+    with begun(tmp_path / "c.db") as campaign:
+        campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"], key="k")
+        campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"], key="k")
+        assert campaign.sites == ["B", "C", "D"]
+        assert campaign.names.sites == ["A", "B", "C", "D"]
+        campaign.tell(["D", "A"], [0.9, 0.2], 2)
+        always = policies.gp_ucb(Candidates([*OLD.X.tolist(), [3.0, 1.0]]), RBF(1.0), 0.01)
+        always.tell(OLD.X, [0.1, 0.5, 0.3], 1)
+        always.tell([[3.0, 1.0], [0.0, 0.0]], [0.9, 0.2], 2)
+        X = np.array([*OLD.X, [3.0, 1.0]])
+        for mine, its in zip(campaign.predict(X, 3), always.predict(X, 3), strict=True):
+            np.testing.assert_allclose(mine, its, rtol=0, atol=1e-8)
+        assert campaign.history["site"].tolist() == ["A", "B", "C", "D", "A"]
+        with pytest.raises(ConflictError, match="the key 'k' is taken"):
+            campaign.change_sites(retire=["B"], key="k")
+    with Campaign.open(tmp_path / "c.db") as campaign:
+        assert campaign.sites == ["B", "C", "D"]
+        assert campaign.ask(3, n=3, among=["C", "D", "B"]).shape == (3, 2)
+        campaign.change_sites(["A"])
+        assert campaign.sites == ["A", "B", "C", "D"]
+        campaign.export(tmp_path / "table.csv")
+        assert campaign.verify().fine
+    assert "D" in pd.read_csv(tmp_path / "table.csv")["site"].tolist()
+
+
+def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> None:
+    with begun(tmp_path / "c.db") as one, Campaign.open(tmp_path / "c.db") as other:
+        assert other.predict(["A"], 2)[0].shape == (1,)
+        one.change_sites({"D": [3.0, 1.0]}, ["B"])
+        one.ask(2)
+        one.record(["D"], [4.0], 2)
+        assert other.sites == ["A", "C", "D"]
+        assert other.predict(["D"], 3)[0][0] > 1.0
+        other.tell(["D"], [5.0], 3)
+        assert one.status.told == 5
+        assert other.verify().fine
+
+
+def test_arms_are_added_and_retired(tmp_path: Path) -> None:
+    config = tmp_path / "campaign.toml"
+    config.write_text(
+        '[domain]\narms = ["old", "new"]\n[policy]\nname = "adaptive-gp-ucb"\nnoise_sd = 0.1\n'
+    )
+    planned = read_config(config, lambda name: name)
+    with Campaign.create(tmp_path / "c.db", planned.bandit, about=planned.about) as campaign:
+        campaign.tell(["old", "new"], [1.0, 2.0], 1)
+        campaign.change_sites(["bold"], retire=["old"])
+        campaign.correct(["old"], [1.5], 1)
+        campaign.tell(["bold"], [3.0], 2)
+        assert campaign.sites == ["new", "bold"]
+        assert campaign.domain == Arms(["old", "new", "bold"], retired=[0])
+        assert campaign.history["site"].tolist() == ["old", "new", "old", "bold"]
+        campaign.export(tmp_path / "table.csv")
+        with pytest.raises(ValueError, match='arms have no coordinates, got some of "plain"'):
+            campaign.change_sites({"plain": [1.0]})
+        assert campaign.verify().fine
+
+
+def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
+    (tmp_path / "sites.csv").write_text(
+        "site,latitude,longitude\nA,45.0,7.0\nB,45.2,7.1\nC,45.1,7.4\n"
+    )
+    config = tmp_path / "campaign.toml"
+    policy = '[policy]\nname = "gp-ucb"\nlength_scale = 10.0\nnoise_sd = 0.1\n'
+    config.write_text('[domain]\nsites = "sites.csv"\n' + policy)
+    planned = read_config(config, lambda name: name)
+    domain: Any = planned.bandit.recipe.domain
+    found = Names(domain, planned.about).change({"D": [45.1, 7.1]}, [])
+    assert found["X"][0] == pytest.approx([domain.X[1, 0], domain.X[2, 1]])
+    assert found["given"] == {"latitude": [45.1], "longitude": [7.1]}
+
+
+@pytest.mark.parametrize(
+    ("add", "retire", "match"),
+    [
+        ({"A": [9.0, 9.0]}, [], 'there is a site "A" already'),
+        ({"D": [0.0]}, [], r'"D" must have shape \(n, 2\)'),
+        ({"D": [0.0, 0.0]}, [], "candidates must differ"),
+        ({}, ["E"], 'unknown site "E"'),
+        ({}, ["A", "B", "C"], "retired must leave a row to play"),
+    ],
+)
+def test_what_is_wrong_changes_nothing(
+    tmp_path: Path, add: dict[str, Any], retire: list[str], match: str
+) -> None:
+    with begun(tmp_path / "c.db") as campaign:
+        with pytest.raises(ValueError, match=match):
+            campaign.change_sites(add, retire)
+        assert campaign.status.rows == 1
+        assert campaign.sites == ["A", "B", "C"]
+
+
+def test_a_box_has_no_sites(tmp_path: Path) -> None:
+    with (
+        Campaign.create(
+            tmp_path / "c.db", policies.gp_ucb(Box([(0, 1)]), RBF(1.0), 0.1)
+        ) as campaign,
+        pytest.raises(ValueError, match="among sites or arms, got Box"),
+    ):
+        campaign.change_sites({"D": [0.5]})
+
+
+CHANGING = """
+import sys
+from tvbandits import Campaign
+with Campaign.open(sys.argv[1]) as campaign:
+    for i in range(1000):
+        campaign.change_sites({f"N{i}": [5.0, float(i)]}, key=f"add {i}")
+        print(i, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_loses_nothing(tmp_path: Path) -> None:
+    begun(tmp_path / "c.db").close()
+    command = [sys.executable, "-c", CHANGING, str(tmp_path / "c.db")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(5)]
+        os.kill(process.pid, signal.SIGKILL)
+    with Campaign.open(tmp_path / "c.db") as campaign:
+        there = campaign.sites
+        assert there[: 3 + len(lines)] == ["A", "B", "C", *(f"N{i}" for i in range(5))]
+        campaign.change_sites({"N0": [5.0, 0.0]}, key="add 0")
+        assert campaign.sites == there
+        assert campaign.verify().fine

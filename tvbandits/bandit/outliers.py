@@ -1,0 +1,152 @@
+"""Readings that are grossly wrong: set aside before anything is learned from them, until others agree.
+
+A reading is beyond belief if it is off by more than `FAR` deviations of what may be there: of the
+reward as it is known, of one that has changed to any other one of the prior, and of noise together. So
+a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
+play had brought no reading, and so the place is played again. If readings then agree with each other
+more than gross errors would, they were right, and come back: two of one place, or three of several.
+
+A contaminated normal law [Tu] instead of a normal one for rewards, with its components told apart for
+each reading; an alternative to Student's law, under which an unknown place takes a gross error for its
+value.
+
+[Tu] = J. W. Tukey. A survey of sampling from contaminated distributions. 1960.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations, Outliers
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.inference import Model
+    from tvbandits.bandit.state import State
+    from tvbandits.bandit.told import Told
+
+FAR = 5.0
+"""A reading is beyond belief if it is off by so many deviations."""
+
+FIRST, FEWEST = 16, 5
+"""While so many readings at most are known, at least `FEWEST`, they are compared with each other."""
+
+APART = 4.0
+"""Of the first readings, those are beyond belief that are so many times as far from the median as the
+fifth of all that is furthest may be."""
+
+AGREED = 2.5
+"""Log odds from which readings beyond belief agree."""
+
+LATEST = 8
+"""Readings of so many times at the most confirm each other."""
+
+WATCHED, MOST = 24, 8
+"""If more than `MOST` of so many readings are beyond belief, the beliefs are wrong."""
+
+
+def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
+    """The state and what it is told, with readings beyond belief moved to the outliers, or back.
+
+    Parameters
+    ----------
+    model : Model
+    state : State
+        Before.
+    told : Told
+        The readings of one time are judged together, each time by all before it.
+    """
+    fresh, known = told.rewards, state.readings
+    if len(fresh) == 0:
+        return state, told
+    every, before = known.append(fresh), len(known)
+    was = np.zeros(before, dtype=bool)
+    if state.outliers is not None:
+        was[state.outliers.rows] = True
+    out, at = was, state
+    for rows in np.split(np.arange(len(fresh)), np.flatnonzero(np.diff(fresh.t)) + 1):
+        seen = every.take(slice(len(out) + len(rows)))
+        if len(seen) > FIRST:
+            if len(out) > before or (out != was).any():
+                at = _with_outliers(state, every.take(slice(len(out))), out)
+            out = _judged(model, at, seen, out)
+            continue
+        out = far_from_the_others(seen.y, model.noise_variance(state))
+        if out.any():
+            out = _judged(model, _with_outliers(state, seen, out), seen, out)
+    if (out[:before] != was).any():
+        state = _with_outliers(state, known, out[:before])
+    if out[before:].any():
+        state = replace(state, outliers=Outliers.of(every, out))
+    return state, replace(told, rewards=fresh.take(~out[before:]))
+
+
+def _with_outliers(state: State, told: Observations, out: NDArray[np.bool_]) -> State:
+    """The state that knows all of these readings but the outliers."""
+    outliers = Outliers.of(told, out) if out.any() else None
+    latest = max(float(told.t.max()), -math.inf if state.time is None else state.time)
+    return replace(state, rewards=told.take(~out), outliers=outliers, time=latest)
+
+
+def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
+    """Which of the first readings (n,) lie apart from the others and from each other."""
+    if len(y) < FEWEST:
+        return np.zeros(len(y), dtype=bool)
+    off = np.abs(y - np.median(y))
+    usual = max(np.sort(off)[-1 - -(-len(y) // 5)], 3.0 * noise_variance**0.5)
+    apart = np.abs(y[:, None] - y) + np.where(np.eye(len(y)), np.inf, 0.0)
+    return np.asarray((off > APART * usual) & (apart.min(axis=1) > 0.5 * usual))
+
+
+def _judged(
+    model: Model, state: State, every: Observations, out: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of all readings (n,) are outliers, by a state that knows neither these nor the last ones.
+
+    Parameters
+    ----------
+    model : Model
+    state : State
+    every : Observations
+    out : boolean array of shape (m,)
+        Which of the first m are outliers, as far as is known; if m = n, they are judged anew.
+    """
+    n, known, first = len(every), len(out), len(every) <= FIRST
+    since = np.unique(every.t)[-LATEST:][0]
+    lately = np.flatnonzero(out & ((every.t[:known] >= since) | first))
+    rows = np.concatenate([lately, np.arange(known, n)])
+    seen = model.known(state, every.take(rows))
+    error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
+    far = np.abs(error) > FAR * np.sqrt(variance + np.diagonal(prior))
+    # What was read of one place lately may be what another one has changed to.
+    known_lately = every.y[:known][~out][-LATEST:]
+    reach = FAR * np.sqrt(np.diagonal(prior) + seen.variance)
+    far &= (np.abs(seen.y[:, None] - known_lately) > reach[:, None]).all(axis=1)
+    now = np.concatenate([out, np.zeros(n - known, dtype=bool)])
+    fresh = rows >= (0 if first else known)
+    now[rows[fresh]] = far[fresh]
+    if not far[fresh].any():
+        return now
+    agreed = agreeing(error, prior, seen.variance, far)
+    for i in np.flatnonzero(far & fresh & agreed.any(axis=1)):
+        now[[rows[i], *rows[agreed[i]]]] = False
+    latest = np.argsort(every.t, kind="stable")[-WATCHED:]
+    if now[latest].sum() > MOST:
+        now[latest] = False
+    return now
+
+
+def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which readings (n, n) confirm each other, a row for each: none where they are too few."""
+    own = np.diagonal(prior)
+    apart = np.maximum(own[:, None] + own - 2.0 * prior, 0.0) + noise[:, None] + noise
+    size = np.maximum(np.abs(error[:, None]), np.abs(error))
+    odds = np.log(size / np.sqrt(apart)) - 0.5 * (error[:, None] - error) ** 2 / apart
+    counts = (odds > 0) & ~np.eye(len(error), dtype=bool) & far
+    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED
+    return np.asarray(counts & enough[:, None])

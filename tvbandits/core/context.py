@@ -1,0 +1,274 @@
+"""What is measured when a choice is made, and not chosen: coordinates of a point behind those that are.
+
+A point of a domain with a context is (chosen coordinates, columns of the context): what was played, and
+in what circumstances. A model sees both alike and learns across values; a decision is about one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.core.arrays import Array, as_floats, as_points
+from tvbandits.core.box_search import Acquisition, Smooth
+from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.parameters import (
+    Parameter,
+    ParameterError,
+    as_parameter,
+    has_names,
+    rows_by_name,
+)
+from tvbandits.core.protocols import Domain
+
+Context = Mapping[str, Any] | ArrayLike | None
+"""Values by name, such as {"outside": 3.2}, or numbers in the order of the names."""
+
+
+def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Parameters from what people write as a context: {"outside": (-15, 20)}.
+
+    Raises
+    ------
+    ValueError
+        If it is no mapping of names to ranges; the message names the one that is none.
+    """
+    of_kind("context", given, Mapping, 'a mapping such as {"outside": (-15, 20)}')
+    for name in given:
+        of_kind("a name of the context", name, str, "a text")
+    return {name: as_parameter(each, name) for name, each in given.items()}
+
+
+def measured(domain: object) -> Mapping[str, Parameter]:
+    """What the world gives in a domain, by name; nothing in most.
+
+    Examples
+    --------
+    >>> from tvbandits import Box
+    >>> from tvbandits.core.context import measured
+    >>> print(list(measured(Box([(0, 1)], context={"outside": (-15, 20)}))))
+    ['outside']
+    """
+    return getattr(domain, "measured", {})
+
+
+def coordinate_names(domain: Domain) -> list[str]:
+    """x0, x1, ... for the coordinates of points without names, and the names of the context."""
+    parts = measured(domain)
+    return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
+
+
+def some_context(domain: object) -> dict[str, Any] | None:
+    """A value from the middle of a measured context; None where there is no such context."""
+    middles = {
+        name: part.values(part.from_unit(np.array([0.5])))[0]
+        for name, part in measured(domain).items()
+    }
+    return middles or None
+
+
+def chosen_of(domain: Any) -> Any:
+    """What is chosen of a domain: all of it where it has no measured context."""
+    return domain.chosen if measured(domain) else domain
+
+
+def context_columns(domain: Domain, context: Context) -> Array:
+    """The columns (c,) of one value of the context of a domain.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing or unknown, or a value is not in its range: the message names it; or if
+        there is no context, or none is given.
+    """
+    parts = measured(domain)
+    if not parts:
+        raise ValueError(f"{domain!r} has no measured context, got context={shown(context)}")
+    if context is None:
+        first = next(iter(parts))
+        raise ValueError(
+            f"{domain!r} has a context, which the world gives and nobody chooses: "
+            f"say context={{{first!r}: ...}}"
+        )
+    if not isinstance(context, Mapping):
+        values = np.atleast_1d(as_floats(context, "context")).tolist()
+        if np.ndim(context) > 1 or len(values) != len(parts):
+            raise ValueError(
+                f"context must have a value for each of {', '.join(parts)}, got {shown(context)}"
+            )
+        context = dict(zip(parts, values, strict=True))
+    if unknown := [name for name in context if name not in parts]:
+        raise ValueError(f"unknown context {unknown[0]!r}; there are: {', '.join(parts)}")
+    columns = []
+    for name, part in parts.items():
+        if name not in context:
+            raise ValueError(f"context {name!r} is missing, got {dict(context)}")
+        try:
+            code = np.array([part.code_of(context[name], name, 0)])
+            columns.append(part.columns(part.codes(part.columns(code), name))[0])
+        except ParameterError as error:
+            raise ValueError(f"context: {str(error).removesuffix(' in row 0')}") from None
+    return np.concatenate(columns)
+
+
+def opened(domain: Domain, context: Context) -> Domain:
+    """The domain that a decision chooses from: all its points at the context, where one is measured.
+
+    Raises
+    ------
+    ValueError
+        If it has a measured context and none is given, or not all of it.
+    """
+    if not measured(domain):
+        return domain
+    return domain.at(context_columns(domain, context))  # type: ignore[attr-defined, no-any-return]
+
+
+def completed(domain: Domain, X: Any, context: Context = None, known: Array | None = None) -> Any:
+    """Points that have their context: as given, else that of the latest of `known` at the same place.
+
+    Parameters
+    ----------
+    domain : Domain
+    X : array of shape (n, d) or (n, d - c), or points with names
+        What has its context already is taken as it is.
+    context : mapping or array, optional
+        Of all of them.
+    known : array of shape (k, d), optional
+        Points such as those that are out, the latest last.
+
+    Raises
+    ------
+    ValueError
+        If a context is given to what has one, or there is none for a point.
+    """
+    parts = measured(domain)
+    if not parts:
+        if context is not None:
+            context_columns(domain, context)  # it says so
+        return X
+    count = sum(part.width for part in parts.values())
+    chosen: Any = domain.chosen  # type: ignore[attr-defined]
+    if has_names(X):
+        rows = rows_by_name(X)
+        if all(set(parts) & set(row) for row in rows):
+            whole = domain.check(rows)  # type: ignore[arg-type]
+        else:
+            whole, X = None, chosen.check(rows)
+    else:
+        X = as_points(X)
+        whole = X if X.shape[1] == domain.dimension else None
+        X = X if whole is not None else chosen.check(X)
+    if whole is not None:
+        if context is not None:
+            raise ValueError(
+                f"the points have a context, and another one is given: {shown(context)}"
+            )
+        return whole
+    if context is not None:
+        return joined(X, context_columns(domain, context))
+    places = np.empty((0, domain.dimension)) if known is None else known
+    found = np.empty((len(X), count))
+    for i, x in enumerate(X):
+        there = np.flatnonzero((places[:, :-count] == x).all(axis=1))
+        if len(there) == 0:
+            raise ValueError(
+                f"the context of the point {x.tolist()} is not known, as it was not asked for: "
+                f"say context={{{next(iter(parts))!r}: ...}}"
+            )
+        found[i] = places[there[-1], -count:]
+    return np.hstack([X, found])
+
+
+def joined(X: Array, values: Array) -> Array:
+    """Points (n, d) from chosen coordinates (n, d - c) and columns (c,) of the context."""
+    return np.hstack([X, np.broadcast_to(values, (len(X), len(values)))])
+
+
+@dataclass(frozen=True)
+class AtContext:
+    """A domain at one value of its context.
+
+    Attributes
+    ----------
+    whole : Domain
+        At all values.
+    chosen : Domain
+        What is chosen.
+    values : array of shape (c,)
+        Columns of the context, behind those of what is chosen.
+    """
+
+    whole: Any
+    chosen: Any
+    values: Array
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point, those of the context included."""
+        return int(self.whole.dimension)
+
+    def decode(self, X: ArrayLike) -> Any:
+        """Points as the whole domain shows them to people."""
+        return self.whole.decode(X) if hasattr(self.whole, "decode") else X
+
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
+        """Return `X` (n, d) as points of the whole domain."""
+        return np.asarray(self.whole.check(X, name))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """`n` points drawn uniformly at this value, shape (n, d)."""
+        return joined(self.chosen.sample(n, rng), self.values)
+
+    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+        """The point (d,) of largest acquisition found at this value, and that value."""
+        sliced: Acquisition = _Sliced(acquisition, self.values)
+        if isinstance(acquisition, Smooth):
+            sliced = _Sloped(acquisition, self.values)
+        x, height = self.chosen.maximise(sliced, rng)
+        return np.concatenate([x, self.values]), height
+
+
+def at_values_of(domain: Any, X: Array) -> Array:
+    """The places of points (n, d), each once, at the one value of the context that a domain is at."""
+    if not isinstance(domain, AtContext):
+        return X
+    chosen = X[:, : -len(domain.values)]
+    _, first = np.unique(chosen, axis=0, return_index=True)
+    return joined(chosen[np.sort(first)], domain.values)
+
+
+@dataclass(frozen=True)
+class _Sliced:
+    """An acquisition as a function of what is chosen."""
+
+    whole: Any
+    values: Array
+
+    def __call__(self, X: Array) -> Array:
+        return np.asarray(self.whole(joined(X, self.values)))
+
+
+@dataclass(frozen=True)
+class _Sloped(_Sliced):
+    """One that knows its slopes."""
+
+    @property
+    def near(self) -> Array:
+        return np.asarray(self.whole.near[:, : -len(self.values)])
+
+    def slopes(self, X: Array) -> Array:
+        return np.asarray(self.whole.slopes(joined(X, self.values))[:, : X.shape[1]])
+
+
+def written(context: Context) -> Any:
+    """A context as it is kept in a journal: plain values by name, or in their order."""
+    if isinstance(context, Mapping):
+        return {
+            name: each if isinstance(each, str) else float(each) for name, each in context.items()
+        }
+    return context if context is None else as_floats(context, "context").tolist()

@@ -1,0 +1,260 @@
+"""Candidates that stand elsewhere: in a file that is mapped into memory, in Parquet, or in a Dask array.
+
+They are read in blocks, when they are looked at. That no two rows are equal is taken on trust, since
+nobody sorts all of a large file for it: a row that is there twice is played as if it were two. Numbers
+that are not finite are refused as soon as they are read.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core.arrays import Array, Index, refuse
+from tvbandits.core.coercion import is_of, shown
+
+BLOCK = 65_536
+"""Rows of a block, where the source has no blocks of its own."""
+
+
+class BlockReader(Protocol):
+    """Reads points of one block; it can travel to where it is wanted."""
+
+    def __call__(self, rows: Index | slice) -> Array:
+        """Points (n, d) of rows that are counted from the first of the block."""
+        ...
+
+
+class Rows(Protocol):
+    """Points (A, d) that are not in memory; equal if they stand in the same place."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(A, d)."""
+        ...
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of rows of the blocks, in their order."""
+        ...
+
+    def block(self, number: int) -> BlockReader:
+        """What reads a block."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Points in memory, in blocks."""
+
+    points: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(A, d)."""
+        count, dimension = self.points.shape
+        return count, dimension
+
+    @property
+    def sizes(self) -> list[int]:
+        """All of one size, but for the last."""
+        return _sizes(len(self.points))
+
+    def block(self, number: int) -> BlockReader:
+        """What reads a block."""
+        points = self.points[number * BLOCK : (number + 1) * BLOCK]
+        return lambda rows: np.asarray(points[rows])
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """Points in a file that is mapped into memory, row after row.
+
+    Parameters
+    ----------
+    place : (str, int)
+        The file, and where in it they begin.
+    kind : str
+        The kind of its numbers.
+    shape : (int, int)
+    """
+
+    place: tuple[str, int]
+    kind: str
+    shape: tuple[int, int]
+
+    @property
+    def sizes(self) -> list[int]:
+        """All of one size, but for the last."""
+        return _sizes(self.shape[0])
+
+    def block(self, number: int) -> BlockReader:
+        """What reads a block."""
+        return _MappedBlock(self, number * BLOCK)
+
+
+@dataclass(frozen=True)
+class _MappedBlock:
+    rows: MappedRows
+    start: int
+
+    def __call__(self, rows: Index | slice) -> Array:
+        return finite(_mapped(self.rows)[self.start : self.start + BLOCK][rows])
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Points in a Parquet file: every column is a coordinate, every row group a block."""
+
+    path: str
+    shape: tuple[int, int]
+    groups: tuple[int, ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Those of the row groups."""
+        return list(self.groups)
+
+    def block(self, number: int) -> BlockReader:
+        """What reads a block."""
+        return _ParquetBlock(self.path, number)
+
+
+@dataclass(frozen=True)
+class _ParquetBlock:
+    path: str
+    group: int
+
+    def __call__(self, rows: Index | slice) -> Array:
+        return _row_group(self.path, self.group)[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows:
+    """Points in a Dask array, whose chunks are the blocks; they stay on the workers of a cluster."""
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(A, d)."""
+        return self.array.shape  # type: ignore[no-any-return]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Those of the chunks."""
+        return list(self.array.chunks[0])
+
+    def block(self, number: int) -> BlockReader:
+        """What reads a block."""
+        return _DaskBlock(self.array.blocks[number])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DaskRows) and self.array.name == other.array.name
+
+    def __hash__(self) -> int:
+        return hash(self.array.name)
+
+
+@dataclass
+class _DaskBlock:
+    chunk: Any
+
+    def __call__(self, rows: Index | slice) -> Array:
+        return finite(np.asarray(self.chunk[rows].compute()))
+
+
+def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
+    """What `Candidates` was given, if it is not in memory.
+
+    Raises
+    ------
+    ValueError
+        If it is no table of numbers, or a file of a kind that is not read.
+    """
+    if isinstance(X, MappedRows | ParquetRows | DaskRows):
+        return X
+    if isinstance(X, str | os.PathLike):
+        suffix = Path(X).suffix
+        if suffix == ".parquet":
+            return _parquet_rows(os.fspath(X))
+        if suffix != ".npy":
+            raise ValueError(f"candidates in a file must be .npy or .parquet, got {shown(X)}")
+        X = np.load(X, mmap_mode="r")
+    if isinstance(X, np.memmap) and X.filename is not None:
+        _check_table(X.shape, X.dtype)
+        if not X.flags.c_contiguous:
+            raise ValueError("candidates in a mapped file must stand there row after row")
+        whole = X
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        offset = whole.offset + X.ctypes.data - whole.ctypes.data
+        return MappedRows((os.fspath(X.filename), offset), X.dtype.str, X.shape)
+    if is_of(X, "dask.array.core", "Array"):
+        array: Any = X
+        _check_table(array.shape, array.dtype)
+        return DaskRows(array.rechunk({1: -1}))
+    return None
+
+
+def keys_of(X: Array) -> NDArray[np.uint64]:
+    """A number (n,) for each of points (n, d) without -0.0: equal ones have equal numbers."""
+    key = np.zeros(len(X), dtype=np.uint64)
+    for column in X.T:
+        key ^= np.ascontiguousarray(column).view(np.uint64)
+        # A step of splitmix64: different points rarely meet.
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key ^= key >> np.uint64(31)
+    return key
+
+
+def _check_table(shape: tuple[Any, ...], kind: np.dtype[Any]) -> None:
+    if len(shape) != 2 or not all(n > 0 for n in shape) or kind.kind not in "fiu":
+        raise ValueError(f"candidates must be numbers of shape (A, d), got shape {shape} of {kind}")
+
+
+def finite(X: NDArray[Any]) -> Array:
+    """Points as floats; `ValueError` names the first that is not finite."""
+    points = np.asarray(X, dtype=np.float64) + 0.0
+    refuse(~np.isfinite(points).all(axis=1), points, "candidates must be finite")
+    return points
+
+
+def _sizes(count: int) -> list[int]:
+    return [min(BLOCK, count - start) for start in range(0, count, BLOCK)]
+
+
+@lru_cache(maxsize=4)
+def _mapped(rows: MappedRows) -> NDArray[Any]:
+    path, offset = rows.place
+    return np.memmap(path, np.dtype(rows.kind), "r", offset, rows.shape)
+
+
+def _parquet_rows(path: str) -> ParquetRows:
+    about = _parquet(path).metadata
+    groups = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    shape = (about.num_rows, about.num_columns)
+    _check_table(shape, np.dtype(float))
+    return ParquetRows(path, shape, groups)
+
+
+def _parquet(path: str) -> Any:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ValueError("Parquet needs pyarrow: pip install 'tvbandits[parquet]'") from error
+    return ParquetFile(path)
+
+
+@lru_cache(maxsize=1)
+def _row_group(path: str, group: int) -> Array:
+    """A block, of which several looks follow each other."""
+    columns = _parquet(path).read_row_group(group).columns
+    return finite(np.column_stack([column.to_numpy() for column in columns]))

@@ -1,0 +1,441 @@
+"""The candidates that lead, out of many: upper bounds from before spare looking at the others.
+
+On a dictionary with root R and V (`tvbandits.gp.posteriors.sparse`), mean and variance are those of a
+weight vector and a precision matrix over features: mean(x) = phi(x)^T w and sigma^2(x) = phi(x)^T G^-1
+phi(x), where G is V on the span of the dictionary and 1 beyond it. With w' and G' later, on a dictionary
+that has these inducing points and perhaps more,
+
+    |mean'(x) - mean(x)| <= |G^(1/2) (w' - w)| sigma(x)        (Cauchy-Schwarz)
+    sigma'(x) <= c sigma(x)                                    if c^2 G' - G is positive semidefinite,
+
+so a candidate that was looked at once has an upper confidence bound ever after: two numbers of its own,
+rounded up to 32 bits, and three of the posteriors then and now. Only candidates whose bound exceeds what
+the leaders have are looked at again. A dictionary that is drawn afresh takes a look at all of them.
+
+Candidates come in blocks, and nothing of the size of a block leaves it: it may stand in memory, in a
+file, or on a worker of a cluster.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+
+SMALLEST_LOOK, LARGEST_LOOK = 256, 8192
+"""Candidates that are looked at together: few at first, since they raise the floor for the others."""
+
+LIVE = 12
+"""Earlier posteriors that are kept to compare the present one with; others by way of these."""
+
+LONGEST = 4096
+"""After so many posteriors everything is looked at again."""
+
+SLACK = 1e-7
+"""By what share a bound is raised, for rounding."""
+
+
+class Looker:
+    """Mean and deviation of a sparse posterior at points, small enough to travel.
+
+    Parameters
+    ----------
+    posterior : NystromPosterior
+        On a kernel over points.
+    columns : array of shape (c,)
+        The mean is that of the value columns times these, plus `centre`.
+    centre : float
+    """
+
+    def __init__(self, posterior: NystromPosterior, columns: Array, centre: float) -> None:
+        self.kernel, self.Z = posterior.kernel, posterior.dictionary.rows.Z
+        self.root = np.asfortranarray(posterior.dictionary.factor.array)
+        self.factor, self.V = posterior.factor, posterior.V
+        self.weights, self.centre = posterior.coefficients @ columns, centre
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Means, and deviations in prior units, at points (n, d), shape (n,) each."""
+        prior = np.asarray(self.kernel.diag(X))
+        if len(self.Z) == 0:
+            return np.full(len(X), self.centre), np.sqrt(prior)
+        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
+        half = linalg.solve_lower(self.factor, z)
+        variance = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
+        variance += np.einsum("ij,ij->j", half, half)
+        return self.centre + self.weights @ z, np.sqrt(variance)
+
+    def extends(self, other: Looker) -> bool:
+        """Whether its dictionary begins with the other's."""
+        m = len(other.Z)
+        same = len(self.Z) >= m and np.array_equal(self.Z[:m], other.Z)
+        return same and np.array_equal(self.root[:m, :m], other.root)
+
+    def moved_from(self, other: Looker) -> float:
+        """|G^(1/2) (w' - w)| of the weights since the other's, in its metric."""
+        m = len(other.Z)
+        change = self.weights.copy()
+        change[:m] -= other.weights
+        inside = other.factor.T @ change[:m]
+        return float(np.sqrt(inside @ inside + change[m:] @ change[m:]))
+
+    def growth_from(self, other: Looker) -> float:
+        """The least known c with sigma' <= c sigma everywhere; infinite where there is none."""
+        before = np.eye(len(self.Z))
+        before[: len(other.Z), : len(other.Z)] = other.V
+        return linalg.dominance(self.V, before)
+
+
+class Request(NamedTuple):
+    """What is wanted of a block: the `enough` largest of mean + times * deviation, from `floor` up."""
+
+    with_mean: bool
+    times: float
+    enough: int
+    floor: float = -np.inf
+
+
+class Found(NamedTuple):
+    """What a block has: rows, points and values of its leaders, and a bound on all others."""
+
+    rows: Index
+    X: Array
+    values: Array
+    rest: float
+    looks: int
+
+
+@dataclass(frozen=True)
+class Since:
+    """What has become of bounds since the looks number `first`, `first` + 1, ..., shape (n,) each.
+
+    A mean then lies at most `drift` deviations below that of now, less `shift`; a deviation grew at most
+    `growth` times.
+    """
+
+    first: int
+    drift: Array
+    growth: Array
+    shift: Array
+
+
+class Block:
+    """Some of the candidates, with upper bounds of their means and deviations when last looked at.
+
+    Parameters
+    ----------
+    start, size : int
+        Its rows.
+    take : BlockReader
+    """
+
+    def __init__(self, start: int, size: int, take: BlockReader) -> None:
+        self.start, self.take = start, take
+        self.mean, self.deviation = np.zeros((2, size), dtype=np.float32)
+        self.look = np.zeros(size, dtype=np.int32)
+
+    def leaders(
+        self,
+        looker: Looker,
+        number: int,
+        since: Since,
+        wanted: Request,
+        free: NDArray[np.bool_] | None = None,
+    ) -> Found:
+        """The leaders, of those that are `free`; what is looked at now has the given number."""
+        bound = self._bounds(since, wanted)
+        if free is not None:
+            bound[~free] = -np.inf
+        exact = np.zeros(len(bound), dtype=bool)
+        floor, best, size = wanted.floor, np.empty(0), SMALLEST_LOOK
+        stale = np.flatnonzero((bound >= floor) & (bound > -np.inf))
+        while len(stale):
+            order = np.argpartition(bound[stale], -min(size, len(stale)))
+            rows, stale = np.sort(stale[order[-size:]]), stale[order[:-size]]
+            mean, deviation = looker(self.take(rows))
+            self.mean[rows], self.deviation[rows] = _above(mean), _above(deviation)
+            self.look[rows], exact[rows] = number, True
+            bound[rows] = wanted.with_mean * mean + wanted.times * deviation
+            best = np.concatenate([best, bound[rows]])
+            if len(best) >= wanted.enough:
+                best = np.partition(best, -wanted.enough)[-wanted.enough :]
+                floor = max(floor, float(best[0]))
+            stale = stale[bound[stale] >= floor]
+            size = min(2 * size, LARGEST_LOOK)
+        lead = np.flatnonzero(exact & (bound >= floor))
+        values = bound[lead]
+        bound[exact] += SLACK * np.abs(bound[exact])
+        bound[lead] = -np.inf
+        rest = float(bound.max(initial=-np.inf))
+        return Found(lead + self.start, self.take(lead), values, rest, int(exact.sum()))
+
+    def _bounds(self, since: Since, wanted: Request) -> Array:
+        at = self.look - since.first
+        known = at >= 0
+        at[~known] = 0
+        width = wanted.with_mean * since.drift + wanted.times * since.growth
+        bound = width[at] * self.deviation if len(width) else np.zeros(len(at))
+        if wanted.with_mean and len(width):
+            bound += self.mean + since.shift[at]
+        bound[~known] = np.inf
+        return bound
+
+
+def _above(values: Array) -> NDArray[np.float32]:
+    """In 32 bits, rounded up."""
+    raised = (values + SLACK * np.abs(values)).astype(np.float32)
+    return np.nextafter(raised, np.float32(np.inf), dtype=np.float32)
+
+
+@dataclass
+class Lineage:
+    """The posteriors that looks were made with, and what they say about bounds of then.
+
+    A look has the number of its posterior, `first` + its place in the arrays; each array says what
+    became of it until the posterior in `live` that it belongs to.
+    """
+
+    live: list[Looker] = field(default_factory=list)
+    to_next: list[float] = field(default_factory=list)
+    first: int = 1
+    owner: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    drift: Array = field(default_factory=lambda: np.empty(0))
+    growth: Array = field(default_factory=lambda: np.empty(0))
+    shift: Array = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def number(self) -> int:
+        """Of a look that is made now."""
+        return self.first + len(self.owner) - 1
+
+    def add(self, looker: Looker) -> None:
+        """One more posterior, which looks are made with from now on."""
+        growth = np.inf
+        if self.live and len(self.owner) < LONGEST and looker.extends(self.live[-1]):
+            growth = looker.growth_from(self.live[-1])
+        if np.isinf(growth):
+            number = self.number + 1
+            self.__dict__.update(vars(Lineage(first=number)))
+        else:
+            self.to_next.append(growth)
+        self.live.append(looker)
+        for name, value in (("drift", 0.0), ("growth", 1.0), ("shift", 0.0)):
+            setattr(self, name, np.append(getattr(self, name), value))
+        self.owner = np.append(self.owner, len(self.live) - 1)
+        if len(self.live) > LIVE:
+            self._merge()
+
+    def since(self) -> Since:
+        """What became of bounds until now."""
+        now = self.live[-1]
+        growth = np.cumprod([1.0, *self.to_next[::-1]])[::-1][self.owner]
+        moved = np.array([now.moved_from(each) for each in self.live])[self.owner]
+        shift = np.array([now.centre - each.centre for each in self.live])[self.owner]
+        return Since(
+            self.first,
+            self.drift + self.growth * moved,
+            self.growth * growth,
+            self.shift + shift,
+        )
+
+    def _merge(self) -> None:
+        """Drop one of the live ones: what belongs to it goes by way of the next.
+
+        Which one keeps their spacing in proportion to their age, so that few hops lead to any.
+        """
+        numbers = np.array([int(np.flatnonzero(self.owner == j)[-1]) for j in range(LIVE + 1)])
+        age = numbers[-1] - numbers + 1.0
+        gaps = np.append(numbers[1:2] - numbers[:1], numbers[2:] - numbers[:-2])
+        j = int(np.argmin(gaps / age[:-1]))
+        of_it = self.owner == j
+        here, there = self.live[j], self.live[j + 1]
+        self.drift[of_it] += self.growth[of_it] * there.moved_from(here)
+        self.shift[of_it] += there.centre - here.centre
+        self.growth[of_it] *= self.to_next[j]
+        self.owner[self.owner > j] -= 1
+        if j:
+            self.to_next[j - 1] *= self.to_next[j]
+        del self.live[j], self.to_next[j]
+
+
+class Here:
+    """Blocks that are looked at one after the other."""
+
+    def __init__(self, rows: Rows) -> None:
+        starts = np.cumsum([0, *rows.sizes]).tolist()
+        self.blocks = [
+            Block(start, size, rows.block(number))
+            for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
+        ]
+
+    def leaders(
+        self,
+        looker: Looker,
+        number: int,
+        since: Since,
+        wanted: Request,
+        free: NDArray[np.bool_] | None,
+    ) -> list[Found]:
+        """Those of each block: what leads in one raises the floor of the next."""
+        best: list[Found] = []
+        values = np.empty(0)
+        for block in self.blocks:
+            of_it = None if free is None else free[block.start : block.start + len(block.look)]
+            best.append(block.leaders(looker, number, since, wanted, of_it))
+            values = np.concatenate([values, best[-1].values])
+            if len(values) >= wanted.enough:
+                values = np.partition(values, -wanted.enough)[-wanted.enough :]
+                wanted = wanted._replace(floor=max(wanted.floor, float(values[0])))
+        return best
+
+
+def blocks_of(rows: Rows) -> Here | OnWorkers:
+    """Blocks that nothing is known about: on the workers of the current client, if there is one."""
+    if isinstance(rows, DaskRows) and "distributed" in sys.modules:
+        import distributed
+
+        with suppress(ValueError):
+            return OnWorkers(rows, distributed.default_client())  # type: ignore[no-untyped-call]
+    return Here(rows)
+
+
+class Leaders:
+    """Finds the candidates of the largest mean + times * deviation; what it keeps changes no result.
+
+    Parameters
+    ----------
+    blocks : Here or OnWorkers
+
+    Attributes
+    ----------
+    enough : int
+        How many leaders the last batch needed.
+    """
+
+    def __init__(self, blocks: Here | OnWorkers) -> None:
+        self.blocks, self.enough = blocks, 1
+        self._lineage = Lineage()
+        self._posterior: object = None
+        self._rows, self._X = np.empty(0, dtype=np.int64), np.empty((0, 0))
+
+    def find(
+        self,
+        looker: Looker,
+        posterior: object,
+        wanted: Request,
+        free: NDArray[np.bool_] | None = None,
+    ) -> Found:
+        """At least `wanted.enough` leaders, in the order of their rows, where there are so many.
+
+        Parameters
+        ----------
+        looker : Looker
+            Of `posterior`.
+        posterior : object
+            The same one as the last time needs no new comparison.
+        wanted : Request
+        free : boolean array of shape (A,), optional
+            Which candidates count.
+        """
+        if posterior is not self._posterior:
+            self._lineage.add(looker)
+            self._posterior = posterior
+        since, number = self._lineage.since(), self._lineage.number
+        wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
+        found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.enough)
+        self._rows, self._X = found.rows, found.X
+        return found
+
+    def _first_floor(
+        self, looker: Looker, wanted: Request, free: NDArray[np.bool_] | None
+    ) -> float:
+        """What the last leaders have now: there are so many of at least that."""
+        X = self._X if free is None else self._X[free[self._rows]]
+        if len(X) < wanted.enough:
+            return -np.inf
+        mean, deviation = looker(X)
+        values = wanted.with_mean * mean + wanted.times * deviation
+        lowest = float(np.partition(values, -wanted.enough)[-wanted.enough])
+        return lowest - SLACK * abs(lowest)
+
+
+def _merged(found: Sequence[Found], count: int) -> Found:
+    """The `count` leaders of all blocks, and those that tie with the last of them."""
+    rows, X, values = (np.concatenate(each) for each in zip(*(f[:3] for f in found), strict=True))
+    rest = max(f.rest for f in found)
+    if len(values) > count:
+        keep = values >= np.partition(values, -count)[-count]
+        rest = max(rest, float(values[~keep].max(initial=-np.inf)))
+        rows, X, values = rows[keep], X[keep], values[keep]
+    return Found(rows, X, values, rest, sum(f.looks for f in found))
+
+
+class OnWorkers:
+    """Blocks of a Dask array that stay on the workers of a client.
+
+    A task has all that its result depends on. What a worker keeps of a block spares it looks, and where
+    a worker has gone, another makes the block again and starts with no bounds.
+
+    Parameters
+    ----------
+    rows : DaskRows
+    client : distributed.Client
+    """
+
+    def __init__(self, rows: DaskRows, client: Any) -> None:
+        self.client, self.search = client, uuid4().hex
+        array = client.persist(rows.array)
+        self.chunks = [client.compute(chunk) for chunk in array.to_delayed()[:, 0]]
+        self.starts = np.cumsum([0, *rows.sizes]).tolist()
+
+    def leaders(
+        self,
+        looker: Looker,
+        number: int,
+        since: Since,
+        wanted: Request,
+        free: NDArray[np.bool_] | None,
+    ) -> list[Found]:
+        """Those of each block."""
+        # A task, not data that is scattered: where it is lost with its worker, it is made again.
+        shared = self.client.submit(tuple, (looker, number, since, wanted), pure=False)
+        tasks = []
+        for i, (chunk, start) in enumerate(zip(self.chunks, self.starts, strict=False)):
+            of_it = None if free is None else free[start : self.starts[i + 1]]
+            given = self.search, start, chunk, shared, of_it
+            tasks.append(self.client.submit(_leaders_there, *given, pure=False))
+        return list(self.client.gather(tasks))
+
+
+_kept: dict[str, dict[int, Block]] = {}
+"""On a worker: blocks of the latest searches, by their first rows."""
+
+SEARCHES = 4
+"""So many searches at once keep bounds on a worker."""
+
+
+def _leaders_there(
+    search: str,
+    start: int,
+    chunk: NDArray[Any],
+    shared: tuple[Looker, int, Since, Request],
+    free: NDArray[np.bool_] | None,
+) -> Found:
+    """On a worker: the leaders of a block."""
+    while len(_kept) > SEARCHES:
+        _kept.pop(next(iter(_kept)), None)
+    blocks = _kept.setdefault(search, {})
+    block = blocks.setdefault(start, Block(start, len(chunk), lambda rows: finite(chunk[rows])))
+    block.take = lambda rows: finite(chunk[rows])
+    looker, number, since, wanted = shared
+    return block.leaders(looker, number, since, wanted, free)
