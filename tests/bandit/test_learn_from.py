@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Box, Candidates, Limit, Space, load, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.rule import ModelEnsemble, started
+from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit, started
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
@@ -112,7 +112,7 @@ def test_nothing_else_changes() -> None:
     assert (here.pending == out).all()
     assert here.state.rewards.y.tolist() == [0.1, 0.2]
     assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
-    assert here.recipe.of_outcome(here.recipe.limits[0]).posterior.unit == 0.0
+    assert of_another_unit(here.recipe.posterior).unit == 0.0  # for outcomes
 
 
 def test_it_is_saved_with_it_and_corrections_keep_it(tmp_path: Path) -> None:
