@@ -28,7 +28,7 @@ from tvbandits.acquisition.batch_rules import (
     One,
 )
 from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
@@ -245,7 +245,9 @@ class UpperConfidenceBound:
         if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
-            _check_lead(decision, x, allowed.only(lambda X: view.upper_bound(X, decision.beta)))
+            worth = allowed.only(lambda X: view.upper_bound(X, decision.beta))
+            if float(worth(x[None, :])[0]) <= decision.rest:
+                raise OvertakenError
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
         if uncertain:
@@ -278,7 +280,8 @@ class UpperConfidenceBound:
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
-            _check_lead(decision, x, fantasy.bounds)
+            if fantasy.largest <= decision.rest:
+                raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor.full(fantasy.add(batch[-1])):
@@ -297,17 +300,49 @@ class UpperConfidenceBound:
         return np.array(batch), fantasy.looks
 
 
+@dataclass(frozen=True)
+class RandomFirst:
+    """Plays points at random until there are `count` observations, and then by an upper bound.
+
+    A narrow width stays where it finds something good at once, and never learns how the reward varies
+    elsewhere: a few points anywhere tell it.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Box, Recipe
+    >>> from tvbandits.acquisition.rules import RandomFirst
+    >>> bandit = Bandit(Recipe(Box([(0, 1)]), RBF(0.3), 0.01, acquisition=RandomFirst(count=3)))
+    >>> print(len(bandit.ask(1, n=3)))
+    3
+    """
+
+    count: int = 8
+
+    def __post_init__(self) -> None:
+        whole_number("count", self.count)
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Works everywhere."""
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        if decision.view.posterior.size + len(decision.pending) >= self.count:
+            return UpperConfidenceBound().choose(decision, rng)
+        allowed = Allowed(decision.domain, decision.available, decision.taken)
+        batch: list[Array] = []
+        for _ in range(decision.n or 1):
+            batch.append(allowed.sample(rng))
+            allowed.exclude(batch[-1])
+        return np.array(batch), 0
+
+
 FEWEST_LEADERS = 64
 """So many candidates that lead are looked for at the least: a batch goes through several of them."""
 
 
 class OvertakenError(Exception):
     """The leaders have fallen so far that another candidate may have the largest bound."""
-
-
-def _check_lead(decision: Decision, x: Array, bounds: Callable[[Array], Array]) -> None:
-    if decision.rest > -math.inf and float(bounds(x[None, :])[0]) <= decision.rest:
-        raise OvertakenError
 
 
 def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:
