@@ -31,6 +31,7 @@ from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, 
 from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
@@ -60,6 +61,8 @@ class Decision:
         Points that are out for this very time: others come first.
     available : Available or None
         Only these may be played.
+    move : Move or None
+        What a move from here costs; None: nothing.
     leaders : Leaders, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
@@ -76,8 +79,14 @@ class Decision:
     pending_noise: Array
     taken: Array
     available: Available | None
+    move: Move | None = None
     leaders: Leaders | None = None
     rest: float = -math.inf
+
+    def allowed(self, taken: Array | None = None) -> Allowed:
+        """What is left to choose from; points that are taken, by default those of this time, last."""
+        without = self.taken if taken is None else taken
+        return Allowed(self.domain, self.available, without, self.move)
 
     def narrowed(self, wanted: Request) -> Decision:
         """Among the leaders alone."""
@@ -162,11 +171,11 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> t
     """
     if not decision.crowded:
         return rule.choose(decision, rng)
-    allowed = Allowed(decision.domain, decision.available, np.empty((0, decision.domain.dimension)))
+    allowed = decision.allowed(np.empty((0, decision.domain.dimension)))
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
-    X = decision.domain.X
     drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
-    return X[np.where(allowed(X), drawn, -np.inf).argmax(axis=1)], 0
+    X = decision.domain.X
+    return X[allowed.only(lambda _: drawn)(X).argmax(axis=1)], 0
 
 
 @dataclass(frozen=True)
@@ -228,15 +237,16 @@ class UpperConfidenceBound:
         self, decision: Decision, uncertain: bool, rng: np.random.Generator
     ) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
-        domain, view, batching = decision.domain, decision.view, decision.batching
+        view, batching = decision.view, decision.batching
         lazy = not view.posterior.settled
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
-        allowed = Allowed(domain, decision.available, decision.taken)
+        allowed = decision.allowed()
         simple = plain and isinstance(batching.rule, One) and not uncertain and not lazy
         if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
-            if float(view.upper_bound(x[None, :], decision.beta)[0]) <= decision.rest:
+            worth = allowed.only(lambda X: view.upper_bound(X, decision.beta))
+            if float(worth(x[None, :])[0]) <= decision.rest:
                 raise OvertakenError
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
@@ -262,7 +272,7 @@ class UpperConfidenceBound:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        smooth = width.smooth if decision.available is None else None
+        smooth = width.smooth if decision.available is None and decision.move is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
         everything = allowed.everything and decision.n is None
@@ -389,7 +399,7 @@ class ThompsonSampling:
         domain = decision.domain
         assert isinstance(domain, Candidates)  # `check` has seen to it
         count = decision.batching.largest if decision.n is None else decision.n
-        allowed = Allowed(domain, decision.available, decision.taken)
+        allowed = decision.allowed()
         batch: list[Array] = []
         for sample in samples(decision, count, rng, lasting=self.lasting):
             values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
@@ -450,7 +460,7 @@ class LastingBound:
         known = view.posterior
         assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
         width = decision.beta * known.lasting_share
-        allowed = Allowed(domain, decision.available, decision.taken)
+        allowed = decision.allowed()
         if len(decision.pending):
             Z = view.inputs(decision.pending)
             known = known.shrunk(Z, decision.pending_noise, view.surface)

@@ -28,7 +28,13 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.told import Told, ToldReadings, checked_told
+from tvbandits.bandit.told import (
+    Told,
+    ToldReadings,
+    checked_told,
+    readings_at,
+    values_and_variance,
+)
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -273,6 +279,8 @@ def look_at_the_edge(
     available = np.ones(len(X), dtype=bool) if free is None else free(X)
     known = available & np.all([chance >= least for chance, least in chances], axis=0)
     may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    if decision.move is not None:
+        upper = upper - decision.move.price(X)
     gain = upper - upper[row]
     known[row] = True
     looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))
@@ -334,6 +342,29 @@ class Outcomes:
             after = with_rewards(recipe, model, before, read, rng)
             known[name] = replace(after, random=rng.bit_generator.state)
         return known
+
+    def corrected(
+        self,
+        state: State,
+        told: ToldReadings,
+        X: ArrayLike,
+        t: ArrayLike | None,
+        outcomes: Mapping[str, ArrayLike] | None,
+    ) -> Mapping[str, State]:
+        """Their states, with right values and times of points (n, d) that were told at times (n,)."""
+        before, points, rows = readings_at(self._recipe, state, X, t)
+        right = as_outcomes(outcomes)
+        for name, values in right.items():
+            self.check(name)
+            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
+
+        def change(
+            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
+        ) -> ToldReadings:
+            more = {"y": np.asarray(right[name])[which]} if name in right else {}
+            return read.with_rows(there, t=told.t[rows][which], **more)
+
+        return self.retold(state.outcomes, points, before.t[rows], change)
 
     def retold(
         self, known: Mapping[str, State], X: Array, t: Array, change: Change

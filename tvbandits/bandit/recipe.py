@@ -34,6 +34,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
@@ -41,7 +42,7 @@ from tvbandits.core.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
@@ -118,6 +119,11 @@ class Recipe:
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first. Of candidates also
         a mask, or row numbers.
+    noise_prior : NoiseEstimate, optional
+        What is known of a noise variance that is learned, before any reading: see `Bandit.learn_from`.
+    move_cost : float or callable, optional
+        What it costs, in the unit of reward, to move to another point than that of the last play: a
+        number for each unit of distance, or a function of two points (d,). See `core.moving`.
     control : array of shape (d,), optional
         A point that is part of every batch, and that the others are held against: rewards of one time
         share a level of which nothing is known, and what is learned is how points differ from the
@@ -160,6 +166,8 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
+    noise_prior: NoiseEstimate | None = None
+    move_cost: MoveCost | None = None
     control: Any = None
     robust: bool = False
 
@@ -331,7 +339,7 @@ class Recipe:
             self.kernel,
             limit.noise_variance,
             aging=self.aging,
-            posterior=self.posterior,
+            posterior=of_another_unit(self.posterior),
             learn=self.learn,
             reset=self.reset,
             lead=self.lead,
@@ -344,6 +352,13 @@ class Recipe:
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
         flag("robust", self.robust)
+        if self.noise_prior is not None:
+            of_kind("noise_prior", self.noise_prior, NoiseEstimate, "a NoiseEstimate, or None")
+        check_move_cost(self.move_cost)
+        if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
+            raise ValueError(
+                f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
+            )
         choice("consult", self.consult, ("after tell", "before ask"))
         for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
             part = getattr(self, name)
@@ -354,7 +369,7 @@ class Recipe:
 MOST_LOOKED_AT = 4096
 """Of more candidates than this, a sparse posterior looks at those that lead."""
 
-COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative"}
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
 """Of a history; what an outcome is called stands beside them."""
 
 MOST_BESIDE = 200
@@ -486,7 +501,9 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = isinstance(recipe.posterior, ModelEnsemble)
         rival = space_kernels(recipe.domain)[1] if ensemble else None
-        return estimated_noise(recipe.kernel, seen, mean, rival)
+        return estimated_noise(recipe.kernel, seen, mean, rival, recipe.noise_prior)
+    if recipe.noise_prior is not None:
+        return recipe.noise_prior
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))

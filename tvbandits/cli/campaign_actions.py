@@ -253,6 +253,7 @@ def ask(
     n: int | None,
     among: str | None,
     without: str | None = None,
+    near: float | None = None,
     context: str | None = None,
     *,
     yes: bool = False,
@@ -265,7 +266,8 @@ def ask(
             sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        X = sites.campaign.ask(t, n, rows, sites.names.context(context), key=call.key)
+        where = sites.names.context(context)
+        X = sites.campaign.ask(t, n, rows, where, near, key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 

@@ -28,6 +28,9 @@ from tvbandits.gp.kernels.structure import inputs
 SHARE, SPREAD = 0.05, 2.0
 """The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm."""
 
+ALIKE = 0.7
+"""Deviation of the logarithm of a noise variance among similar places: a factor of 2 at either side."""
+
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 """Values of tau, in steps; all are equally likely a priori."""
 
@@ -78,7 +81,11 @@ def due(before: int, now: int) -> bool:
 
 
 def estimated_noise(
-    kernel: Any, seen: Observations, mean: float | None = None, rival: Any | None = None
+    kernel: Any,
+    seen: Observations,
+    mean: float | None = None,
+    rival: Any | None = None,
+    prior: NoiseEstimate | None = None,
 ) -> NoiseEstimate:
     """The noise variance of the observations that have none of their own (NaN).
 
@@ -92,6 +99,8 @@ def estimated_noise(
     rival : scikit-learn kernel, optional
         Over points, as likely a priori, where the kernel is only what somebody starts from: under one
         that is too smooth, what differs between neighbours would count as noise.
+    prior : NoiseEstimate, optional
+        What is known of readings like these: s is log-normal around that, no narrower than `ALIKE`.
 
     Examples
     --------
@@ -114,6 +123,9 @@ def estimated_noise(
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
+    if prior is not None:
+        doubt = math.log(prior.high / prior.low) / (2 * 1.96)
+        off = np.log(noise / prior.variance)[None] / max(doubt, ALIKE)
     apart = np.abs(t[:, None] - t) / step_of(t)
     parts = []
     for (K, own), memory in product(zip(over_points, own_sizes, strict=True), MEMORIES):
