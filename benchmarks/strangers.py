@@ -200,12 +200,12 @@ DISCOUNTS = (0.99, 0.995, 0.998, 0.999, 0.9995, 1.0)
 VISITED: dict[str, Make] = {
     "adaptive_gp_ucb on Arms": on_arms,
     "adaptive_gp_ucb": noisy(policies.adaptive_gp_ucb, kernel=None),
-    "w_gp_ucb, 0.999": on_corners(policies.w_gp_ucb, kernel=UNLIKE, discount=0.999),
+    "w_gp_ucb, 0.999": noisy(policies.w_gp_ucb, kernel=UNLIKE, discount=0.999),
     "adaptive_gp_ucb, 100 at once": on_corners(policies.adaptive_gp_ucb, 100, kernel=None),
     "adaptive_gp_ucb, 50 at once": on_corners(policies.adaptive_gp_ucb, 50, kernel=None),
     "adaptive_gp_ucb, 25 at once": on_corners(policies.adaptive_gp_ucb, 25, kernel=None),
     "gp_ucb, 100 at once": noisy(policies.gp_ucb, 100, kernel=UNLIKE),
-    "w_gp_ucb, 0.9, 100 at once": on_corners(policies.w_gp_ucb, 100, kernel=UNLIKE, discount=0.9),
+    "w_gp_ucb, 0.9, 100 at once": noisy(policies.w_gp_ucb, 100, kernel=UNLIKE, discount=0.9),
     **{
         f"discounted Thompson, {discount}": on_corners(
             policies.discounted_thompson, discount=discount

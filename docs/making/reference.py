@@ -66,8 +66,8 @@ TOPICS = (
     Topic(
         "budgeted",
         "Policies for many points",
-        "Dictionaries and batches: `bkb`, `bbkb`, `gp_bucb`, `thompson`.",
-        ("tvbandits.policies.budgeted",),
+        "Dictionaries and batches: `bkb`, `bbkb`, `gp_bucb`, `thompson`, `mini_gp_ucb`.",
+        ("tvbandits.policies.budgeted", "tvbandits.policies.mini"),
     ),
     Topic(
         "rivals",

@@ -224,6 +224,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "bounds": lambda: [(0.0, 10.0)],
     "bandit": played,
     "names": lambda: ["a", "b"],
+    "cost": lambda: 0.1,
     "limits": lambda: [Limit("noise_level", at_most=60.0)],
     "successes": lambda: 3,
     "trials": lambda: 10,

@@ -209,3 +209,12 @@ def test_a_batch_of_nan_changes_nothing() -> None:
     before = bandit.noise
     bandit.tell([[1.0], [2.0]], [float("nan")] * 2, 1)
     assert bandit.noise == before
+
+
+@pytest.mark.parametrize("size", [1e-160, 1e-300])
+def test_tiny_rewards_have_a_noise(size: float) -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0], [2.0]]), RBF(1.0), None)
+    for t in range(1, 10):
+        X = bandit.ask(t)
+        bandit.tell(X, size * (1.0 + X[:, 0] + t % 3), t)
+    assert bandit.noise.variance > 0

@@ -178,8 +178,7 @@ def test_where_no_point_is_known_to_hold_the_likeliest_is_played() -> None:
     with pytest.warns(LimitWarning, match="no point is known.*likeliest .load"):
         X = bandit.ask(2)
     assert X[0, 0] < 3.0
-    with pytest.warns(LimitWarning, match="likeliest"):
-        assert len(bandit.ask(2, n=3)) == 3
+    assert len(bandit.ask(2, n=3)) == 3  # of the same outage nobody is warned again
 
 
 def test_what_is_available_is_kept_to_as_well() -> None:
@@ -314,6 +313,34 @@ def test_no_warning_where_points_are_known() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bandit.ask(26)
+
+
+def test_an_outage_is_warned_of_once() -> None:
+    bandit = limited(safe=())
+    bandit.tell(SITES.X[:3], np.zeros(3), 1, outcomes={"load": [9.0, 9.0, 9.0]})
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        for t in (2, 3):
+            bandit.ask(t)
+        bandit.tell(SITES.X, np.zeros(21), 4, outcomes={"load": np.full(21, -9.0)})
+        bandit.ask(5)
+        bandit.tell(SITES.X, np.zeros(21), 6, outcomes={"load": np.full(21, 90.0)})
+        bandit.ask(7)
+    said = [str(each.message) for each in given if each.category is LimitWarning]
+    assert [text.partition(" with")[0][-5:] for text in said] == ["t = 2", "t = 7"]
+
+
+@pytest.mark.parametrize("safe", [[3, 4], np.arange(21) // 2 == 2, SITES.X[[4, 5]]])
+def test_rows_and_masks_are_safe_points_too(safe: object) -> None:
+    found = np.array(limited(safe=safe).recipe.safe)
+    assert found.shape == (2, 1)
+    assert 1.4 < found.mean() < 2.4
+
+
+def test_none_was_not_read() -> None:
+    bandit = limited()
+    bandit.tell(SITES.X[:2], [0.1, 0.2], 1, outcomes={"load": [None, -1.0]})
+    assert bandit.history["load"].isna().tolist() == [True, False]
 
 
 def test_all_plays_may_share_the_risk() -> None:

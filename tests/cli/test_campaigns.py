@@ -16,11 +16,13 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.cli.test_main import OnTerminal
 from tests.helpers.commands import Command, Said, commands
-from tvbandits import Campaign, rate
-from tvbandits.cli.campaign_config import read_config
+from tvbandits import Campaign, Candidates, policies, rate
+from tvbandits.cli.campaign_actions import Doubts
+from tvbandits.cli.campaign_config import Draft, new, read_config
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -113,7 +115,7 @@ def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
     (left,) = objects(fine(command("drop", place, "--site", second, "--format", "json")))
     assert left == {"pending": 0}
     (status,) = objects(fine(command("status", place, "--best", "--format", "json")))
-    assert (status["told"], status["failed"], status["out"]) == (0, 1, "none")
+    assert (status["told"], status["failed"], status["pending_sites"]) == (0, 1, "none")
     assert status["best"] == "not known yet"
 
 
@@ -271,7 +273,7 @@ def test_status_is_a_line(command: Command, played: Path) -> None:
     )
     assert found, out
     (said,) = objects(fine(command("status", played, "--best", "--format", "json")))
-    assert (said["out"], said["best"]) == found.groups()
+    assert (said["pending_sites"], said["best"]) == found.groups()
     assert (said["told"], said["pending"], said["rows"], said["time"]) == (4, 1, 5, 4.0)
 
 
@@ -558,6 +560,33 @@ def test_arms_and_a_control_are_said_in_a_file(tmp_path: Path) -> None:
         campaign.tell(campaign.ask(1, n=2), [5.0, 6.0], 1)
         assert campaign.history["relative"].tolist() == [0.0, 1.0]
         assert campaign.history["site"][0] == "old"
+
+
+def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
+        doubts = Doubts.of(campaign)
+        assert doubts.of_reading(np.array([[0.0]]), 4.0, 5.1) == []
+        doubts.add(4.0, 5.1)
+        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, 50.0)) == 1
+
+
+def test_a_second_new_says_what_to_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    draft = Draft("gp-ucb", None, 0.1)
+    new("c.db", None, None, None, draft)
+    text = (tmp_path / "campaign.toml").read_text()
+    assert "# [[limits]]" in text
+    assert "# safe = " in text
+    assert "# control = " in text
+    with pytest.raises(ValueError, match=r"say --config campaign\.toml and no --policy"):
+        new("c.db", None, None, None, draft)
+    (tmp_path / "campaign.toml").unlink()
+    (tmp_path / "c.db").write_text("something")
+    with pytest.raises(ValueError, match=r"c\.db: there is something already"):
+        new("c.db", None, None, None, draft)
+    assert not (tmp_path / "campaign.toml").exists()
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

@@ -130,6 +130,8 @@ LAZY = {
     "tvbandits/core/tables.py": "pandas, where a table is made",
     "tvbandits/core/box_search.py": "scipy.stats, which takes a second, for boxes alone",
     "tvbandits/core/candidates.py": "scipy.spatial, for points that are off by rounding",
+    "tvbandits/core/rows.py": "pyarrow is an extra, imported where a Parquet file is read",
+    "tvbandits/gp/posteriors/leaders.py": "distributed is an extra, used where there is a client",
     "tvbandits/queries/k_dpp.py": "dppy, where a k-DPP is drawn exactly",
     "tvbandits/policies/__init__.py": "a policy is imported when it is used first",
     "tvbandits/cli/stopping.py": "a command is imported when it is called, so that help is quick",

@@ -15,6 +15,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import AtContext, Context, opened
+from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 
 Among = ArrayLike | Callable[[Array], ArrayLike] | None
@@ -213,10 +214,14 @@ class Allowed:
         Everything by default.
     taken : array of shape (m, d)
         Points to choose only if there are no others.
+    move : Move, optional
+        What is chosen is worth less by the price of going there.
     """
 
-    def __init__(self, domain: Domain, available: Available | None, taken: Array) -> None:
-        self._domain, self._available = domain, available
+    def __init__(
+        self, domain: Domain, available: Available | None, taken: Array, move: Move | None = None
+    ) -> None:
+        self._domain, self._available, self._move = domain, available, move
         box = domain.whole if isinstance(domain, AtContext) else domain
         self._apart = APART * np.ptp(box.bounds, axis=1) if isinstance(box, Box) else 0.0
         self._taken: list[Array] = []
@@ -232,8 +237,8 @@ class Allowed:
 
     @property
     def everything(self) -> bool:
-        """Whether every point of the domain may be chosen."""
-        return self._available is None and not self._taken
+        """Whether every point of the domain may be chosen, at no price."""
+        return self._available is None and not self._taken and self._move is None
 
     def sample(self, rng: np.random.Generator) -> Array:
         """A point (d,) at random, of those that may be chosen.
@@ -255,12 +260,14 @@ class Allowed:
             self._taken.clear()
 
     def only(self, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """`function` where a point may be chosen, and minus infinity elsewhere."""
+        """`function`, less the price, where a point may be chosen, and minus infinity elsewhere."""
 
         def masked(X: Array) -> Array:
             values = function(X)
             if self.everything:
                 return values
+            if self._move is not None:
+                values = values - self._move.price(X)
             return np.where(self(X), values, -np.inf)
 
         return masked
@@ -275,25 +282,29 @@ class Allowed:
         """
         if self.everything:  # with its slopes, where it has any
             return self._domain.maximise(function, rng)[0].copy()
-        x, _ = self._domain.maximise(self.only(function), rng)
-        return self.checked(x, function, rng)
+        worth = self.only(function)
+        return self.checked(self._domain.maximise(worth, rng)[0], worth, rng)
 
     def checked(
         self, x: Array, function: Callable[[Array], Array], rng: np.random.Generator
     ) -> Array:
         """`x` (d,) if it may be chosen; else the best that may out of many points at random.
 
-        A search that met no point that is available does not know where to climb.
+        A search that met no point that is available does not know where to climb; and it meets the very
+        point that one is at by chance alone.
 
         Raises
         ------
         NothingAvailableError
             If none of them may be chosen.
         """
-        if self.everything or self(x[None, :])[0]:
-            return x.copy()
-        X = self._tried(rng)
-        return np.asarray(X[int(np.argmax(function(X)))].copy())
+        if not (self.everything or self(x[None, :])[0]):
+            X = self._tried(rng)
+            x = X[int(np.argmax(function(X)))]
+        if self._move is not None and not isinstance(self._domain, Candidates):
+            both = np.stack([self._move.start.x, x])
+            x = x if not self(both)[0] else both[int(np.argmax(function(both)))]
+        return x.copy()
 
     def _tried(self, rng: np.random.Generator) -> Array:
         """Points (m, d) out of many at random that may be chosen."""

@@ -7,6 +7,7 @@ whose stale bound is the largest need their variance now.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +62,8 @@ class FantasyModel:
     width : Width
     looks : int
         How many variances have been computed.
+    largest : float
+        The upper confidence bound of what was best the last time.
     """
 
     start: Any
@@ -70,10 +73,12 @@ class FantasyModel:
     noise: float
     width: Width
     looks: int = field(default=0, init=False)
+    largest: float = field(default=math.inf, init=False)
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
-        return self.domain.maximise(self.bounds, rng)[0]
+        x, self.largest = self.domain.maximise(self.bounds, rng)
+        return x
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` (d,) had been observed; what a batch rule looks at."""
@@ -157,6 +162,7 @@ class LazyFantasy(FantasyModel):
             stale = top[~self.fresh[top]]
             if len(stale) == 0:
                 chosen = top[rng.integers(len(top))] if len(top) > 1 else top[0]
+                self.largest = float(self.bound[chosen])
                 return np.asarray(self.domain.X[chosen])
             if look >= 4:
                 ahead = (
@@ -289,7 +295,7 @@ class PlainFantasy(FantasyModel):
         smooth = (
             None if self.width.smooth is None else self.width.smooth(self.now, self.width.times)
         )
-        x, _ = self.domain.maximise(self.bounds if smooth is None else smooth, rng)
+        x, self.largest = self.domain.maximise(self.bounds if smooth is None else smooth, rng)
         return x
 
     def variances(self, X: Array) -> Array:

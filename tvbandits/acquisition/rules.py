@@ -28,9 +28,10 @@ from tvbandits.acquisition.batch_rules import (
     One,
 )
 from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
@@ -60,6 +61,8 @@ class Decision:
         Points that are out for this very time: others come first.
     available : Available or None
         Only these may be played.
+    move : Move or None
+        What a move from here costs; None: nothing.
     leaders : Leaders, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
@@ -76,8 +79,14 @@ class Decision:
     pending_noise: Array
     taken: Array
     available: Available | None
+    move: Move | None = None
     leaders: Leaders | None = None
     rest: float = -math.inf
+
+    def allowed(self, taken: Array | None = None) -> Allowed:
+        """What is left to choose from; points that are taken, by default those of this time, last."""
+        without = self.taken if taken is None else taken
+        return Allowed(self.domain, self.available, without, self.move)
 
     def narrowed(self, wanted: Request) -> Decision:
         """Among the leaders alone."""
@@ -162,11 +171,11 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> t
     """
     if not decision.crowded:
         return rule.choose(decision, rng)
-    allowed = Allowed(decision.domain, decision.available, np.empty((0, decision.domain.dimension)))
+    allowed = decision.allowed(np.empty((0, decision.domain.dimension)))
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
-    X = decision.domain.X
     drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
-    return X[np.where(allowed(X), drawn, -np.inf).argmax(axis=1)], 0
+    X = decision.domain.X
+    return X[allowed.only(lambda _: drawn)(X).argmax(axis=1)], 0
 
 
 @dataclass(frozen=True)
@@ -228,15 +237,17 @@ class UpperConfidenceBound:
         self, decision: Decision, uncertain: bool, rng: np.random.Generator
     ) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
-        domain, view, batching = decision.domain, decision.view, decision.batching
+        view, batching = decision.view, decision.batching
         lazy = not view.posterior.settled
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
-        allowed = Allowed(domain, decision.available, decision.taken)
+        allowed = decision.allowed()
         simple = plain and isinstance(batching.rule, One) and not uncertain and not lazy
         if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
-            _check_lead(decision, x, lambda X: view.upper_bound(X, decision.beta))
+            worth = allowed.only(lambda X: view.upper_bound(X, decision.beta))
+            if float(worth(x[None, :])[0]) <= decision.rest:
+                raise OvertakenError
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
         if uncertain:
@@ -261,7 +272,7 @@ class UpperConfidenceBound:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        smooth = width.smooth if decision.available is None else None
+        smooth = width.smooth if decision.available is None and decision.move is None else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
         everything = allowed.everything and decision.n is None
@@ -269,7 +280,8 @@ class UpperConfidenceBound:
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
-            _check_lead(decision, x, fantasy.bounds)
+            if fantasy.largest <= decision.rest:
+                raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor.full(fantasy.add(batch[-1])):
@@ -288,17 +300,49 @@ class UpperConfidenceBound:
         return np.array(batch), fantasy.looks
 
 
+@dataclass(frozen=True)
+class RandomFirst:
+    """Plays points at random until there are `count` observations, and then by an upper bound.
+
+    A narrow width stays where it finds something good at once, and never learns how the reward varies
+    elsewhere: a few points anywhere tell it.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Box, Recipe
+    >>> from tvbandits.acquisition.rules import RandomFirst
+    >>> bandit = Bandit(Recipe(Box([(0, 1)]), RBF(0.3), 0.01, acquisition=RandomFirst(count=3)))
+    >>> print(len(bandit.ask(1, n=3)))
+    3
+    """
+
+    count: int = 8
+
+    def __post_init__(self) -> None:
+        whole_number("count", self.count)
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Works everywhere."""
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        if decision.view.posterior.size + len(decision.pending) >= self.count:
+            return UpperConfidenceBound().choose(decision, rng)
+        allowed = Allowed(decision.domain, decision.available, decision.taken)
+        batch: list[Array] = []
+        for _ in range(decision.n or 1):
+            batch.append(allowed.sample(rng))
+            allowed.exclude(batch[-1])
+        return np.array(batch), 0
+
+
 FEWEST_LEADERS = 64
 """So many candidates that lead are looked for at the least: a batch goes through several of them."""
 
 
 class OvertakenError(Exception):
     """The leaders have fallen so far that another candidate may have the largest bound."""
-
-
-def _check_lead(decision: Decision, x: Array, bounds: Callable[[Array], Array]) -> None:
-    if decision.rest > -math.inf and float(bounds(x[None, :])[0]) <= decision.rest:
-        raise OvertakenError
 
 
 def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:
@@ -355,7 +399,7 @@ class ThompsonSampling:
         domain = decision.domain
         assert isinstance(domain, Candidates)  # `check` has seen to it
         count = decision.batching.largest if decision.n is None else decision.n
-        allowed = Allowed(domain, decision.available, decision.taken)
+        allowed = decision.allowed()
         batch: list[Array] = []
         for sample in samples(decision, count, rng, lasting=self.lasting):
             values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
@@ -416,7 +460,7 @@ class LastingBound:
         known = view.posterior
         assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
         width = decision.beta * known.lasting_share
-        allowed = Allowed(domain, decision.available, decision.taken)
+        allowed = decision.allowed()
         if len(decision.pending):
             Z = view.inputs(decision.pending)
             known = known.shrunk(Z, decision.pending_noise, view.surface)

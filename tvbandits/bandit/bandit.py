@@ -18,13 +18,14 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, Available, at_hand, available
-from tvbandits.acquisition.batch_rules import One
-from tvbandits.acquisition.rules import Decision, chosen
+from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
+from tvbandits.bandit.deciding import control_first, decision_of, is_control
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.inheriting import begun_with
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
 from tvbandits.bandit.recipe import (
@@ -36,22 +37,20 @@ from tvbandits.bandit.recipe import (
 )
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
-    ToldReadings,
     checked_answers,
     checked_told,
     corrected,
     decision_time,
     readings_at,
-    values_and_variance,
 )
-from tvbandits.core.arrays import Array, Index, as_generator, as_points, as_time, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, completed
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
-from tvbandits.core.limits import Limit, as_outcomes
-from tvbandits.core.observations import Plays
+from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, tour
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.space import Arms
@@ -222,14 +221,15 @@ class Bandit:
         """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
 
         With limits also what was read of each outcome, and how many limits that violates: as read. With
-        a control also `relative`: the reward less what the control gave at that time.
+        a control also `relative`: the reward less what the control gave at that time. Where moves cost
+        something, also `move_cost`: of going to a point from the one before it.
         """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
         columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
         aside = None if state.outliers is None else known(state, state.outliers.seen)
-        return history_of(state.domain, *columns, aside)
+        return history_of(state.domain, *columns, self._recipe.move_cost, aside)
 
     @in_turn
     def predict(
@@ -282,7 +282,7 @@ class Bandit:
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
         mean = -mean if self._recipe.minimise else mean
-        levels = state.rewards.y[self._is_control(state.rewards.X)]
+        levels = state.rewards.y[is_control(self._recipe, state.rewards.X)]
         if relative or not len(levels):
             return mean, deviation
         return mean + levels.mean(), np.hypot(deviation, levels.std())
@@ -320,7 +320,7 @@ class Bandit:
             free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
             if not holds:
                 return np.asarray(likeliest[0])
-        decision = self._decision(state, now, 0.0, None, domain, free)
+        decision = decision_of(self._recipe, self._model, state, now, 0.0, None, domain, free)
         if decision.leaders is not None:
             decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
         allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
@@ -386,12 +386,14 @@ class Bandit:
         n: int | None = None,
         among: Among = None,
         context: Context = None,
+        near: float | None = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d).
 
         Points that were asked and not told count: the variance around them is lower, so that repeated
         asks spread out, and a point that is out for the same time comes again only if nothing else is
-        left.
+        left. Where moves cost something, several points are each chosen by what they cost from where one
+        is, and come in the order of a tour: each time the nearest that is left.
 
         Parameters
         ----------
@@ -412,12 +414,15 @@ class Bandit:
             have it behind what is chosen. Or values of the context columns of `Candidates`: only rows
             with these are available. It must be given where there is either, unless `among` has rows
             of one context alone.
+        near : float, optional
+            No point may be farther than this from the last one played, or asked and not dropped
+            (`core.moving.distances`).
 
         Raises
         ------
         ValueError
             If `t` is not finite, or before a time already told; if `n` is no whole number of at least 1;
-            if `among` or `context` do not suit the domain.
+            if `among` or `context` do not suit the domain; if `near` is none above 0, or from nowhere.
         NothingAvailableError
             If nothing is available.
         ExpertError
@@ -444,18 +449,22 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        control = self._control_first(state, now, n, free)
+        control = control_first(self._recipe, state, now, n, free)
         rest = None if n is None else n - len(control)
-        decision = self._decision(state, now, beta, rest, domain, free)
+        decision = decision_of(
+            self._recipe, self._model, state, now, beta, rest, domain, free, near
+        )
         if rest == 0:
             X, looks = control[:0], 0
         elif self._outcomes:
             state, outcomes, own = self._outcomes.believed(state, now)
             start, rule = self._outcomes.start(state, free), self._recipe.acquisition
-            X, looks = play_within(rule, decision, outcomes, start, rng, own)
+            X, looks = play_within(rule, decision, outcomes, start, rng, own, self._outcomes.warn)
             state = state if len(start) else self._outcomes.played(state, outcomes, X)
         else:
             X, looks = chosen(self._recipe.acquisition, decision, rng)
+        if decision.move is not None and len(X) > 1:
+            X = X[tour(self._recipe.domain, decision.move.start.x, X)]
         X = np.concatenate([control, X]) if len(control) else X
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
@@ -470,76 +479,55 @@ class Bandit:
         )
         return X
 
-    def _decision(
-        self,
-        state: State,
-        now: float,
-        beta: float,
-        n: int | None,
-        domain: Domain,
-        free: Available | None,
-    ) -> Decision:
-        """What the acquisition is asked."""
-        recipe, out, taken = self._recipe, state.pending, state.pending.X[state.pending.t == now]
-        if recipe.control is not None:  # it is no news of any effect, and comes once
-            out = Plays(*(each[~self._is_control(out.X)] for each in (out.X, out.t)))
-            taken = np.concatenate([taken, np.array(recipe.control)[None]])
-        most = None if recipe.asking is None else recipe.asking.informed_width
-        informed = state.questions.informed and most is not None
-        noise = self._model.pending_noise(state, now, out) if len(out.t) else np.empty(0)
-        heard = np.isfinite(noise)
-        # Without a unit of the reward, a batch rule has nothing to compare the noise with.
-        known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
-        batching = recipe.batching if known else replace(recipe.batching, rule=One())
-        return Decision(
-            domain=domain,
-            view=self._model.view(state, now),
-            beta=min(beta, most) if informed and most is not None else beta,
-            noise_variance=self._model.noise_variance(state),
-            batching=batching,
-            n=n,
-            pending=out.X[heard],
-            pending_noise=noise[heard],
-            taken=taken,
-            available=free,
-            leaders=self._model.leaders(state),
-        )
+    def with_move_cost(self, cost: MoveCost | None) -> Bandit:
+        """The same bandit, which weighs what a move costs against what it brings.
 
-    def _is_control(self, X: Array) -> NDArray[np.bool_]:
-        """Which of the points (n, d) are the control."""
-        control = self._recipe.control
-        if control is None:
-            return np.zeros(len(X), dtype=bool)
-        return np.asarray((np.array(control) == X).all(axis=1))
+        One stays until what one has missed here would have paid for the move: see `core.moving`.
 
-    def _control_first(
-        self, state: State, now: float, n: int | None, free: Available | None
-    ) -> Array:
-        """The control (c, d), as often as it is to be played at a time before others are chosen.
+        Parameters
+        ----------
+        cost : float or callable
+            In the unit of reward: at least 0 for a unit of distance, or a function of two points (d,),
+            from and to; to stay costs nothing. None: moves are free.
 
-        Once; of more points than there are candidates, in its equal share of them.
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [5.0]])).with_move_cost(0.1)
+        >>> info = bandit.tell([[0.0], [5.0]], [0.1, 0.3], [1, 2])
+        >>> print(bandit.history["move_cost"].tolist())
+        [0.0, 0.5]
         """
-        recipe = self._recipe
-        none = np.empty((0, recipe.domain.dimension))
-        if recipe.control is None:
-            return none
-        control = np.array(recipe.control)[None]
-        known = any(
-            (self._is_control(each.X) & (each.t == now)).any()
-            for each in (state.pending, state.rewards, state.failed)
-        )
-        if known or not (free is None or free(control)[0]):
-            return none
-        if n == 1:
-            raise ValueError(
-                f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
-                "and another that is held against it"
-            )
-        count = 1
-        if n is not None and isinstance(recipe.domain, Candidates):
-            there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())
-            count = max(1, n // there)
-        return np.repeat(control, count, axis=0)
+        return Bandit.from_state(replace(self._recipe, move_cost=cost), self.state)
+
+    def learn_from(self, other: Any) -> Bandit:
+        """The same bandit, which begins with what another one on similar ground has learned.
+
+        Rates, scales and weights of models are taken, readings are not (`bandit.inheriting`).
+
+        Parameters
+        ----------
+        other : Bandit, Campaign or State
+            What was told there counts, whoever played it. Candidates may differ.
+
+        Raises
+        ------
+        ValueError
+            If it has no state, points there have another number of coordinates, nothing was told there,
+            or there is nothing to be learned here.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> last_year = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [2.0]]))
+        >>> info = last_year.tell([[0.0], [1.0]] * 9, [1.0, 9.0] * 9, range(18))
+        >>> here = policies.adaptive_gp_ucb(Candidates([[0.0], [0.5]])).learn_from(last_year)
+        >>> print(len(here.recipe.posterior.prior) > 0, len(here.history))
+        True 0
+        """
+        known = getattr(other, "state", other)
+        of_kind("other", known, State, "a bandit or a campaign, or its state")
+        return Bandit.from_state(*begun_with(self._recipe, self.state, known))
 
     def with_control(self, control: Any) -> Bandit:
         """The same bandit with a control in every batch, which the other points are held against.
@@ -732,24 +720,9 @@ class Bandit:
         """
         X = self._played(X)
         told = corrected(self._recipe, self._state, X, y, t, variance, to)
-        before, points, rows = readings_at(self._recipe, self._state, X, t)
-        right = as_outcomes(outcomes)
-        for name, values in right.items():
-            self._outcomes.check(name)
-            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
-
-        def change(
-            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
-        ) -> ToldReadings:
-            more = {"y": np.asarray(right[name])[which]} if name in right else {}
-            return read.with_rows(there, t=told.t[rows][which], **more)
-
+        read = self._outcomes.corrected(self._state, told, X, t, outcomes)
         made = retold(self._recipe, self._model, self._state, told)
-        made = replace(
-            made,
-            outcomes=self._outcomes.retold(self._state.outcomes, points, before.t[rows], change),
-        )
-        self._state = made
+        self._state = replace(made, outcomes=read)
         return self._state.info
 
     @in_turn

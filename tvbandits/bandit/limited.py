@@ -28,7 +28,13 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.told import Told, ToldReadings, checked_told
+from tvbandits.bandit.told import (
+    Told,
+    ToldReadings,
+    checked_told,
+    readings_at,
+    values_and_variance,
+)
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -210,6 +216,7 @@ def play_within(
     start: Array,
     rng: np.random.Generator,
     own: np.random.Generator,
+    warn: Callable[[str | None], None],
 ) -> tuple[Array, int]:
     """As `rule.choose`, among the points that are known to satisfy all limits.
 
@@ -222,17 +229,17 @@ def play_within(
         Points to start from that were not played yet: they come first.
     rng, own : numpy.random.Generator
         Of the rule, and of what is looked for here.
+    warn : callable
+        Is told why the play is a guess, or None.
     """
     count = 1 if decision.n is None else decision.n
     if len(start):
         return start[np.arange(count) % len(start)], 0
     unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
     if unread:
-        warnings.warn(
+        warn(
             f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points to "
-            "start from, or tell readings",
-            LimitWarning,
-            stacklevel=6,
+            "start from, or tell readings"
         )
         return chosen(rule, decision, rng)
 
@@ -242,13 +249,12 @@ def play_within(
         chances = ", ".join(
             f"{each.limit.name} {each.probability(likeliest)[0]:.2g}" for each in outcomes
         )
-        warnings.warn(
+        warn(
             f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
-            f"probability: the play is where it is likeliest ({chances})",
-            LimitWarning,
-            stacklevel=6,
+            f"probability: the play is where it is likeliest ({chances})"
         )
         return np.repeat(likeliest, count, axis=0), 0
+    warn(None)
     try:
         X, looks = chosen(rule, replace(decision, available=within), rng)
     except NothingAvailableError:  # there is so little of it that points at random miss it
@@ -273,6 +279,8 @@ def look_at_the_edge(
     available = np.ones(len(X), dtype=bool) if free is None else free(X)
     known = available & np.all([chance >= least for chance, least in chances], axis=0)
     may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    if decision.move is not None:
+        upper = upper - decision.move.price(X)
     gain = upper - upper[row]
     known[row] = True
     looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))
@@ -301,10 +309,17 @@ class Outcomes:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         made = ((limit, recipe.of_outcome(limit)) for limit in recipe.limits)
+        self._warned = False
         self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
 
     def __len__(self) -> int:
         return len(self._parts)
+
+    def warn(self, text: str | None) -> None:
+        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        if text is not None and not self._warned:
+            warnings.warn(text, LimitWarning, stacklevel=7)
+        self._warned = text is not None
 
     def check(self, name: str) -> None:
         """Raise a `ValueError` if there is no limit on such an outcome."""
@@ -327,6 +342,29 @@ class Outcomes:
             after = with_rewards(recipe, model, before, read, rng)
             known[name] = replace(after, random=rng.bit_generator.state)
         return known
+
+    def corrected(
+        self,
+        state: State,
+        told: ToldReadings,
+        X: ArrayLike,
+        t: ArrayLike | None,
+        outcomes: Mapping[str, ArrayLike] | None,
+    ) -> Mapping[str, State]:
+        """Their states, with right values and times of points (n, d) that were told at times (n,)."""
+        before, points, rows = readings_at(self._recipe, state, X, t)
+        right = as_outcomes(outcomes)
+        for name, values in right.items():
+            self.check(name)
+            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
+
+        def change(
+            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
+        ) -> ToldReadings:
+            more = {"y": np.asarray(right[name])[which]} if name in right else {}
+            return read.with_rows(there, t=told.t[rows][which], **more)
+
+        return self.retold(state.outcomes, points, before.t[rows], change)
 
     def retold(
         self, known: Mapping[str, State], X: Array, t: Array, change: Change

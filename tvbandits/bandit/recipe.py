@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from tvbandits.acquisition.availability import available
 from tvbandits.acquisition.batch_rules import Batching, LocalRatio
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
@@ -33,18 +34,20 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.kernels.additive import joint_box_kernel
+from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
@@ -114,7 +117,13 @@ class Recipe:
         On further outcomes: only points that are known to satisfy them are played. What is believed of
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
-        Points to start from under limits: those that were not played yet come first.
+        Points to start from under limits: those that were not played yet come first. Of candidates also
+        a mask, or row numbers.
+    noise_prior : NoiseEstimate, optional
+        What is known of a noise variance that is learned, before any reading: see `Bandit.learn_from`.
+    move_cost : float or callable, optional
+        What it costs, in the unit of reward, to move to another point than that of the last play: a
+        number for each unit of distance, or a function of two points (d,). See `core.moving`.
     control : array of shape (d,), optional
         A point that is part of every batch, and that the others are held against: rewards of one time
         share a level of which nothing is known, and what is learned is how points differ from the
@@ -157,6 +166,8 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
+    noise_prior: NoiseEstimate | None = None
+    move_cost: MoveCost | None = None
     control: Any = None
     robust: bool = False
 
@@ -251,11 +262,21 @@ class Recipe:
         if taken := set(names) & (columns | set(getattr(self.domain, "names", ()))):
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
+        safe = [] if none else self._safe_points().tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
         object.__setattr__(self, "limits", limits)
         object.__setattr__(self, "safe", tuple(map(tuple, safe)))
+
+    def _safe_points(self) -> Array:
+        """What is safe, as points (s, d); of candidates a mask or row numbers will do, as of `among`."""
+        given = None if has_names(self.safe) else np.asarray(self.safe)
+        rows = given is not None and given.ndim == 1 and given.dtype.kind in "bi"
+        if rows and isinstance(self.domain, Candidates):
+            free = available(self.domain, given, None, any_context=True)
+            assert free is not None  # it is said what
+            return self.domain.X[free.mask]
+        return self.domain.check(self.safe, "safe")
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
@@ -318,7 +339,7 @@ class Recipe:
             self.kernel,
             limit.noise_variance,
             aging=self.aging,
-            posterior=self.posterior,
+            posterior=of_another_unit(self.posterior),
             learn=self.learn,
             reset=self.reset,
             lead=self.lead,
@@ -331,6 +352,13 @@ class Recipe:
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
         flag("robust", self.robust)
+        if self.noise_prior is not None:
+            of_kind("noise_prior", self.noise_prior, NoiseEstimate, "a NoiseEstimate, or None")
+        check_move_cost(self.move_cost)
+        if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
+            raise ValueError(
+                f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
+            )
         choice("consult", self.consult, ("after tell", "before ask"))
         for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
             part = getattr(self, name)
@@ -341,7 +369,7 @@ class Recipe:
 MOST_LOOKED_AT = 4096
 """Of more candidates than this, a sparse posterior looks at those that lead."""
 
-COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative"}
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
 """Of a history; what an outcome is called stands beside them."""
 
 MOST_BESIDE = 200
@@ -470,7 +498,12 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
     if recipe.control is not None:
         seen, mean = seen.beside_levels(), None if mean is None else 0.0
     if np.isnan(seen.variance).any():
-        return estimated_noise(recipe.kernel, seen, mean)
+        # The kernel that an ensemble of models has before any reading may be far too smooth.
+        ensemble = isinstance(recipe.posterior, ModelEnsemble)
+        rival = space_kernels(recipe.domain)[1] if ensemble else None
+        return estimated_noise(recipe.kernel, seen, mean, rival, recipe.noise_prior)
+    if recipe.noise_prior is not None:
+        return recipe.noise_prior
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))

@@ -242,8 +242,10 @@ def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
 def visited_with(visited: Array, X: Array) -> Array:
     """`visited` and those rows of `X` that are not in it, each once, in their order."""
     # A long batch repeats few points: each of them is looked for once.
-    _, first = np.unique(X, axis=0, return_index=True)
-    for x in X[np.sort(first)]:
+    if len(X) > 1:
+        _, first = np.unique(X, axis=0, return_index=True)
+        X = X[np.sort(first)]
+    for x in X:
         if not (visited == x).all(axis=1).any():
             visited = np.concatenate([visited, x[None, :]])
     visited.setflags(write=False)

@@ -42,6 +42,7 @@ from tvbandits.core.arrays import (
     Array,
     as_floats,
     not_negative,
+    positive_number,
     whole_number,
 )
 from tvbandits.core.clock import Clock
@@ -375,6 +376,7 @@ class Campaign(Watching):
         n: int | None = None,
         among: Among = None,
         context: Context = None,
+        near: float | None = None,
         *,
         key: str | None = None,
         who: str | None = None,
@@ -393,6 +395,8 @@ class Campaign(Watching):
         given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
         if measured(self.domain):
             given["context"] = written(context)
+        if near is not None:
+            given["near"] = positive_number("near", near)
         return self._points(self._done("asked", given, key, who))
 
     def tell(

@@ -158,7 +158,8 @@ class Replayer:
 
 
 def _ask(bandit: Bandit, given: Given) -> Array:
-    return bandit.ask(given["t"], given["n"], _rows(given["among"]), given.get("context"))
+    context, near = given.get("context"), given.get("near")
+    return bandit.ask(given["t"], given["n"], _rows(given["among"]), context, near)
 
 
 def _rows(among: list[int] | None) -> Any:

@@ -32,6 +32,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
@@ -64,7 +65,7 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance, limits, control
+    domain, noise_variance, limits, control, move_cost
         As of the recipe.
     outcomes : mapping of Limit to Observations
         What was read of the outcomes that have limits.
@@ -95,6 +96,7 @@ class Ledger:
     asking: KeepingOnRecord
     tells_only: bool
     outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
+    move_cost: MoveCost | None = None
     control: tuple[float, ...] | None = None
 
     @classmethod
@@ -130,6 +132,7 @@ class Ledger:
                     limit: saved.value("state", "outcomes", limit.name, "rewards")
                     for limit in limits
                 },
+                move_cost=saved.value("recipe", "move_cost"),
                 control=saved.value("recipe", "control"),
             )
         told = made.rewards if outliers is None else outliers.among(made.rewards)

@@ -22,6 +22,7 @@ from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
+from tvbandits.datasets.tables.sensor_field import degrees_in
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 _TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
@@ -193,10 +194,16 @@ class Names:
         if not self.given:
             return table
         assert isinstance(self._domain, Candidates)
-        known, X = np.column_stack(list(self.given.values())), self._domain.X
-        centre, middle = known.mean(axis=0), X.mean(axis=0)
-        slopes, *_ = np.linalg.lstsq(known - centre, X - middle, rcond=None)
-        return np.asarray(middle + (table - centre) @ slopes)
+        degrees = degrees_in(self.given)
+        assert degrees is not None  # what else would have been turned
+        latitude, longitude = degrees
+        names = list(self.given)
+        order = [longitude, latitude, *(each for each in names if each not in degrees)]
+        columns = [names.index(each) for each in order]
+        X, known = self._domain.X, np.column_stack([self.given[each] for each in order])
+        extent = np.ptp(known, axis=0)
+        slopes = np.where(extent > 0, np.ptp(X, axis=0) / np.where(extent > 0, extent, 1.0), 1.0)
+        return np.asarray(X[0] + (table[:, columns] - known[0]) * slopes)
 
     def values(self, x: Array) -> list[Any]:
         """The cells of a point (d,) in a table, in the order of `coordinates`."""

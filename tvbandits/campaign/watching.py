@@ -149,7 +149,8 @@ class Watching:
         """The columns of `history`, by name; dates are texts."""
         ledger, domain = self.ledger, self.domain
         said = (ledger.rewards, ledger.answers, ledger.failed, ledger.pending)
-        parts = [history_columns(domain, *said, ledger.outcomes, ledger.control)]
+        more = ledger.outcomes, ledger.control, ledger.move_cost
+        parts = [history_columns(domain, *said, *more)]
         none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
         unread = dict.fromkeys(ledger.outcomes, none)
         for row in self.journal():
@@ -161,7 +162,13 @@ class Watching:
                 order = np.argsort(was[:, 0], kind="stable")
                 gone = np.full(len(X), np.nan)
                 kind = np.full(len(X), row.kind, dtype=object)
-                parts.append({**part, "reward": was[order, 1], "variance": gone, "kind": kind})
+                of_old = {
+                    "reward": was[order, 1],
+                    "variance": gone,
+                    "kind": kind,
+                    "move_cost": gone,
+                }
+                parts.append({**part, **of_old})
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return self.names.history(in_time(columns), self.clock)
 

@@ -69,7 +69,8 @@ class Doubts:
         if len(self.values) >= FEWEST and not np.isnan(value):
             low, high = min(self.values), max(self.values)
             most = FAR_OUT * max(high - low, 3 * self.noise)
-            if not low - most <= value <= high + most:
+            # Of equal readings, where the noise is learned, nobody knows yet what is far.
+            if most > 0 and not low - most <= value <= high + most:
                 found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
         return found
 
@@ -252,6 +253,7 @@ def ask(
     n: int | None,
     among: str | None,
     without: str | None = None,
+    near: float | None = None,
     context: str | None = None,
     *,
     yes: bool = False,
@@ -264,7 +266,8 @@ def ask(
             sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
         if out is not None:
             rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        X = sites.campaign.ask(t, n, rows, sites.names.context(context), key=call.key)
+        where = sites.names.context(context)
+        X = sites.campaign.ask(t, n, rows, where, near, key=call.key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
@@ -332,7 +335,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             f"{found.questions} questions asked{cost}{doubt}; "
             f"last at {sites.when(found.time)}{hint}"
         )
-        shown = {**dict(found.summary), "out": out}
+        shown = {**dict(found.summary), "pending_sites": out}
         if best:
             shown["best"] = "not known yet"
             if found.told:

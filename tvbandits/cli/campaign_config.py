@@ -40,7 +40,7 @@ from tvbandits.policies.setting import Policy
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
-    "campaign": ("drop_after", "title", "unit"),
+    "campaign": ("drop_after", "move_cost", "title", "unit"),
     "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
     "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
@@ -111,13 +111,15 @@ def read_config(path: Path, load: Load) -> Planned:
             bandit = bandit.with_control(Names(domain, about).points([control])[0])
         clock = _clock(said.get("clock"))
         about |= _shown(said.get("campaign", {}), clock)
+        cost = said.get("campaign", {}).get("move_cost")
+        bandit = bandit if cost is None else bandit.with_move_cost(cost)
     maker = said.get("expert", {}).get("maker", "")
     return Planned(bandit, clock, {**about, "config": text, "expert": maker})
 
 
 def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
     """Title and unit, and after how many units of time a point is given up."""
-    found = {key: value for key, value in said.items() if key != "drop_after"}
+    found = {key: value for key, value in said.items() if key not in ("drop_after", "move_cost")}
     for key, value in found.items():
         if not isinstance(value, str):
             raise ValueError(f"[campaign] {key} must be a text, got {value!r}")
@@ -404,6 +406,7 @@ name = {name}
 # title = "Ozone in town"
 # unit = "ppb"  # of a reward; it stands on the axes
 # drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
+# move_cost = 0.1  # in the unit of reward, for a unit of distance from one point to the next
 
 # [[limits]]  # on what a play brings besides its reward; one part for each
 # name = "noise_level"
@@ -485,12 +488,17 @@ def new(
     expert: str | None,
     who: str | None,
     draft: Draft | None = None,
+    like: str | None = None,
 ) -> None:
-    """Begin a campaign; from a policy the file that it is about is written first."""
+    """Begin a campaign, with what one like it has learned; of a policy, its file is written first."""
     if draft is not None:
         path = Path("campaign.toml") if config is None else config
+        if Path(file).exists():
+            raise ValueError(f"{file}: there is something already")
         if path.exists():
-            raise ValueError(f"{path}: there is something already; leave --policy out to use it")
+            raise ValueError(
+                f"{path}: there is something already; to use it, say --config {path} and no --policy"
+            )
         text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
         path.write_text(text, encoding="utf-8")
         if draft.sites is None:
@@ -514,7 +522,11 @@ def new(
     if expert is not None:
         check_expert(expert, planned.about["expert"])
     more = {"clock": planned.clock, "about": planned.about, "who": who}
-    with Campaign.create(file, planned.bandit, **more) as campaign:  # type: ignore[arg-type]
+    bandit = planned.bandit
+    if like is not None:
+        with Campaign.open(like) as other, naming(Path(like)):
+            bandit = bandit.learn_from(other)
+    with Campaign.create(file, bandit, **more) as campaign:  # type: ignore[arg-type]
         about = campaign.about
         print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
 

@@ -89,6 +89,12 @@ def new_command(
         float | None,
         typer.Option(help="With --policy: standard deviation of a reading; learned by default."),
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CAMPAIGN", help="Begin with what this one has learned, not with its readings."
+        ),
+    ] = None,
     expert: ByName = None,
     who: Who = None,
 ) -> None:
@@ -96,7 +102,7 @@ def new_command(
     draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
     if draft is None and (sites is not None or noise_sd is not None):
         raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    configuring.new(file, config, expert, who, draft)
+    configuring.new(file, config, expert, who, draft, like)
 
 
 @app.command("ask")
@@ -106,6 +112,9 @@ def ask_command(
     n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
     among: Among = None,
     without: Without = None,
+    near: Annotated[
+        float | None, typer.Option(help="No farther than this from the last point.")
+    ] = None,
     context: Context = None,
     yes: Yes = False,
     key: Key = None,
@@ -115,7 +124,7 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     call = actions.Call(file, format_, expert, who, key)
-    actions.ask(call, at, n, among, without, context, yes=yes)
+    actions.ask(call, at, n, among, without, near, context, yes=yes)
 
 
 @app.command("tell")

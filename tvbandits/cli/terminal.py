@@ -147,8 +147,14 @@ def print_tables(
             "queries",
             "ms",
         ]
-        limited = group.get("violations_per_step", pd.Series(dtype=float)).notna().any()
-        headings += ["violations"] * bool(limited)
+        shapes = {"violations": "{:.1%}", "move cost": "{:.3g}"}
+        columns = {name: f"{name.replace(' ', '_')}_per_step" for name in shapes}
+        more = [
+            name
+            for name, column in columns.items()
+            if group.get(column, pd.Series(dtype=float)).notna().any()
+        ]
+        headings += more
         for heading in ["width", *headings] if several else headings:
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
@@ -156,7 +162,7 @@ def print_tables(
                 Text(cleaned(str(line["policy"]))),
                 *[str(line["confidence"])][:several],
                 *_cells(line, beside.get((problem, line["policy"])), interval[-2:].strip()),
-                *[f"{line['violations_per_step']:.1%}" for _ in range(bool(limited))],
+                *[shapes[name].format(line[columns[name]]) for name in more],
             )
         console.print(table)
         found = references[problem]

@@ -174,7 +174,8 @@ def finished_runs(
             missing = [
                 name
                 for name in group
-                if re.fullmatch(r"x\d+|violations", str(name)) and bool(group[name].isna().all())
+                if re.fullmatch(r"x\d+|violations|move_cost", str(name))
+                and bool(group[name].isna().all())
             ]
             key = (str(problem), str(policy), int(str(seed)))
             found[key] = [

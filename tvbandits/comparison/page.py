@@ -109,10 +109,12 @@ def _panel(i: int, panel: Panel, references: References | None, unit: str) -> st
         ]
         for _, line in lines.iterrows()
     ]
-    if "violations_per_step" in lines and lines["violations_per_step"].notna().any():
-        header.append("violations a step")
-        for row, violations in zip(rows, lines["violations_per_step"], strict=True):
-            row.append(float(violations))
+    for name in ("violations", "move_cost"):
+        column = f"{name}_per_step"
+        if column in lines and lines[column].notna().any():
+            header.append(f"{name.replace('_', ' ')} a step")
+            for row, value in zip(rows, lines[column], strict=True):
+                row.append(float(value))
     if references is not None:
         rows += [
             [f"({REFERENCE_NAMES.get(name, name)})", "", float(value), *[None] * (len(header) - 3)]

@@ -28,6 +28,7 @@ from tvbandits.comparison.setup import (
 from tvbandits.comparison.summary import NO_WIDTH, Row
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.coercion import shown
+from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
@@ -77,7 +78,7 @@ def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions
     prepared = begun(prepared)
     setting = prepared.setting(conditions.confidence, conditions.expert)
     batch = conditions.batch
-    player = _under(_player(name, maker, setting, batch), prepared.problem, batch)
+    player = _suited(_player(name, maker, setting, batch), prepared.problem, batch)
     width = _width_text(maker, player, conditions.text)
     return _played_out(prepared, name, player, width, conditions.batch)
 
@@ -92,7 +93,7 @@ def play_equally(
         for name, world in worlds.items()
     }
     players = {
-        name: _under(_player(name, maker, settings[name], batch), prepared.problem, batch)
+        name: _suited(_player(name, maker, settings[name], batch), prepared.problem, batch)
         for name, maker in makers.items()
     }
     widths = {
@@ -125,11 +126,11 @@ def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
 
 
-def _under(player: Player, problem: Problem, points: int | None) -> Player:
-    """A bandit under the limits of the problem, and with its control; no other policy knows of them."""
+def _suited(player: Player, problem: Problem, points: int | None) -> Player:
+    """A bandit under the limits of the problem, with its control and move costs; no other knows them."""
     if not isinstance(player, Bandit):
         return player
-    limits, control = limits_of(problem), getattr(problem, "control", None)
+    control = getattr(problem, "control", None)
     if control is not None and player.recipe.control is None:
         if points is None or points < 2:
             raise ValueError(
@@ -137,9 +138,19 @@ def _under(player: Player, problem: Problem, points: int | None) -> Player:
                 "or more"
             )
         player = player.with_control(control)
-    if not limits or player.recipe.limits:
-        return player
-    return player.with_limits(limits, getattr(problem, "safe", ()))
+    limits, cost = limits_of(problem), getattr(problem, "move_cost", None)
+    if limits and not player.recipe.limits:
+        player = player.with_limits(limits, getattr(problem, "safe", ()))
+    if cost is not None and player.recipe.move_cost is None:
+        player = player.with_move_cost(cost)
+    return player
+
+
+def _move_cost_of(prepared: Prepared, player: Player) -> MoveCost | None:
+    """What moves cost in truth: as the problem says, or else as the bandit believes."""
+    own = player.recipe.move_cost if isinstance(player, Bandit) else None
+    said: MoveCost | None = getattr(prepared.problem, "move_cost", None)
+    return own if said is None else said
 
 
 def _asks(player: Player) -> bool:
@@ -177,6 +188,7 @@ class _Batch:
     rewards: Array
     best: Array
     violations: Array
+    move_cost: Array | None
     beta: float
     info: Info
     seconds: float
@@ -194,16 +206,19 @@ def _played_out(
         "confidence": width,
         "seed": prepared.seed,
     }
+    here = np.empty((0, prepared.problem.domain.dimension))
     while len(rows) < prepared.horizon:
-        batch = _next_batch(prepared, player, len(rows) + 1, points)
+        batch, here = _next_batch(prepared, player, len(rows) + 1, points, here)
         for i in range(len(batch.X)):
             before = rows[-1]["cumulative_regret"] if rows else 0.0
             rows.append(label | _row(prepared, batch, i, before))
     return Run(prepared.label, name, prepared.seed, rows)
 
 
-def _next_batch(prepared: Prepared, player: Player, step: int, points: int | None) -> _Batch:
-    """Ask, play and tell; only asking and telling are clocked."""
+def _next_batch(
+    prepared: Prepared, player: Player, step: int, points: int | None, here: Array
+) -> tuple[_Batch, Array]:
+    """Ask, play and tell, from `here` (0 or 1, d) on; and where that ends. The rest is not clocked."""
     problem = prepared.problem
     more: dict[str, Any] = {} if points is None else {"n": points}
     started = time.perf_counter()
@@ -229,12 +244,16 @@ def _next_batch(prepared: Prepared, player: Player, step: int, points: int | Non
     started = time.perf_counter()
     player.tell(X, told, float(times[0]) if len(X) == 1 else times, **told_too)
     seconds = asked + time.perf_counter() - started
-    size = len(X)
+    size, there, cost = len(X), X[-1:], _move_cost_of(prepared, player)
+    way = np.concatenate([here, X])
+    paid = None if cost is None else costs_along(cost, problem.domain, way)[len(here) :]
     if points is not None:
         means = [each.mean(keepdims=True) for each in (rewards, best, violations)]
         X, (rewards, best, violations) = X[:1], means
+        paid = None if paid is None else paid.mean(keepdims=True)
     info = _info_of(player)
-    return _Batch(step, X, rewards, best, violations, beta, info, seconds, size)
+    batch = _Batch(step, X, rewards, best, violations, paid, beta, info, seconds, size)
+    return batch, there
 
 
 def _info_of(player: Player) -> Info:
@@ -267,7 +286,9 @@ def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
         "dictionary_size": math.nan if size is None else float(size),
         "beta": batch.beta,
         "bound": _bound(prepared, step, batch.beta) if len(batch.X) == batch.size else math.nan,
-    } | ({"violations": float(batch.violations[i])} if limits_of(prepared.problem) else {})
+        **({"violations": float(batch.violations[i])} if limits_of(prepared.problem) else {}),
+        **({} if batch.move_cost is None else {"move_cost": float(batch.move_cost[i])}),
+    }
 
 
 def _bound(prepared: Prepared, step: int, beta: float) -> float:

@@ -51,7 +51,8 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
     of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
     several points, regret is a mean over plays, and what is said per step is counted once a step. Where
-    a problem has limits, `violations_per_step` says how many of them a play violates on average.
+    a problem has limits, `violations_per_step` says how many of them a play violates on average; where
+    moves cost something, `move_cost_per_step` says how much, which is no part of the regret.
 
     Examples
     --------
@@ -65,7 +66,8 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     groups = table.groupby(["problem", "policy", "confidence"], sort=False)
-    columns = [*SUMMARY, "violations_per_step"] if "violations" in table else SUMMARY
+    more = [f"{name}_per_step" for name in ("violations", "move_cost") if name in table]
+    columns = [*SUMMARY, *more]
     return pd.DataFrame([_summary(key, group) for key, group in groups], columns=columns)
 
 
@@ -88,7 +90,11 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "queries_per_step": float(group["queries"].mean()),
         "answered_per_step": float(group["answered"].mean()),
         "seconds_per_step": float(group["seconds"].mean()),
-        "violations_per_step": float(group["violations"].mean()) if "violations" in group else None,
+        **{
+            f"{name}_per_step": float(group[name].mean())
+            for name in ("violations", "move_cost")
+            if name in group
+        },
     }
 
 

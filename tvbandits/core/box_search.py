@@ -164,7 +164,8 @@ def _refine(
     size = np.full(len(U), radius)  # length of the next step
     for turn in range(turns):
         if turn == 8:
-            size[values < np.quantile(values, 0.75)] = 0.0
+            with np.errstate(invalid="ignore"):  # between what is available and what is not
+                size[values < np.quantile(values, 0.75)] = 0.0
         live = np.flatnonzero((size > 1e-6) & slope.any(axis=1))
         if len(live) == 0:
             break

@@ -18,13 +18,21 @@ class LimitWarning(UserWarning):
 
 
 def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike]:
-    """What else was read, by name; a `ValueError` unless it is a mapping of names, or None."""
+    """What else was read, by name; a `ValueError` unless it is a mapping of names, or None.
+
+    None in the place of a value, as in JSON: it was not read.
+    """
     if outcomes is None:
         return {}
     of_kind("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
     for name in outcomes:
         of_kind("each name of outcomes", name, str, "a text")
-    return dict(outcomes)
+    return {
+        name: [math.nan if value is None else value for value in values]
+        if isinstance(values, list | tuple)
+        else values
+        for name, values in outcomes.items()
+    }
 
 
 @dataclass(frozen=True)

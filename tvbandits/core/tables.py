@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 
@@ -90,6 +91,7 @@ def history_of(
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
     control: ArrayLike | None = None,
+    move_cost: MoveCost | None = None,
     outliers: Observations | None = None,
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
@@ -98,7 +100,7 @@ def history_of(
     and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
     "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
     violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
-    (NaN: none).
+    (NaN: none). Where moves cost something, also `move_cost`: of going there from the play before.
 
     Examples
     --------
@@ -113,9 +115,9 @@ def history_of(
     """
     import pandas as pd
 
-    return pd.DataFrame(
-        history_columns(domain, rewards, answers, failed, pending, outcomes, control, outliers)
-    )
+    said = (rewards, answers, failed, pending)
+    more = outcomes, control, move_cost, outliers
+    return pd.DataFrame(history_columns(domain, *said, *more))
 
 
 def history_columns(
@@ -126,6 +128,7 @@ def history_columns(
     pending: Plays,
     outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
     control: ArrayLike | None = None,
+    move_cost: MoveCost | None = None,
     outliers: Observations | None = None,
 ) -> dict[str, Any]:
     """The columns of `history_of`, by name."""
@@ -155,6 +158,11 @@ def history_columns(
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]
         columns["violations"] = np.sum(broken, axis=0)
+    if move_cost is not None:
+        played = np.flatnonzero(columns["source"] == "bandit")
+        played = played[np.argsort(columns["time"][played], kind="stable")]
+        columns["move_cost"] = np.full(len(points), np.nan)
+        columns["move_cost"][played] = costs_along(move_cost, domain, points[played])
     return in_time(columns)
 
 

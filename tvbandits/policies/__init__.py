@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ui_gp_ucb,
         w_gp_ucb,
     )
+    from tvbandits.policies.mini import mini_gp_ucb
     from tvbandits.policies.multi_scale import master
     from tvbandits.policies.opkb import ada_opkb
     from tvbandits.policies.priors import hp_gp_ts, pe_gp_ucb, predictive_sampling
@@ -53,6 +54,7 @@ __all__ = [
     "gp_ucb",
     "hp_gp_ts",
     "master",
+    "mini_gp_ucb",
     "mk_gp_ucb",
     "pe_gp_ucb",
     "predictive_sampling",

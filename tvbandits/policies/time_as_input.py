@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.bandit import Bandit
@@ -180,6 +179,8 @@ class DesiredOutcome:
     beta: float = 1.0
     scaled: bool = False
 
+    weighs_reward: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
         flag("scaled", self.scaled)
@@ -197,7 +198,7 @@ class DesiredOutcome:
         G is least where much is known: a lower variance around what is out would draw it back there.
         """
         out = np.concatenate([decision.taken, decision.pending])
-        allowed = Allowed(decision.domain, decision.available, out)
+        allowed = decision.allowed(out)
         view, outcome = decision.view, self.outcome
         if outcome is None:
             _, outcome = decision.domain.maximise(lambda X: view.upper_bound(X, 2.0), rng)

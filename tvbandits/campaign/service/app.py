@@ -111,6 +111,7 @@ class Asked(_Said):
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
     among: Rows | None = None
     context: Circumstances = None
+    near: Annotated[float | None, Field(gt=0)] = None
     key: Key = None
 
 
@@ -364,7 +365,7 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
     @served.post("/ask")
     async def ask(said: Asked, who: Who) -> dict[str, Any]:
         """Where to go next; the points are out until they are told or dropped."""
-        given = said.t, said.n, said.among, said.context
+        given = said.t, said.n, said.among, said.context, said.near
         return _points(campaign, await done(campaign.ask, *given, key=said.key, who=who.name))
 
     @served.post("/tell")

@@ -68,11 +68,13 @@ class Remote:
         n: int | None = None,
         among: ArrayLike | None = None,
         context: Mapping[str, Any] | None = None,
+        near: float | None = None,
         *,
         key: str | None = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d)."""
-        said = {"t": _time(t), "n": n, "among": _rows(among), "key": key or _key()}
+        where = {"among": _rows(among), "near": near}
+        said = {"t": _time(t), "n": n, **where, "key": key or _key()}
         said |= {} if context is None else {"context": dict(context)}
         return _points(self._said("POST", "/ask", said))
 

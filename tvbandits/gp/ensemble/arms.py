@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 from typing import Any, ClassVar
 
 import numpy as np
@@ -249,7 +250,7 @@ class IndependentArms:
         start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
         times, rest = data.Z[start:, -1], data.rows(start)
         rows = candidate_rows(surface, rest.Z) if len(rest) else np.empty(0, np.int64)
-        for t in np.unique(times):
+        for t in np.unique(times) if len(times) > 1 else times:
             at = times == t
             past += (past[-1].observed(float(t), rows[at], rest.Y[at, 0], rest.variance[at]),)
             past = past[-KEPT:]
@@ -277,12 +278,14 @@ def _made_for(data: Data, *, beside: bool) -> tuple[float, int, float]:
 
     Beside a control, differences are those of one time.
     """
-    noise = float(np.median(data.variance[:FIRST]))
     Y = without_levels(data.Z[:, -1], data.Y, data.variance) if beside else data.Y
     spread = float(np.ptp(Y[:, 0])) ** 2
+    noise = median(data.variance[:FIRST].tolist())  # of so few numpy's takes twenty times as long
     largest = 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
-    gaps = np.diff(np.unique(data.Z[:, -1])[: FIRST + 1])
-    return noise, largest, float(np.median(gaps)) if len(gaps) else 1.0
+    times = np.unique(data.Z[: 4 * FIRST, -1])
+    times = times if len(times) > FIRST else np.unique(data.Z[:, -1])
+    gaps = np.diff(times[: FIRST + 1]).tolist()
+    return noise, largest, median(gaps) if gaps else 1.0
 
 
 @dataclass(frozen=True)
@@ -393,7 +396,9 @@ class ArmsPosterior(CandidatePosterior):
         filters = self.filters
         part = filters.weights * filters.signal
         total = part.sum()
-        r2 = (np.exp(-np.asarray(ages)[:, None] / filters.scale) @ part / total) ** 2
+        scales, which = np.unique(filters.scale, return_inverse=True)  # few, of many models
+        kept = np.exp(-np.asarray(ages)[:, None] / scales)
+        r2 = (kept @ np.bincount(which, part) / total) ** 2
         with np.errstate(divide="ignore", over="ignore"):
             found = (total * (1.0 - r2) + noise) / r2
         return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))

@@ -359,6 +359,10 @@ class FilterEnsemble:
         The one that is taken, in the unit that is known so far.
     guess : float
         How many innovations the first guess of the scale is worth.
+    prior : tuple of pairs (ModelSpec, weight)
+        What others have learned: half of the prior weight is shared so, half evenly.
+    unit : float
+        The first guess of the scale where one reading says nothing of it; 0: none.
     seen : tuple of 2 float
         Lowest and highest reading, less the origin.
     """
@@ -377,6 +381,8 @@ class FilterEnsemble:
     powers: tuple[float, ...] = (1.0,)
     transform: Transform = field(default_factory=lambda: Transform(1.0, 1.0))
     guess: float = 1.0
+    prior: tuple[tuple[ModelSpec, float], ...] = ()
+    unit: float = 0.0
     seen: tuple[float, float] = (0.0, 0.0)
     _score: Array = field(default_factory=lambda: np.zeros(0))
     _error_variance: float = 0.0
@@ -478,7 +484,7 @@ class FilterEnsemble:
         index, y, noise = checked(rows, values, given, len(self.points))
         if len(index) == 0:
             return self
-        first = max(float(y.var()), 4.0 * float(noise.mean()))
+        first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
         ensemble = (
             self if self.filters else self._in_unit(float(y.mean()), first, self.powers[0])
         )._at(t)
@@ -538,10 +544,17 @@ class FilterEnsemble:
             origin=origin,
             transform=Transform(power, math.sqrt(variance)),
             seen=(0.0, 0.0),
-            _score=np.zeros(len(self.settings)),
+            _score=self._prior_score(filters),
             _error_variance=0.0,
             _present=Step.before(filters),
         )
+
+    def _prior_score(self, filters: Sequence[Filters]) -> Array:
+        """Logarithms of the prior weights of all models, up to a constant."""
+        known = dict(self.prior)
+        models = [each for of in filters for each in of.settings]
+        shares = np.array([known.get(each, 0.0) for each in models])
+        return np.asarray(np.log1p(shares * len(models)))
 
     def _is_early(self) -> bool:
         learns = len(self.powers) > 1 or self.guess > 1

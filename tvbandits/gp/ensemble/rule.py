@@ -11,13 +11,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index, positive_number, whole_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    finite_number,
+    not_negative,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
@@ -168,6 +175,7 @@ def _squared(M: Array, B: Array) -> Array:
 
 # --------------------------------------------------------------------------------------------------
 
+T = TypeVar("T")
 
 Models = Sequence[ModelSpec] | Literal["both"] | None
 """The models; None: those that suit the number of points; "both": a network's and a function's."""
@@ -242,6 +250,10 @@ class ModelEnsemble:
     season : float, "find" or None
         Time after which a part of the reward comes again; for models that are not given. "find": looked
         for in what is read of up to 64 candidates, for 1,024 steps. None: there is no season.
+    prior : tuple of pairs (ModelSpec, weight)
+        What was learned on similar ground (`Bandit.learn_from`): half of the models' prior weight.
+    unit : float
+        The prior deviation there, the first guess of that here; 0: there is none.
 
     Examples
     --------
@@ -259,10 +271,17 @@ class ModelEnsemble:
     settings: tuple[ModelSpec, ...] | Literal["both"] | None = None
     capacity: int = CAPACITY
     season: float | Literal["find"] | None = "find"
+    prior: tuple[tuple[ModelSpec, float], ...] = ()
+    unit: float = 0.0
 
     def __post_init__(self) -> None:
         whole_number("capacity", self.capacity)
         check_models(self.settings, self.season)
+        not_negative("unit", self.unit)
+        for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
+            model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
+            of_kind("each model of prior", model, ModelSpec, "a ModelSpec, with its weight")
+            finite_number("each weight of prior", weight, low=0.0, high=1.0)
 
     self_learning: ClassVar[bool] = True
     fixed_features: ClassVar[bool] = False
@@ -304,6 +323,7 @@ class ModelEnsemble:
         if known is None or fresh is None:
             season = None if self.season == "find" else self.season
             ensemble = started(surface.points, noise_variance, self.settings, self.capacity, season)
+            ensemble = replace(ensemble, prior=self.prior, unit=self.unit)
             looks = self.season == "find" and not are_given(self.settings)
             recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
             fresh = data
@@ -320,6 +340,11 @@ class ModelEnsemble:
                 recent, search, float(t), readings, partial(_timed, surface, earlier)
             )
         return EnsemblePosterior(kernel, surface, self, data, recent, now, search)
+
+
+def of_another_unit(rule: T) -> T:
+    """The same rule for values of which no unit is known; another rule as it is."""
+    return replace(rule, unit=0.0) if isinstance(rule, ModelEnsemble) else rule
 
 
 def in_order_of_time(data: Data) -> Data:

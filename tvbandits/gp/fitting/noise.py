@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.core.arrays import Index, usable_variances
+from tvbandits.core.arrays import SMALLEST_VARIANCE, Index, usable_variances
 from tvbandits.core.linalg import eigenpairs
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.online import step_of
@@ -26,6 +27,9 @@ from tvbandits.gp.kernels.structure import inputs
 
 SHARE, SPREAD = 0.05, 2.0
 """The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm."""
+
+ALIKE = 0.7
+"""Deviation of the logarithm of a noise variance among similar places: a factor of 2 at either side."""
 
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 """Values of tau, in steps; all are equally likely a priori."""
@@ -76,7 +80,13 @@ def due(before: int, now: int) -> bool:
     return before < LAST and now.bit_length() > before.bit_length()
 
 
-def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) -> NoiseEstimate:
+def estimated_noise(
+    kernel: Any,
+    seen: Observations,
+    mean: float | None = None,
+    rival: Any | None = None,
+    prior: NoiseEstimate | None = None,
+) -> NoiseEstimate:
     """The noise variance of the observations that have none of their own (NaN).
 
     Parameters
@@ -86,6 +96,11 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     seen : Observations
     mean : float, optional
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
+    rival : scikit-learn kernel, optional
+        Over points, as likely a priori, where the kernel is only what somebody starts from: under one
+        that is too smooth, what differs between neighbours would count as noise.
+    prior : NoiseEstimate, optional
+        What is known of readings like these: s is log-normal around that, no narrower than `ALIKE`.
 
     Examples
     --------
@@ -100,17 +115,21 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     """
     rows = readings_for_noise(seen)
     X, t, y = seen.X[rows], seen.t[rows], seen.y[rows]
-    K = np.asarray(kernel(inputs(kernel, X, np.zeros(len(X)))))
-    size = float(np.mean(np.diagonal(K)))
+    kernels = [kernel] if rival is None else [kernel, rival]
+    over_points = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
+    size, *_ = own_sizes = [float(np.mean(np.diagonal(K))) for K in over_points]
     values = y - (y.mean() if mean is None else mean)
-    unit = _unit(values, y) if mean is None else size
+    unit = max(_unit(values, y), 1e6 * SMALLEST_VARIANCE) if mean is None else size
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
+    if prior is not None:
+        doubt = math.log(prior.high / prior.low) / (2 * 1.96)
+        off = np.log(noise / prior.variance)[None] / max(doubt, ALIKE)
     apart = np.abs(t[:, None] - t) / step_of(t)
     parts = []
-    for memory in MEMORIES:
-        correlation = K / size * np.exp(-apart / memory) + (MEAN if mean is None else 0.0)
+    for (K, own), memory in product(zip(over_points, own_sizes, strict=True), MEMORIES):
+        correlation = K / own * np.exp(-apart / memory) + (MEAN if mean is None else 0.0)
         eigenvalues, vectors = eigenpairs(correlation)
         squares = (vectors.T @ values) ** 2
         spread = sizes[:, None, None] * np.maximum(eigenvalues, 0.0) + noise[:, None]

@@ -1,0 +1,52 @@
+"""Few points, each many times: what mini-GP-UCB loses and saves where the reward stands still.
+
+`python -m benchmarks.mini [--seeds 3] [--steps 1000]` prints, for each policy on draws of a Gaussian
+process at 201 points, the mean regret, how many decisions and different points that took, and the
+milliseconds of a play.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from tvbandits import datasets, policies
+
+NOISE = 0.1
+
+POLICIES = (policies.gp_ucb, policies.bbkb, policies.mini_gp_ucb)
+
+
+def main() -> None:
+    """Play, and print a line for each policy."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=1000)
+    given = parser.parse_args()
+    print("| policy | regret | decisions | points | ms a play |\n|---|---|---|---|---|")
+    for maker in POLICIES:
+        runs = []
+        for seed in range(given.seeds):
+            problem = datasets.Switching(given.steps, horizon=given.steps, noise_variance=NOISE)
+            problem = problem.realise(seed)
+            bandit = maker(problem.domain, problem.kernel, NOISE, seed=seed)
+            rng, regret, asked, started = np.random.default_rng(seed), 0.0, 0, time.perf_counter()
+            while bandit.info.told < given.steps:
+                X = bandit.ask()[: given.steps - bandit.info.told]
+                value = problem.value(X, 1.0)
+                regret, asked = regret + float((problem.best(1.0) - value).sum()), asked + 1
+                bandit.tell(X, value + np.sqrt(NOISE) * rng.normal(size=len(X)))
+            seconds = time.perf_counter() - started
+            points = len(bandit.state.visited)
+            runs.append((regret / given.steps, asked, points, 1e3 * seconds / given.steps))
+        regret, asked, points, ms = np.mean(runs, axis=0)
+        print(
+            f"| `{maker.__name__}` | {regret:.3f} | {asked:.0f} | {points:.0f} | {ms:.1f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

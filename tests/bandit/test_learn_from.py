@@ -1,0 +1,177 @@
+"""Start from what others learned: rates, scales and weights, no readings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Box, Candidates, Limit, Space, load, policies
+from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit, started
+
+HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
+THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
+
+
+def reward(X: Array, t: float) -> Array:
+    return np.asarray(50.0 + 20.0 * np.sin(X[:, 0] + 0.1 * t))
+
+
+def played(bandit: Any, steps: int, sign: float = 1.0) -> Any:
+    rng = np.random.default_rng(1)
+    for t in range(1, steps + 1):
+        X = bandit.ask(t)
+        bandit.tell(X, sign * (reward(X, t) + rng.normal(size=len(X))), t)
+    return bandit
+
+
+def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
+    there = played(policies.adaptive_gp_ucb(THERE), 40)
+    here = policies.adaptive_gp_ucb(HERE).learn_from(there)
+    rule = here.recipe.posterior
+    assert isinstance(rule, ModelEnsemble)
+    learned = dict(rule.prior)
+    ensemble = started(HERE.X, 1.0, "both", rule.capacity, None)
+    begun = replace(ensemble, prior=rule.prior, unit=rule.unit)
+    begun = begun.observe([0], np.array([50.0]), None, 1.0)
+    scores = np.exp(begun._score)
+    plain = np.full(len(scores), 1.0 / len(scores))
+    shares = np.array([learned.get(each, 0.0) for each in begun.members])
+    assert 0.9 < shares.sum() <= 1.0 + 1e-12
+    expected = 0.5 * plain + 0.5 * shares
+    np.testing.assert_allclose(scores / scores.sum(), expected / expected.sum(), rtol=1e-12)
+    assert 5.0 < rule.unit < 50.0
+    assert (begun.scales >= 0.9 * rule.unit**2).all()
+
+
+def test_weights_are_those_of_the_other_one() -> None:
+    there = played(policies.adaptive_gp_ucb(THERE, None, 1.0), 40)
+    there.ask(41)
+    known = there.state.posterior.ensemble
+    weights = dict(zip(known.members, known.weights, strict=True))
+    rule = policies.adaptive_gp_ucb(HERE, None, 1.0).learn_from(there).recipe.posterior
+    assert len(rule.prior) > 1
+    for model, weight in rule.prior:
+        assert weight == pytest.approx(weights[model], rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "space", [Box([(0, 10), (0, 1)]), Space(flow=(0, 10), load=(0, 1))], ids=str
+)
+def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
+    there = played(policies.adaptive_gp_ucb(space), 45)
+    plain = policies.adaptive_gp_ucb(space)
+    here = plain.learn_from(there)
+    assert here.recipe.kernel.theta == pytest.approx(
+        there.state.model.learned.kernels[0].theta, abs=1.5
+    )
+    moved = np.abs(here.recipe.kernel.theta - plain.recipe.kernel.theta)
+    assert moved.max() > 0.3
+    assert here.recipe.kernel.bounds == pytest.approx(plain.recipe.kernel.bounds)
+    assert len(here.recipe.learn.rivals) == len(plain.recipe.learn.rivals)
+    played(here, 10)
+    assert here.state.model.learned.fits > 0
+
+
+def test_a_pace_and_a_noise_carry_over() -> None:
+    there = played(policies.ui_gp_ucb(THERE, RBF(2.0), None, learn=20), 45)
+    here = policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).learn_from(there)
+    assert here.recipe.aging.pace == pytest.approx(there.state.model.aging.pace, rel=0.5)
+    assert here.recipe.aging != policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).recipe.aging
+    assert here.recipe.noise_prior is None  # an estimate
+    known = policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20)
+    known = known.learn_from(played(policies.gp_ucb(THERE, RBF(2.0), 4.0), 5))
+    assert known.noise.variance == 4.0
+
+
+def test_own_readings_overrule_a_noise_that_was_learned() -> None:
+    there = played(policies.gp_ucb(THERE, RBF(2.0), 100.0), 10)
+    here = policies.gp_ucb(HERE, RBF(2.0), None).learn_from(there)
+    rng = np.random.default_rng(0)
+    here.tell(np.zeros((256, 1)), rng.normal(0.0, 0.1, 256), 1)
+    assert 0.01 < here.noise.variance < 0.02  # the prior is wrong by a factor of 10,000
+
+
+def test_nothing_else_changes() -> None:
+    there = played(policies.adaptive_gp_ucb(THERE, minimise=True), 12, sign=-1.0)
+    limited = (
+        policies.adaptive_gp_ucb(HERE).with_limits([Limit("q", at_most=900)]).with_move_cost(0.1)
+    )
+    own = played(limited, 0)
+    own.tell([[1.0], [2.0]], [0.1, 0.2], [1, 2], outcomes={"q": [1.0, 2.0]})
+    out = own.ask(3)
+    before, theirs = own.state, there.state
+    here = own.learn_from(there)
+    assert own.state == before
+    assert there.state == theirs
+    assert (here.pending == out).all()
+    assert here.state.rewards.y.tolist() == [0.1, 0.2]
+    assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
+    assert of_another_unit(here.recipe.posterior).unit == 0.0  # for outcomes
+
+
+def test_it_is_saved_with_it_and_corrections_keep_it(tmp_path: Path) -> None:
+    here = policies.adaptive_gp_ucb(HERE).learn_from(played(policies.adaptive_gp_ucb(THERE), 20))
+    played(here, 5).save(tmp_path / "bandit")
+    again = load(tmp_path / "bandit")
+    assert again.recipe.posterior == here.recipe.posterior
+    for each in (here, again):
+        each.correct(each.state.rewards.X[:1], [40.0], 1)
+    assert (again.ask(6) == here.ask(6)).all()
+
+
+def test_a_box_may_teach_candidates_and_the_other_way_round() -> None:
+    box = played(policies.adaptive_gp_ucb(Box([(0, 10)])), 12)
+    assert policies.adaptive_gp_ucb(HERE).learn_from(box).recipe.posterior.prior
+    candidates = played(policies.gp_ucb(THERE, RBF(1.0), 1.0), 9)
+    assert (
+        len(played(policies.adaptive_gp_ucb(Box([(0, 10)])).learn_from(candidates), 3).history) == 3
+    )
+
+
+def a_frame() -> Any:
+    return played(policies.gp_ucb(THERE, RBF(2.0), 1.0), 3).history
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (None, "a bandit or a campaign, or its state"),
+        ("other.db", "a bandit or a campaign, or its state"),
+        (Bandit, "a bandit or a campaign, or its state"),
+        (a_frame(), "a bandit or a campaign, or its state"),
+        (policies.uniform(THERE), "a bandit or a campaign, or its state"),
+        (policies.gp_ucb(THERE, RBF(2.0), 1.0), "told no reward"),
+        (policies.gp_ucb(Box([(0, 1)] * 2), RBF(2.0), 1.0), "1 coordinates here, and 2"),
+    ],
+)
+def test_what_nothing_can_be_learned_from(other: Any, says: str) -> None:
+    bandit = policies.adaptive_gp_ucb(HERE)
+    before = bandit.state
+    with pytest.raises(ValueError, match=says):
+        bandit.learn_from(other)
+    assert bandit.state == before
+
+
+def test_who_learns_nothing() -> None:
+    there = played(policies.gp_ucb(THERE, RBF(2.0), 1.0), 3)
+    with pytest.raises(ValueError, match="all is given"):
+        policies.gp_ucb(HERE, RBF(2.0), 1.0).learn_from(there)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"unit": -1.0}, "unit must"),
+        ({"prior": [1]}, "each model of prior"),
+        ({"prior": 3}, "prior must"),
+    ],
+)
+def test_an_ensemble_with_a_prior_that_is_none(wrong: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        ModelEnsemble(**wrong)

@@ -1,0 +1,78 @@
+"""mini-GP-UCB: one point again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.oracles.plain_mini import plain_mini_gp_ucb
+from tvbandits import Box, Candidates, policies
+from tvbandits.core.arrays import Array
+
+SITES = Candidates(np.sort(np.random.default_rng(3).uniform(0, 10, 25))[:, None])
+
+
+def reward(X: Array) -> Array:
+    return np.asarray(np.sin(X[:, 0]))
+
+
+@pytest.mark.parametrize(("noise", "ratio"), [(0.1, 2.0), (1.0, 1.5), (0.01, 3.0), (0.1, 1.0)])
+def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
+    bandit = policies.mini_gp_ucb(
+        SITES, RBF(2.0), noise, mean=0.0, ratio_bound=ratio, largest_batch=10**5
+    )
+    X = bandit.ask(1)
+    assert len(X) == 1
+    bandit.tell(X, reward(X), 1)
+    batches = []
+    for t in range(2, 11):
+        X = bandit.ask(t)
+        assert (X[0] == X).all()
+        batches.append((int(SITES.index(X[:1])[0]), len(X)))
+        bandit.tell(X, reward(X), t)
+    first = SITES.index(bandit.state.rewards.X[:1])[0]
+    assert batches == plain_mini_gp_ucb(SITES.X, reward, first, noise, ratio, 2.0, 9)
+    if ratio == 1.0:
+        assert {times for _, times in batches} == {1}
+
+
+@pytest.mark.parametrize("domain", [SITES, Box([(0, 10)])], ids=str)
+def test_no_deviation_shrinks_by_more_than_the_ratio(domain: Any) -> None:
+    bandit, X = policies.mini_gp_ucb(domain, RBF(2.0), 0.1, mean=0.0), SITES.X
+    for t in range(1, 12):
+        played, before = bandit.ask(t), bandit.predict(X, t)[1]
+        bandit.tell(played, reward(played), t)
+        after = bandit.predict(X, t)[1]
+        if t > 1 and len(played) > 1:
+            assert (before <= 2.0 * after * (1 + 1e-9)).all()
+    assert len(np.unique(bandit.state.rewards.X)) < len(bandit.state.rewards)
+
+
+def test_a_number_of_points_that_is_asked_for_is_of_different_ones() -> None:
+    bandit = policies.mini_gp_ucb(SITES, RBF(2.0), 1.0)
+    bandit.tell(SITES.X[:3], [0.1, 0.2, 0.3], 1)
+    assert len(np.unique(bandit.ask(2, n=4), axis=0)) == 4
+
+
+def test_what_is_out_counts_and_a_batch_has_an_end() -> None:
+    bandit = policies.mini_gp_ucb(SITES, RBF(2.0), 5.0, mean=0.0, largest_batch=9)
+    bandit.tell(SITES.X[:1], [0.0], 1)
+    assert len(bandit.ask(2)) == 9
+    again = bandit.ask(2)
+    assert len(again) == 9
+    assert len(bandit.pending) == 18
+
+
+@pytest.mark.parametrize("ratio", [0.5, -1.0, np.nan, np.inf, "2", None, True, 1e9])
+def test_a_ratio_that_is_none(ratio: Any) -> None:
+    with pytest.raises(ValueError, match="ratio_bound must"):
+        policies.mini_gp_ucb(SITES, RBF(2.0), 0.1, ratio_bound=ratio)
+
+
+@pytest.mark.parametrize("most", [0, 1.5, -3, "9", None, 10**9])
+def test_a_largest_batch_that_is_none(most: Any) -> None:
+    with pytest.raises(ValueError, match="largest_batch must be"):
+        policies.mini_gp_ucb(SITES, RBF(2.0), 0.1, largest_batch=most)
