@@ -26,8 +26,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from benchmarks.boba import half_interval
-from benchmarks.harness import clock
+from benchmarks.harness import clock, half_interval
 from tvbandits import Space, policies
 from tvbandits.core.arrays import Array
 

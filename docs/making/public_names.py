@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -16,19 +17,23 @@ FENCED = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`(tvbandits(?:\.\w+)+)")
 
 
+EXTRAS = {"tvbandits.integrations.xopt": "xopt"}
+"""What a module needs that developers need not have; `make integrations` has it."""
+
+
+def absent() -> set[str]:
+    """Modules whose extra is missing."""
+    return {name for name, extra in EXTRAS.items() if not importlib.util.find_spec(extra)}
+
+
 def public_modules() -> dict[str, ModuleType]:
     """Packages and modules that say by `__all__` what is public."""
-    package = importlib.import_module("tvbandits")
+    package, missing = importlib.import_module("tvbandits"), absent()
     found = {"tvbandits": package}
     for info in pkgutil.walk_packages(package.__path__, "tvbandits."):
-        if any(part.startswith("_") for part in info.name.split(".")):
+        if any(part.startswith("_") for part in info.name.split(".")) or info.name in missing:
             continue
-        try:
-            module = importlib.import_module(info.name)
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").startswith("tvbandits"):
-                raise
-            continue  # its extra is not installed
+        module = importlib.import_module(info.name)
         if getattr(module, "__all__", None):
             found[info.name] = module
     return found
@@ -72,8 +77,8 @@ def parts_named() -> dict[str, list[str]]:
         try:
             value = pkgutil.resolve_name(said)
         except (ModuleNotFoundError, AttributeError):
-            if said.startswith("tvbandits.integrations"):
-                continue  # its extra is not installed
+            if said.startswith(tuple(absent())):
+                continue
             raise
         if inspect.ismodule(value):
             continue

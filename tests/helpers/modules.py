@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
 from types import ModuleType
 
 import tvbandits
-
-EXTRAS = {"tvbandits.integrations.xopt": "xopt"}
-"""What a module needs that developers need not have; `make integrations` has it."""
-
-
-def absent() -> set[str]:
-    """Modules whose extra is missing."""
-    return {name for name, extra in EXTRAS.items() if not importlib.util.find_spec(extra)}
+from docs.making.public_names import absent
 
 
 def modules() -> list[ModuleType]:

@@ -28,7 +28,7 @@ from tvbandits.acquisition.batch_rules import (
     One,
 )
 from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
@@ -288,6 +288,43 @@ class UpperConfidenceBound:
                 allowed.exclude(batch[-1])
                 fantasy.means_changed()
         return np.array(batch), fantasy.looks
+
+
+@dataclass(frozen=True)
+class RandomFirst:
+    """Plays points at random until there are `count` observations, and then by an upper bound.
+
+    A narrow width stays where it finds something good at once, and never learns how the reward varies
+    elsewhere: a few points anywhere tell it.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Box, Recipe
+    >>> from tvbandits.acquisition.rules import RandomFirst
+    >>> bandit = Bandit(Recipe(Box([(0, 1)]), RBF(0.3), 0.01, acquisition=RandomFirst(count=3)))
+    >>> print(len(bandit.ask(1, n=3)))
+    3
+    """
+
+    count: int = 8
+
+    def __post_init__(self) -> None:
+        whole_number("count", self.count)
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Works everywhere."""
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        if decision.view.posterior.size + len(decision.pending) >= self.count:
+            return UpperConfidenceBound().choose(decision, rng)
+        allowed = Allowed(decision.domain, decision.available, decision.taken)
+        batch: list[Array] = []
+        for _ in range(decision.n or 1):
+            batch.append(allowed.sample(rng))
+            allowed.exclude(batch[-1])
+        return np.array(batch), 0
 
 
 FEWEST_LEADERS = 64

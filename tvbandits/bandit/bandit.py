@@ -476,10 +476,10 @@ class Bandit:
         now: float,
         beta: float,
         n: int | None,
-        domain: Domain,
-        free: Available | None,
+        domain: Domain | None = None,
+        free: Available | None = None,
     ) -> Decision:
-        """What the acquisition is asked."""
+        """What the acquisition is asked, of the recipe's domain or of another in its place."""
         recipe, out, taken = self._recipe, state.pending, state.pending.X[state.pending.t == now]
         if recipe.control is not None:  # it is no news of any effect, and comes once
             out = Plays(*(each[~self._is_control(out.X)] for each in (out.X, out.t)))
@@ -492,7 +492,7 @@ class Bandit:
         known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         batching = recipe.batching if known else replace(recipe.batching, rule=One())
         return Decision(
-            domain=domain,
+            domain=recipe.domain if domain is None else domain,
             view=self._model.view(state, now),
             beta=min(beta, most) if informed and most is not None else beta,
             noise_variance=self._model.noise_variance(state),

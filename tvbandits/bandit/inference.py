@@ -79,6 +79,7 @@ class Model:
         self._on_candidates: CandidateGrid | None = None
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
+        self._kept: tuple[Learned, NDArray[np.bool_]] | None = None
         self._forewarning = CostWarning()
 
     def noise_variance(self, state: State) -> float:
@@ -482,7 +483,13 @@ class Model:
         fitted = np.zeros(n, dtype=bool)
         fitted[:rewards] = True
         fitted[len(state.rewards) : len(state.rewards) + answers] = True
-        return every.kept(seen.t, fitted)
+        if self._kept is None or self._kept[0] is not learned:
+            # What a fit saw is the same until the next one.
+            Z = self.inputs(state, seen.X, seen.t)
+            self._kept = learned, every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
+        kept = np.ones(n, dtype=bool)
+        kept[fitted] = self._kept[1]
+        return kept
 
     def _signed(self, seen: Observations) -> Observations:
         """Observations of what is maximised."""

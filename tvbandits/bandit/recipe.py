@@ -44,7 +44,7 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.kernels.additive import joint_box_kernel
+from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
@@ -470,7 +470,10 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
     if recipe.control is not None:
         seen, mean = seen.beside_levels(), None if mean is None else 0.0
     if np.isnan(seen.variance).any():
-        return estimated_noise(recipe.kernel, seen, mean)
+        # The kernel that an ensemble of models has before any reading may be far too smooth.
+        ensemble = isinstance(recipe.posterior, ModelEnsemble)
+        rival = space_kernels(recipe.domain)[1] if ensemble else None
+        return estimated_noise(recipe.kernel, seen, mean, rival)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))

@@ -19,11 +19,12 @@ from typing import Any, Literal, TypeGuard
 
 from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
-from tvbandits.acquisition.rules import LastingBound, ThompsonSampling
+from tvbandits.acquisition.rules import LastingBound, RandomFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, function, shown
+from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
@@ -96,7 +97,10 @@ def learned_parts(
         width = box_width(domain) if common.confidence is None else common.confidence
         rule = as_rule(learn, BOX_RULE)
         rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
-        parts = {"learn": rule, "aging": Window(last=BOX_REWARDS)}
+        if measured(domain):
+            rule = replace(rule, space_spread=max(rule.space_spread, CONTEXT_SPREAD))
+        first = RandomFirst(FIRST_PLAYS * chosen_coordinates(domain))
+        parts = {"learn": rule, "aging": Window(last=BOX_REWARDS), "acquisition": first}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
     if not asks and isinstance(domain, Arms) and _gives_no_fit(kernel, learn, common):
         width = ARMS_WIDTH if common.confidence is None else common.confidence
@@ -189,6 +193,7 @@ BOX_RULE = Every(
     recent=0.5,
     in_steps=True,
     remembered=200,
+    diverse=True,
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
@@ -196,6 +201,12 @@ BOX_WIDTH = 2.0 * math.sqrt(2.0)
 """Width of a decision on a box of d coordinates, times d: the places to explore multiply with every
 coordinate and the plays do not, and 2 in three coordinates goes on exploring corners. Chosen, among
 constants over sqrt d and over d, on Levy, Styblinski-Tang, Rastrigin and random dips."""
+
+CONTEXT_SPREAD = 1.0
+"""Spread of the prior on the logarithm of a length scale where a context is measured, at least."""
+
+FIRST_PLAYS = 2
+"""Plays at random to begin with, for each coordinate that is chosen."""
 
 BOX_REWARDS = 400
 """Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
@@ -211,9 +222,13 @@ def has_several(domain: Domain) -> TypeGuard[Bounded]:
 
 def box_width(box: Bounded) -> float:
     """The width of a decision on a box, where none is given: a context is not explored."""
+    return min(BOX_WIDTH / chosen_coordinates(box), DEFAULT_WIDTH)
+
+
+def chosen_coordinates(box: Bounded) -> int:
+    """How many coordinates are chosen: a category counts as one, and a context is not chosen."""
     chosen = box.chosen
-    d = len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
-    return min(BOX_WIDTH / d, DEFAULT_WIDTH)
+    return len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
 
 
 # --- the policy ---------------------------------------------------------------------------------

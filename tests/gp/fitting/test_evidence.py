@@ -205,6 +205,24 @@ def test_repeats_of_one_place_and_time_give_the_chi_square_law() -> None:
     assert found.readings == n
 
 
+def test_what_differs_between_neighbours_is_no_noise_where_the_reward_may_be_rough() -> None:
+    rng, smooth, rough = np.random.default_rng(5), RBF(2.0), Matern(2.0, nu=0.5)
+    X, y, truth = rng.uniform(0.0, 10.0, (80, 1)), rng.standard_normal(80), 0.01
+    y = np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y
+    seen = unknown(X, np.arange(80.0), y)
+    one, both, known = (
+        estimated_noise(kernel, seen, rival=rival).variance
+        for kernel, rival in ((smooth, None), (smooth, rough), (rough, None))
+    )
+    assert one > 5.0 * both
+    assert both == pytest.approx(known, rel=0.05)
+    assert estimated_noise(smooth, seen, rival=smooth).variance == pytest.approx(one)
+    agree = drifting_with_noise(40, 2, 0.5)
+    assert estimated_noise(RBF(2.0), agree, rival=rough).variance == pytest.approx(
+        estimated_noise(RBF(2.0), agree).variance, rel=0.1
+    )
+
+
 @pytest.mark.parametrize("mean", [None, 6.0])
 def test_the_posterior_is_that_of_dense_densities(mean: float | None) -> None:
     seen = drifting_with_noise(12, 1, 0.5)

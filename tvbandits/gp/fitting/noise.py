@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,9 @@ def due(before: int, now: int) -> bool:
     return before < LAST and now.bit_length() > before.bit_length()
 
 
-def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) -> NoiseEstimate:
+def estimated_noise(
+    kernel: Any, seen: Observations, mean: float | None = None, rival: Any | None = None
+) -> NoiseEstimate:
     """The noise variance of the observations that have none of their own (NaN).
 
     Parameters
@@ -86,6 +89,9 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     seen : Observations
     mean : float, optional
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
+    rival : scikit-learn kernel, optional
+        Over points, as likely a priori, where the kernel is only what somebody starts from: under one
+        that is too smooth, what differs between neighbours would count as noise.
 
     Examples
     --------
@@ -100,8 +106,9 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     """
     rows = readings_for_noise(seen)
     X, t, y = seen.X[rows], seen.t[rows], seen.y[rows]
-    K = np.asarray(kernel(inputs(kernel, X, np.zeros(len(X)))))
-    size = float(np.mean(np.diagonal(K)))
+    kernels = [kernel] if rival is None else [kernel, rival]
+    over_points = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
+    size, *_ = own_sizes = [float(np.mean(np.diagonal(K))) for K in over_points]
     values = y - (y.mean() if mean is None else mean)
     unit = _unit(values, y) if mean is None else size
     sizes = unit * SIZES if mean is None else np.array([size])
@@ -109,8 +116,8 @@ def estimated_noise(kernel: Any, seen: Observations, mean: float | None = None) 
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
     apart = np.abs(t[:, None] - t) / step_of(t)
     parts = []
-    for memory in MEMORIES:
-        correlation = K / size * np.exp(-apart / memory) + (MEAN if mean is None else 0.0)
+    for (K, own), memory in product(zip(over_points, own_sizes, strict=True), MEMORIES):
+        correlation = K / own * np.exp(-apart / memory) + (MEAN if mean is None else 0.0)
         eigenvalues, vectors = eigenpairs(correlation)
         squares = (vectors.T @ values) ** 2
         spread = sizes[:, None, None] * np.maximum(eigenvalues, 0.0) + noise[:, None]

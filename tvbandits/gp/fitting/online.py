@@ -26,6 +26,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -62,6 +63,9 @@ class Every:
         those of a fit, and from all that come after it. Under the model, the mean of a reward that was
         given some of the observations differs from that given all of them by a root mean square of
         sqrt(v - w), where v and w are its two variances: less than the deviation that is stated.
+    diverse : bool
+        What is remembered besides the latest is what tells most about all the rest, under the kernel,
+        and not whole steps: who plays near the best for long would forget what is elsewhere.
 
     Examples
     --------
@@ -81,6 +85,7 @@ class Every:
     rivals: tuple[Any, ...] = ()
     in_steps: bool = False
     remembered: int = 500
+    diverse: bool = False
 
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations", "remembered"):
@@ -96,6 +101,7 @@ class Every:
             if not is_infinite(getattr(self, name)):
                 positive_number(name, getattr(self, name))
         flag("in_steps", self.in_steps)
+        flag("diverse", self.diverse)
         object.__setattr__(self, "first", tuple(first))
         object.__setattr__(self, "rivals", tuple(rivals))
 
@@ -104,12 +110,23 @@ class Every:
         early = any(before < n <= now for n in self.first)
         return early or now // self.steps > before // self.steps
 
-    def kept(self, t: Array, fitted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which observations at times `t` (n,) count after a fit that saw those that are `fitted`."""
+    def kept(self, t: Array, fitted: NDArray[np.bool_], kernel: Any, Z: Array) -> NDArray[np.bool_]:
+        """Which observations at times `t` (n,) count after a fit that saw those that are `fitted`.
+
+        `Z` (n, p) are their inputs to the kernel.
+        """
         rows = np.flatnonzero(fitted)
         if len(rows) <= self.remembered:
             return np.ones(len(t), dtype=bool)
-        chosen = replace(self, observations=self.remembered).select(t[rows])
+        if self.diverse:
+            order = np.argsort(t[rows], kind="stable")
+            older = order[: len(order) - math.ceil(self.recent * self.remembered)]
+            latest = order[len(older) :]
+            most = self.remembered - len(latest)
+            apart = greedy_pivots(kernel(Z[rows[older]]), 0.0)[:most]
+            chosen = np.concatenate([older[apart], latest])
+        else:
+            chosen = replace(self, observations=self.remembered).select(t[rows])
         kept = ~fitted
         kept[rows[chosen]] = True
         return kept

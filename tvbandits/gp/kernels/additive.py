@@ -11,6 +11,7 @@ from tvbandits.core.arrays import Array, positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind
+from tvbandits.core.context import measured
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space, space_of
@@ -93,6 +94,9 @@ Bounded = Box | Space | CandidatesInContext
 BOX_SPACE = 0.3
 """Length scale to start from on a box, as a share of each extent."""
 
+CONTEXT_SPACE = 1.0
+"""And where a context is measured: what was learned at one value must carry over to others."""
+
 WORDS = 3.0
 """Length scale to start from of a category's columns: what differs in a word alone is much alike."""
 
@@ -141,7 +145,8 @@ def joint_box_kernel(box: Bounded) -> Any:
 def _on_box(box: Bounded) -> tuple[Array, Array]:
     """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
-    scales, bounds = BOX_SPACE * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
+    share = CONTEXT_SPACE if measured(box) else BOX_SPACE
+    scales, bounds = share * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
     if isinstance(box, Space):
         for name, part in zip(box.names, box.parameters, strict=True):
             if isinstance(part, Category):
