@@ -26,6 +26,9 @@ LARGEST_GRID = 10_000_000
 """Most points of a grid."""
 
 
+MOST_PLAYED = 64
+"""So many points are looked for one by one."""
+
 MOST_INDEXED = 50_000
 """Of more candidates, a point is looked for in block after block."""
 
@@ -206,9 +209,10 @@ class Candidates:
         `ValueError` names the first point that is no candidate, and its nearest candidate.
         """
         points = as_points(X, self.dimension, name) + 0.0
-        if len(self) > MOST_INDEXED or not self.held:
+        few = len(points) <= MOST_PLAYED
+        if (few and len(self) > MOST_INDEXED) or not self.held:
             return self._index_in_blocks(points, name)
-        if len(points) <= 64:
+        if few:
             # A bandit plays candidates bit for bit: a look into a table spares the search tree.
             found = [self._row_by_bytes.get(point.tobytes()) for point in points]
             if None not in found:
@@ -220,10 +224,15 @@ class Candidates:
         """As `index`, without a table of all: what was played is known, all else is looked for."""
         rows = np.array([self._known.get(point.tobytes(), -1) for point in points], dtype=np.int64)
         if (rows < 0).any():
-            keys = keys_of(points)
+            keys, first, of_key = np.unique(keys_of(points), return_index=True, return_inverse=True)
+            found = np.full(len(keys), -1)
             for start, X in self.blocks():
-                for row in np.flatnonzero(np.isin(keys_of(X), keys)).tolist():
-                    rows[(points == X[row]).all(axis=1)] = start + row
+                of_block = keys_of(X)
+                there = np.flatnonzero(np.isin(of_block, keys))
+                at = np.searchsorted(keys, of_block[there])
+                same = (X[there] == points[first[at]]).all(axis=1)
+                found[at[same]] = start + there[same]
+            rows = found[of_key]
             self.remember(rows[rows >= 0], points[rows >= 0])
         if (rows < 0).any():
             rows[rows < 0] = self._nearest(points[rows < 0], name)
