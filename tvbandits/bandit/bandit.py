@@ -12,81 +12,60 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, Available, at_hand, available
-from tvbandits.acquisition.rules import chosen
+from tvbandits.acquisition.availability import Among, Available, at_hand, available
 from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import control_first, decision_of, is_control
+from tvbandits.bandit.deciding import (
+    best_point,
+    control_first,
+    decision_of,
+    is_control,
+    points_of_decision,
+)
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.inheriting import begun_with
 from tvbandits.bandit.learning import retold, with_rewards
-from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
+from tvbandits.bandit.limited import Outcomes
 from tvbandits.bandit.recipe import (
     Recipe,
+    changed_candidates,
+    check_state,
     first_state,
     on_candidates,
-    points_to_keep,
     state_for,
 )
-from tvbandits.bandit.state import Info, State, generator_of, same_value
+from tvbandits.bandit.state import Info, LiveGenerator, State, generator_of, same_value
 from tvbandits.bandit.told import (
     checked_answers,
-    checked_told,
     corrected,
     decision_time,
     readings_at,
+    told_next,
 )
-from tvbandits.core.arrays import Array, as_generator, as_points, as_time, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_time, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
-from tvbandits.core.context import Context, completed
+from tvbandits.core.context import Context, completed, inputs_of
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
-from tvbandits.core.moving import MoveCost, tour
-from tvbandits.core.parameters import has_names
+from tvbandits.core.moving import MoveCost
 from tvbandits.core.protocols import Domain, restored, state_of
-from tvbandits.core.space import Arms
 from tvbandits.core.tables import as_html, history_of
-from tvbandits.core.threads import Turns
+from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
-from tvbandits.gp.posteriors.leaders import Request
-from tvbandits.queries.asking import show
 
 if TYPE_CHECKING:
     import pandas as pd
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 MOST_POINTS = 100_000
 """Most points of one ask."""
-
-LARGE = 2000
-"""With more observations, several BLAS threads help."""
-
-
-def in_turn(
-    method: Callable[Concatenate[Bandit, P], T],
-) -> Callable[Concatenate[Bandit, P], T]:
-    """One call at a time, with one BLAS thread unless there is much to compute.
-
-    Other threads wait, and a call from inside of a call is refused.
-    """
-
-    @wraps(method)
-    def call(self: Bandit, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        small = len(self._state.rewards.y) + len(self._state.answers.y) <= LARGE
-        return self._turns.take(method.__name__, partial(method, self, *args, **kwargs), small)
-
-    return call
 
 
 class Bandit:
@@ -119,8 +98,7 @@ class Bandit:
             (rng,) = rng.spawn(1)
         self._recipe, self._state = recipe, first_state(recipe, rng)
         self._model, self._outcomes = Model(recipe), Outcomes(recipe)
-        self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
-        self._turns = Turns()
+        self._random, self._turns = LiveGenerator(), Turns()
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
@@ -135,19 +113,7 @@ class Bandit:
         ValueError
             If a point that was played, or that is pending, lies outside the recipe's domain.
         """
-        given: tuple[object, object] = (recipe, state)
-        if not (isinstance(given[0], Recipe) and isinstance(given[1], State)):
-            names = " and ".join(type(part).__name__ for part in given)
-            raise ValueError(
-                f"from_state takes a Recipe and then a State, got {names} as recipe and state"
-            )
-        if state.rewards.dimension != recipe.domain.dimension:
-            raise ValueError(
-                f"the state has points of {state.rewards.dimension} coordinates, "
-                f"the recipe's domain of {recipe.domain.dimension}"
-            )
-        recipe.domain.check(state.visited, "points played")
-        recipe.domain.check(state.pending.X, "points pending")
+        check_state(recipe, state)
         bandit = cls(recipe)
         bandit._state = state_for(recipe, state)
         expert = None if recipe.asking is None else recipe.asking.expert
@@ -190,6 +156,10 @@ class Bandit:
         if known is not None and not same_value(known, self._state.expert):
             self._state = replace(self._state, expert=known)
         return self._state
+
+    @property
+    def _size(self) -> int:
+        return len(self._state.rewards) + len(self._state.answers)
 
     @property
     def info(self) -> Info:
@@ -270,13 +240,9 @@ class Bandit:
         ValueError
             If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        domain, control = self._recipe.domain, self._recipe.control
-        if relative and control is None:
+        if relative and self._recipe.control is None:
             raise ValueError("nothing is relative without a control: see with_control")
-        encode = getattr(domain, "encode", None)
-        given = completed(domain, X, context)
-        given = encode(given) if encode is not None and has_names(given) else given
-        points = as_points(given, domain.dimension)
+        points = inputs_of(self._recipe.domain, X, context)
         if outcome is not None:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
@@ -315,16 +281,8 @@ class Bandit:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
-        if any(len(each.rewards) for each in state.outcomes.values()):
-            _, outcomes, own = self._outcomes.believed(state, now)
-            free, likeliest, holds = where_limits_hold(domain, free, outcomes, own)
-            if not holds:
-                return np.asarray(likeliest[0])
-        decision = decision_of(self._recipe, self._model, state, now, 0.0, None, domain, free)
-        if decision.leaders is not None:
-            decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
-        allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
-        return allowed.best(decision.view.mean_to_climb(), rng)
+        parts = self._recipe, self._model, self._outcomes
+        return best_point(*parts, state, now, domain, free, rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -355,29 +313,13 @@ class Bandit:
     def __saved__(self) -> dict[str, Any]:
         return {"recipe": self._recipe, "state": self.state}
 
-    def _generator(self, state: State) -> np.random.Generator:
-        """The generator that continues from `state`: the live one, or one made anew.
-
-        It is taken, not lent: a call that fails does not bring it back by `_stored`, so that the next
-        one starts again from the state.
-        """
-        live, self._live = self._live, None
-        if live is not None and live[0] is state.random:
-            return live[1]
-        return generator_of(state.random)
-
-    def _stored(self, rng: np.random.Generator) -> Mapping[str, Any]:
-        """The state of `rng`, which stays live for the next call."""
-        self._live = (rng.bit_generator.state, rng)
-        return self._live[0]
-
     def __getstate__(self) -> dict[str, Any]:
         return {"_recipe": self._recipe, "_state": self._state}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         recipe = kept["_recipe"]
-        self.__dict__.update(kept, _live=None, _turns=Turns(), _model=Model(recipe))
-        self._outcomes = Outcomes(recipe)
+        self.__dict__.update(kept, _random=LiveGenerator(), _turns=Turns())
+        self._model, self._outcomes = Model(recipe), Outcomes(recipe)
 
     @in_turn
     def ask(
@@ -433,48 +375,31 @@ class Bandit:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-        domain, free = at_hand(self._recipe.domain, among, context)
-        rng = self._generator(state)
-        asks = self._recipe.asking is not None
-        # Questions about a decision keep to what was available; nobody else looks at that.
-        if asks and free is None and domain is not self._recipe.domain:
-            free = Available(domain, None, None)
-        kept = free if asks else None
-        state = replace(state, questions=replace(state.questions, available=kept))
-        about = consulting.about_before_ask(self._recipe, state, now) if asks else None
-        if about is not None:
-            state = consulting.with_answers_of_the_expert(
-                self._recipe, self._model, state, about, rng
-            )
+        recipe = self._recipe
+        domain, free = at_hand(recipe.domain, among, context)
+        if recipe.asking is not None and free is None and domain is not recipe.domain:
+            free = Available(domain, None, None)  # for questions: nobody else looks at that
+        rng = self._random.taken(state.random)
+        state = consulting.before_ask(recipe, self._model, state, now, free, rng)
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        control = control_first(self._recipe, state, now, n, free)
+        control = control_first(recipe, state, now, n, free)
         rest = None if n is None else n - len(control)
-        decision = decision_of(
-            self._recipe, self._model, state, now, beta, rest, domain, free, near
+        decision = decision_of(recipe, self._model, state, now, beta, rest, domain, free, near)
+        state, X, looks = points_of_decision(
+            recipe, self._outcomes, state, decision, now, free, rng
         )
-        if rest == 0:
-            X, looks = control[:0], 0
-        elif self._outcomes:
-            state, outcomes, own = self._outcomes.believed(state, now)
-            start, rule = self._outcomes.start(state, free), self._recipe.acquisition
-            X, looks = play_within(rule, decision, outcomes, start, rng, own, self._outcomes.warn)
-            state = state if len(start) else self._outcomes.played(state, outcomes, X)
-        else:
-            X, looks = chosen(self._recipe.acquisition, decision, rng)
-        if decision.move is not None and len(X) > 1:
-            X = X[tour(self._recipe.domain, decision.move.start.x, X)]
         X = np.concatenate([control, X]) if len(control) else X
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
-        due = state.questions.due or self._recipe.consult == "after tell"
+        due = state.questions.due or recipe.consult == "after tell"
         self._state = replace(
             state,
             asked_for=now,
             pending=state.pending.append(X, np.full(len(X), now)),
             questions=replace(state.questions, informed=False, due=due),
-            random=self._stored(rng),
+            random=self._random.stored(rng),
             info=info,
         )
         return X
@@ -525,9 +450,7 @@ class Bandit:
         >>> print(len(here.recipe.posterior.prior) > 0, len(here.history))
         True 0
         """
-        known = getattr(other, "state", other)
-        of_kind("other", known, State, "a bandit or a campaign, or its state")
-        return Bandit.from_state(*begun_with(self._recipe, self.state, known))
+        return Bandit.from_state(*begun_with(self._recipe, self.state, other))
 
     def with_control(self, control: Any) -> Bandit:
         """The same bandit with a control in every batch, which the other points are held against.
@@ -641,33 +564,15 @@ class Bandit:
             mistakes in a program. An expert that raises anything else is down: the bandit goes on
             without its answers, with one `ExpertDownWarning` for every outage.
         """
-        before = self._state
-        asked_for = self._decision_time(None) if before.asked_for is None else before.asked_for
-        recipe = self._recipe
-        told = checked_told(
-            recipe.domain,
-            recipe.noise_variance,
-            before.pending,
-            asked_for,
-            completed(recipe.domain, X, context, before.pending.X),
-            y,
-            t,
-            variance,
-        )
+        recipe, before = self._recipe, self._state
+        X = completed(recipe.domain, X, context, before.pending.X)
+        told = told_next(recipe, before, X, y, t, variance)
         read = self._outcomes.told(before, told, outcomes)
-        rng = self._generator(before)
+        rng = self._random.taken(before.random)
         state = with_rewards(recipe, self._model, before, told, rng)
         state = replace(state, outcomes=read)
-        expert = None if recipe.asking is None else recipe.asking.expert
-        if expert is not None:
-            if len(told.rewards):
-                show(expert, self._model.known(state, told.rewards))
-            if consulting.due_after_tell(recipe, before, state, told):
-                about = consulting.about_after_tell(state, told.latest)
-                state = consulting.with_answers_of_the_expert(
-                    recipe, self._model, state, about, rng
-                )
-        self._state = replace(state, random=self._stored(rng))
+        state = consulting.after_tell(recipe, self._model, before, state, told, rng)
+        self._state = replace(state, random=self._random.stored(rng))
         return self._state.info
 
     @in_turn
@@ -797,15 +702,7 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        recipe, state = self._recipe, self._whole()
-        domain = recipe.domain
-        if isinstance(domain, Arms):
-            return self.on(domain.changed(X))  # type: ignore[arg-type]
-        if type(domain) is not Candidates:
-            raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
-        offered = Candidates(as_points(X, domain.dimension), domain.context)
-        known = [state.visited, state.pending.X, state.answers.X, points_to_keep(recipe)]
-        return self.on(offered.with_retired(np.concatenate(known)))
+        return self.on(changed_candidates(self._recipe, self._whole(), X))
 
     def on(self, domain: Candidates) -> Bandit:
         """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
@@ -858,9 +755,9 @@ class Bandit:
             raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
         about = consulting.question_time(recipe, state, t)
         free = available(recipe.domain, among, None, any_context=True)
-        rng = self._generator(state)
+        rng = self._random.taken(state.random)
         state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
-        self._state = replace(state, random=self._stored(rng))
+        self._state = replace(state, random=self._random.stored(rng))
         return points.copy()
 
     @in_turn

@@ -20,14 +20,49 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Source
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.asking import Asking, consult, warn_of
+from tvbandits.queries.asking import Asking, consult, show, warn_of
 from tvbandits.queries.pool import Choice, Pool
 
 DRAWN = 256
 """Points drawn from a domain that is not finite, for a plan to choose from."""
 
 
-def due_after_tell(recipe: Recipe, before: State, after: State, told: Told) -> bool:
+def after_tell(
+    recipe: Recipe, model: Model, before: State, state: State, told: Told, rng: np.random.Generator
+) -> State:
+    """The state once the expert was shown what was told, and asked if it is its turn."""
+    expert = None if recipe.asking is None else recipe.asking.expert
+    if expert is None:
+        return state
+    if len(told.rewards):
+        show(expert, model.known(state, told.rewards))
+    if not _due_after_tell(recipe, before, state, told):
+        return state
+    about = _about_after_tell(state, told.latest)
+    return _with_answers_of_the_expert(recipe, model, state, about, rng)
+
+
+def before_ask(
+    recipe: Recipe,
+    model: Model,
+    state: State,
+    now: float,
+    free: Available | None,
+    rng: np.random.Generator,
+) -> State:
+    """The state once the expert was asked before a decision at `now`, if it is its turn.
+
+    Questions about that decision keep to what was available.
+    """
+    kept = None if recipe.asking is None else free
+    state = replace(state, questions=replace(state.questions, available=kept))
+    about = _about_before_ask(recipe, state, now)
+    if about is None:
+        return state
+    return _with_answers_of_the_expert(recipe, model, state, about, rng)
+
+
+def _due_after_tell(recipe: Recipe, before: State, after: State, told: Told) -> bool:
     """Whether a tell is followed by questions: once a decision, and never for a late reward.
 
     Rewards of points that were asked belong to a decision, which is due or has had its questions. Those
@@ -41,15 +76,15 @@ def due_after_tell(recipe: Recipe, before: State, after: State, told: Told) -> b
         return False
     unasked = len(before.pending) - len(after.pending) < len(told.X)
     due = after.questions.due
-    return due or (unasked and _is_new(after.questions, about_after_tell(after, latest)))
+    return due or (unasked and _is_new(after.questions, _about_after_tell(after, latest)))
 
 
-def about_after_tell(state: State, latest: float) -> float:
+def _about_after_tell(state: State, latest: float) -> float:
     """The time that the expert is asked about then: the present, as far as it is known."""
     return latest if state.asked_for is None else max(latest, state.asked_for)
 
 
-def about_before_ask(recipe: Recipe, state: State, now: float) -> float | None:
+def _about_before_ask(recipe: Recipe, state: State, now: float) -> float | None:
     """The time that a decision at `now` is preceded by questions about; None: by no questions.
 
     Where the expert is asked after a tell, a decision whose rewards have not come by the next one has
@@ -67,7 +102,7 @@ def _is_new(questions: Questions, about: float) -> bool:
     return questions.due or questions.latest is None or about > questions.latest
 
 
-def with_answers_of_the_expert(
+def _with_answers_of_the_expert(
     recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
 ) -> State:
     """The state once the plan has chosen and the expert was asked about the time `about`."""

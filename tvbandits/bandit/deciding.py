@@ -1,4 +1,7 @@
-"""What an acquisition is asked: the beliefs, what is out, what is available, and where one is."""
+"""What an acquisition is asked: the beliefs, what is out, what is available, and where one is.
+
+And what comes of it: the points to play, and the point of the best mean.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,25 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.acquisition.availability import Available, NothingAvailableError, narrowed
+from tvbandits.acquisition.availability import (
+    Allowed,
+    Available,
+    NothingAvailableError,
+    narrowed,
+)
 from tvbandits.acquisition.batch_rules import One
-from tvbandits.acquisition.rules import Decision
+from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import AtContext, at_values_of
-from tvbandits.core.moving import Move, Position, check_near, distances, nearby
+from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.core.observations import Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.leaders import Request
 
 
 def decision_of(
@@ -120,3 +130,77 @@ def control_first(
         there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())
         count = max(1, n // there)
     return np.repeat(control, count, axis=0)
+
+
+def points_of_decision(
+    recipe: Recipe,
+    outcomes: Outcomes,
+    state: State,
+    decision: Decision,
+    now: float,
+    free: Available | None,
+    rng: np.random.Generator,
+) -> tuple[State, Array, int]:
+    """Where to play, in the order of a tour where moves cost something.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    outcomes : Outcomes
+        Of the recipe's limits.
+    state : State
+        Conditioned for the time `now`.
+    decision : Decision
+        Of that state.
+    now : float
+    free : Available, optional
+        What is available, however far it is.
+    rng : numpy.random.Generator
+        Of the acquisition.
+
+    Returns
+    -------
+    state : State
+        With what was learned of the outcomes.
+    X : array of shape (b, d)
+    looks : int
+        How many points of the batch were looked at and not taken.
+    """
+    if decision.n == 0:  # the control is all that is played
+        return state, np.empty((0, recipe.domain.dimension)), 0
+    if outcomes:
+        state, beliefs, own = outcomes.believed(state, now)
+        start, rule = outcomes.start(state, free), recipe.acquisition
+        X, looks = play_within(rule, decision, beliefs, start, rng, own, outcomes.warn)
+        state = state if len(start) else outcomes.played(state, beliefs, X)
+    else:
+        X, looks = chosen(recipe.acquisition, decision, rng)
+    if decision.move is not None and len(X) > 1:
+        X = X[tour(recipe.domain, decision.move.start.x, X)]
+    return state, X, looks
+
+
+def best_point(
+    recipe: Recipe,
+    model: Model,
+    outcomes: Outcomes,
+    state: State,
+    now: float,
+    domain: Domain,
+    free: Available | None,
+    rng: np.random.Generator,
+) -> Array:
+    """The point (d,) of the best mean of a conditioned state, where limits are known to hold.
+
+    Where they do nowhere, the point where they are likeliest to.
+    """
+    if any(len(each.rewards) for each in state.outcomes.values()):
+        _, beliefs, own = outcomes.believed(state, now)
+        free, likeliest, holds = where_limits_hold(domain, free, beliefs, own)
+        if not holds:
+            return np.asarray(likeliest[0])
+    decision = decision_of(recipe, model, state, now, 0.0, None, domain, free)
+    if decision.leaders is not None:
+        decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
+    allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+    return allowed.best(decision.view.mean_to_climb(), rng)

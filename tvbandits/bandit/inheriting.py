@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import State
 from tvbandits.bandit.told import ToldReadings
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import of_kind
 from tvbandits.forgetting.aging import has_pace
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting.noise import NoiseEstimate
@@ -33,9 +35,11 @@ CARRIED = 1e-3
 """Models of less weight are left where they were."""
 
 
-def begun_with(recipe: Recipe, state: State, other: State) -> tuple[Recipe, State]:
-    """A recipe that has learned from another bandit's state, and what becomes of its own state."""
-    recipe = inherited(recipe, other)
+def begun_with(recipe: Recipe, state: State, other: object) -> tuple[Recipe, State]:
+    """A recipe that has learned from another bandit, or its state; and what becomes of its own state."""
+    known: Any = getattr(other, "state", other)
+    of_kind("other", known, State, "a bandit or a campaign, or its state")
+    recipe = inherited(recipe, known)
     told = ToldReadings.of(state, recipe.noise_variance)
     return recipe, retold(recipe, Model(recipe), state_for(recipe, state), told)
 

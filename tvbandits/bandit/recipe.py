@@ -25,6 +25,7 @@ from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
     Array,
+    as_points,
     flag,
     is_finite_number,
     noise_variance_number,
@@ -431,6 +432,22 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
     )
 
 
+def check_state(recipe: object, state: object) -> None:
+    """Raise a `ValueError` unless a bandit of `recipe` can go on from `state`."""
+    if not (isinstance(recipe, Recipe) and isinstance(state, State)):
+        names = f"{type(recipe).__name__} and {type(state).__name__}"
+        raise ValueError(
+            f"from_state takes a Recipe and then a State, got {names} as recipe and state"
+        )
+    if state.rewards.dimension != recipe.domain.dimension:
+        raise ValueError(
+            f"the state has points of {state.rewards.dimension} coordinates, "
+            f"the recipe's domain of {recipe.domain.dimension}"
+        )
+    recipe.domain.check(state.visited, "points played")
+    recipe.domain.check(state.pending.X, "points pending")
+
+
 def state_for(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
@@ -454,10 +471,24 @@ def state_for(recipe: Recipe, state: State) -> State:
     )
 
 
-def points_to_keep(recipe: Recipe) -> Array:
-    """Points (n, d) that the recipe itself names."""
+def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates:
+    """The candidates `X`, or arms of these names, and all points that recipe and state know of.
+
+    Raises
+    ------
+    ValueError
+        If the recipe's domain is no such domain, or `X` is none of its points.
+    """
+    domain = recipe.domain
+    if isinstance(domain, Arms):
+        return domain.changed(X)
+    if type(domain) is not Candidates:
+        raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
+    offered = Candidates(as_points(X, domain.dimension), domain.context)
     named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
-    return np.array(named).reshape(-1, recipe.domain.dimension)
+    points = np.array(named).reshape(-1, domain.dimension)
+    known = [state.visited, state.pending.X, state.answers.X, points]
+    return offered.with_retired(np.concatenate(known))
 
 
 def on_candidates(recipe: Recipe, state: State, domain: Candidates) -> tuple[Recipe, State]:

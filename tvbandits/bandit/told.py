@@ -139,6 +139,20 @@ def checked_told(
     return Told(points, times, told, Plays(points[~read], times[~read]))
 
 
+def told_next(
+    recipe: Played,
+    before: Record,
+    X: ArrayLike,
+    y: ArrayLike | Counted,
+    t: ArrayLike | None,
+    variance: ArrayLike | None,
+) -> Told:
+    """What is told after all that is on record, if it can be used; see `checked_told`."""
+    asked_for = decision_time(before) if before.asked_for is None else before.asked_for
+    usual = recipe.domain, recipe.noise_variance, before.pending, asked_for
+    return checked_told(*usual, X, y, t, variance)
+
+
 def zero_or_one(y: Any) -> Any:
     """Rewards with the truth values among them as numbers: what converted is 1, what did not is 0."""
     if isinstance(y, list | tuple):
@@ -442,9 +456,8 @@ def told_again(
     same : bool
         Whether all of it is told as it is on record.
     """
-    asked_for = decision_time(state) if state.asked_for is None else state.asked_for
-    noise, out = recipe.noise_variance, state.pending
-    told = checked_told(recipe.domain, noise, out, asked_for, X, y, t, variance)
+    noise = recipe.noise_variance
+    told = told_next(recipe, state, X, y, t, variance)
     given = np.broadcast_to(usual_variance(1, noise) if variance is None else variance, len(told.t))
     values = np.asarray(y, dtype=np.float64).reshape(-1)
     known = ToldReadings.of(state, noise)

@@ -128,6 +128,15 @@ def opened(domain: Domain, context: Context) -> Domain:
     return domain.at(context_columns(domain, context))  # type: ignore[attr-defined, no-any-return]
 
 
+def inputs_of(domain: Domain, X: Any, context: Context = None) -> Array:
+    """Any finite points (m, d), in the domain or not, by name where it has names; see `completed`."""
+    given = completed(domain, X, context)
+    encode = getattr(domain, "encode", None)
+    if encode is not None and has_names(given):
+        given = encode(given)
+    return as_points(given, domain.dimension)
+
+
 def completed(domain: Domain, X: Any, context: Context = None, known: Array | None = None) -> Any:
     """Points that have their context: as given, else that of the latest of `known` at the same place.
 

@@ -13,13 +13,17 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, TypeVar
+from functools import cache, partial, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from tvbandits.core.protocols import CallWithinCallError
 
+LARGE = 2000
+"""With more observations, several BLAS threads help."""
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -80,6 +84,33 @@ class Turns:
         if _blocks_here() > inside:
             _end_blocks(inside)
         self._callers.discard(me)
+
+
+class TakingTurns(Protocol):
+    """An object whose calls come one at a time."""
+
+    _turns: Turns
+
+    @property
+    def _size(self) -> int:
+        """How many observations it computes with."""
+
+
+One = TypeVar("One", bound=TakingTurns)
+
+
+def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[One, P], T]:
+    """One call at a time, with one BLAS thread unless there is much to compute.
+
+    Other threads wait, and a call from inside of a call is refused.
+    """
+
+    @wraps(method)
+    def call(self: One, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        work = partial(method, self, *args, **kwargs)
+        return self._turns.take(method.__name__, work, self._size <= LARGE)
+
+    return call
 
 
 _lock = threading.RLock()

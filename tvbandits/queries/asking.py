@@ -130,7 +130,7 @@ def warn_of(failure: Exception, t: float) -> None:
         "going on without its answers until it can"
     )
     try:
-        warnings.warn(message, ExpertDownWarning, stacklevel=6)  # the line that called `tell`
+        warnings.warn(message, ExpertDownWarning, stacklevel=7)  # the line that called `tell`
     except ExpertDownWarning as strict:
         raise strict from failure
 
