@@ -72,7 +72,7 @@ class Candidates:
     def __new__(cls, *given: Any, **named: Any) -> Any:  # noqa: D102
         context = given[1] if len(given) > 1 else named.get("context")
         if cls is Candidates and isinstance(context, Mapping):
-            X = given[0] if given else named.get("X")
+            X: Any = given[0] if given else named.get("X")
             retired = given[2] if len(given) > 2 else named.get("retired", ())
             return CandidatesInContext(Candidates(X, retired=retired), context)
         return super().__new__(cls)
