@@ -313,7 +313,7 @@ ERRING_PROBLEMS: dict[str, Callable[[int], Any]] = {
     "ar-arms": lambda steps: AutoregressiveArms(side=6, horizon=steps),
     "ozone-network": lambda steps: ozone_network(days=steps),
 }
-"""By name. The rule was made on the first three; it is judged on the others."""
+"""By name. Made on the first three, looked at on moving peaks and ozone; the others judge."""
 
 WAYS = {
     "plain": (False, False),
