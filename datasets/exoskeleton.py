@@ -115,8 +115,8 @@ class TimedParabola:
     --------
     >>> from tvbandits.datasets import TimedParabola
     >>> problem = TimedParabola()
-    >>> print(problem.horizon, len(problem.domain), round(problem.best(26), 6))
-    250 201 -1.3e-05
+    >>> print(problem.horizon, problem.domain.X[problem.value(problem.domain.X, 26).argmax()])
+    250 [0.25]
     """
 
     candidates: int = 201

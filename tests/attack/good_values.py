@@ -225,6 +225,8 @@ GOOD: dict[str, Callable[[], Any]] = {
     "bandit": played,
     "names": lambda: ["a", "b"],
     "cost": lambda: 0.1,
+    "other": played,
+    "control": lambda: [5.0],
     "limits": lambda: [Limit("noise_level", at_most=60.0)],
     "successes": lambda: 3,
     "trials": lambda: 10,

@@ -209,7 +209,7 @@ def test_what_is_read_is_checked(tmp_path: Path) -> None:
 def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
     part = elsewhere("map", tmp_path)[400:1300]
     np.testing.assert_array_equal(
-        Candidates(part).points_at(np.array([0, 899])), POINTS[[400, 1299]]
+        Candidates(part)._points_at(np.array([0, 899])), POINTS[[400, 1299]]
     )
 
 

@@ -97,7 +97,7 @@ class Decision:
         columns = np.array([1.0, view.origin - view.centre])
         looker = Looker(view.posterior, columns, view.centre)  # type: ignore[arg-type]
         found = leaders.find(looker, view.posterior, wanted, mask)
-        self.domain.remember(found.rows, found.X)
+        self.domain._remember(found.rows, found.X)
         domain = Candidates.apart(found.X)
         grid = CandidateGrid(view.posterior.kernel, domain.X)
         posterior = view.posterior.at_points(grid)  # type: ignore[attr-defined]
@@ -109,6 +109,10 @@ class Decision:
             leaders=None,
             rest=found.rest,
         )
+
+    def overtakes(self, bound: float) -> bool:
+        """Whether a candidate that is not in `domain` may have a larger upper bound."""
+        return -math.inf < self.rest and bound <= self.rest
 
     @property
     def untold(self) -> bool:
@@ -246,7 +250,7 @@ class UpperConfidenceBound:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             x = allowed.best(view.bound(decision.beta), rng)
             worth = allowed.only(lambda X: view.upper_bound(X, decision.beta))
-            if float(worth(x[None, :])[0]) <= decision.rest:
+            if decision.overtakes(float(worth(x[None, :])[0])):
                 raise OvertakenError
             return x[None, :], 0 if view.surface is None else len(view.surface.points)
         monitor: Monitor
@@ -280,7 +284,7 @@ class UpperConfidenceBound:
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
-            if fantasy.largest <= decision.rest:
+            if decision.overtakes(fantasy.largest):
                 raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).

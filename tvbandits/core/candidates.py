@@ -139,7 +139,7 @@ class Candidates:
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.block(number)(slice(None))
 
-    def points_at(self, rows: Index) -> Array:
+    def _points_at(self, rows: Index) -> Array:
         """Points (n, d) of some rows."""
         if self.held:
             return self.X[rows]
@@ -236,7 +236,7 @@ class Candidates:
                 same = (X[there] == points[first[at]]).all(axis=1)
                 found[at[same]] = start + there[same]
             rows = found[of_key]
-            self.remember(rows[rows >= 0], points[rows >= 0])
+            self._remember(rows[rows >= 0], points[rows >= 0])
         if (rows < 0).any():
             rows[rows < 0] = self._nearest(points[rows < 0], name)
         return rows
@@ -245,7 +245,7 @@ class Candidates:
     def _known(self) -> dict[bytes, int]:
         return {}
 
-    def remember(self, rows: Index, X: Array) -> None:
+    def _remember(self, rows: Index, X: Array) -> None:
         """What is going to be played comes again: points (n, d) of these rows need not be looked for."""
         self._known.update(zip((x.tobytes() for x in X), rows.tolist(), strict=True))
 
@@ -264,7 +264,7 @@ class Candidates:
             row = int(outside.argmax())
             raise ValueError(
                 f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
-                f"the nearest candidate is {self.points_at(nearest[[row]])[0].tolist()}"
+                f"the nearest candidate is {self._points_at(nearest[[row]])[0].tolist()}"
             )
         return np.asarray(nearest, dtype=np.int64)
 
@@ -303,7 +303,7 @@ class Candidates:
         distance = np.concatenate([each.max(axis=1) for each in away])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
-            nearest = self.points_at(np.array([distance.argmin()]))[0, columns]
+            nearest = self._points_at(np.array([distance.argmin()]))[0, columns]
             raise ValueError(
                 f"no candidate has the context {values[0].tolist()} in columns {columns}; "
                 f"the nearest context is {nearest.tolist()}"
@@ -316,11 +316,11 @@ class Candidates:
         points = as_points(X, self.dimension, name) + 0.0
         if all(point.tobytes() in self._known for point in points):
             return points
-        return self.points_at(rows)
+        return self._points_at(rows)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
-        return self.points_at(rng.integers(len(self), size=n))
+        return self._points_at(rng.integers(len(self), size=n))
 
     def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
         """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
@@ -334,7 +334,7 @@ class Candidates:
             each = (checked_values(acquisition(X), X) for _, X in self.blocks())
             values = np.concatenate(list(each))
         best = _argmax(values, rng)
-        return self.points_at(np.array([best]))[0], float(values[best])
+        return self._points_at(np.array([best]))[0], float(values[best])
 
 
 def _different(X: Array) -> Array:

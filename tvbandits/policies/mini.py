@@ -117,7 +117,7 @@ MINI_GP_UCB = Policy(
     mini_gp_ucb,
     "few points, each many times",
     paper="Calandriello 2022",
-    look=PlotStyle("#1d7a68", (0, (6, 1, 1, 1, 1, 1)), 2.0, "X"),
+    look=PlotStyle("#66701f", (0, (7, 3, 1, 3)), 2.0, "$\\otimes$"),
 )
 
 POLICIES = (MINI_GP_UCB,)
