@@ -164,7 +164,7 @@ def points_of_decision(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     looks : int
-        How many points of the batch were looked at and not taken.
+        Variances that had to be computed for them.
     """
     if decision.n == 0:  # the control is all that is played
         return state, np.empty((0, recipe.domain.dimension)), 0
