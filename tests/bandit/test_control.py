@@ -207,7 +207,7 @@ def test_a_reach_holds_for_the_control_and_a_tour_goes_on_from_it() -> None:
 
 def test_rewards_alone_are_relative() -> None:
     bandit = beside("gp_ucb").with_limits([Limit("load", at_most=30.0)])
-    with pytest.raises(ValueError, match="rewards alone are relative.*outcome='load'"):
+    with pytest.raises(ValueError, match=r"rewards alone are relative.*outcome='load'"):
         bandit.predict(SITES.X, relative=True, outcome="load")
     with pytest.raises(ValueError, match="relative must be True or False, got 'yes'"):
         bandit.predict(SITES.X, relative="yes")  # type: ignore[arg-type]

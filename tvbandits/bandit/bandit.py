@@ -245,7 +245,9 @@ class Bandit:
         points = inputs_of(self._recipe.domain, X, context)
         if outcome is not None:
             if relative:
-                raise ValueError(f"rewards alone are relative to the control, got outcome={outcome!r}")
+                raise ValueError(
+                    f"rewards alone are relative to the control, got outcome={outcome!r}"
+                )
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
