@@ -16,7 +16,7 @@ import tvbandits
 from tests.bandit.test_measured_context import learnable
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
-from tvbandits.core import rows
+from tvbandits.core import candidates, rows
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors import leaders
 from tvbandits.gp.posteriors.leaders import Leaders, Lineage, Looker, Since
@@ -209,6 +209,64 @@ def test_a_file_of_something_else_is_named(content: bytes, tmp_path: Path) -> No
     (tmp_path / "odd.npy").write_bytes(content)
     with pytest.raises(ValueError, match=r"as np\.save writes them, got .*odd\.npy"):
         Candidates(tmp_path / "odd.npy")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("context", "asked"),
+    [
+        ((), {"near": 0.4}),
+        ((), {"among": lambda X: X[:, 0] > 0.5}),
+        ((2,), {"among": np.flatnonzero(POINTS[:, 2] == POINTS[7, 2])}),
+    ],
+)
+def test_what_is_available_of_a_file(
+    context: tuple[int, ...], asked: dict[str, Any], tmp_path: Path
+) -> None:
+    def made(place: Any) -> Array:
+        bandit = bbkb(Candidates(place, context))
+        bandit.tell(POINTS[:3], [0.0, 1.0, 2.0])
+        return bandit.ask(**asked)
+
+    np.testing.assert_array_equal(made(elsewhere("file", tmp_path)), made(POINTS))
+
+
+def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far apart all candidates lead, since they tie."""
+    monkeypatch.setattr(candidates, "MOST_INDEXED", 90)
+    domain = Candidates(POINTS)
+    bandit = policies.bkb(domain, RBF(0.003), 0.01)
+    expected = play(bandit, 12)
+    assert len(domain._known) <= 90
+    monkeypatch.undo()
+    again = policies.bkb(Candidates(POINTS), RBF(0.003), 0.01)
+    np.testing.assert_array_equal(play(again, 12), expected)
+
+
+@pytest.mark.parametrize("after", [1, 2, 9])
+def test_a_search_that_is_interrupted_leaves_no_bound(
+    after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appended, left = np.append, [after]
+
+    def interrupted(*args: Any) -> Array:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return appended(*args)
+
+    expected, bandit = play(bbkb(Candidates(POINTS)), 60), bbkb(Candidates(POINTS))
+    monkeypatch.setattr(leaders.np, "append", interrupted)
+    ask = bandit.ask
+
+    def asked_again() -> Array:
+        try:
+            return ask()
+        except KeyboardInterrupt:
+            return ask()
+
+    monkeypatch.setattr(bandit, "ask", asked_again)
+    np.testing.assert_array_equal(play(bandit, 60), expected)
+    assert left[0] <= 0
 
 
 def test_what_is_read_is_checked(tmp_path: Path) -> None:

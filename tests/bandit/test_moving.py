@@ -91,6 +91,15 @@ def test_near_is_kept_to_and_is_not_in_the_way(domain: Any, near: float) -> None
     assert (domain.check(plays) == plays).all()
 
 
+@pytest.mark.parametrize("cost", [None, lambda x, z: 1.0 if x[1] == z[1] else np.nan])
+def test_one_is_where_one_is_whatever_the_context_is_now(cost: Any) -> None:
+    """Candidates at a measured context: `near` is no distance of contexts, nor is the cost."""
+    bandit = bandit_on(Candidates(LINE.X, {"load": (0, 9)})).with_move_cost(cost)
+    bandit.tell([[5.0]], [1.0], 1, context={"load": 0})
+    assert abs(bandit.ask(2, near=1.0, context={"load": 9})[0, 0] - 5.0) <= 1.0
+    assert bandit.ask(2, context={"load": 9})[0, 1] == 9.0
+
+
 def test_near_is_measured_from_what_is_out_and_holds_for_all_of_a_batch() -> None:
     bandit = bandit_on(LINE)
     bandit.tell([[0.0]], [0.0], 1)

@@ -124,7 +124,7 @@ def available(
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
         raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
     if context is None and chooses:
-        given = domain.X[mask][:, list(domain.context)]
+        given = domain._points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (given != given[0]).any():
             raise ValueError(
                 f"{domain!r} has a context, which the world gives and nobody chooses: "
@@ -140,7 +140,7 @@ def narrowed(
     """What is available, less the points (m, d) that `within` maps to False; None: everything still."""
     if not isinstance(domain, Candidates):
         return Available(domain, None, None if free is None else free.test, within)
-    mask = within(domain.X)
+    mask = domain.of_all(within)
     if mask.all():
         return free
     return Available(domain, mask if free is None else mask & free(domain.X), None)
@@ -157,7 +157,7 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     if isinstance(among, type):
         raise ValueError(f"among must be a mask, row numbers or a function, got {shown(among)}")
     if callable(among):
-        return _as_mask(among(_named(domain, domain.X)), len(domain)).copy()
+        return domain.of_all(lambda X: _as_mask(among(_named(domain, X)), len(X))).copy()
     if np.ma.is_masked(among):
         raise ValueError(f"among must have no masked values, got {shown(among)}")
     try:

@@ -206,11 +206,11 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     assert asking is not None
     domain = recipe.domain if available is None else available.domain
     if asking.about == "played":
-        points = at_values_of(domain, state.visited[state.questions.pool.rows])
+        points = at_values_of(domain, recipe.domain, state.visited[state.questions.pool.rows])
     elif isinstance(domain, Candidates):
         points = domain.X
     else:
-        played = at_values_of(domain, state.visited[state.questions.pool.rows])
+        played = at_values_of(domain, recipe.domain, state.visited[state.questions.pool.rows])
         points = np.concatenate([played, domain.sample(DRAWN, rng)])
     return points if available is None else points[available(points)]
 

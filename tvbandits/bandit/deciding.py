@@ -24,7 +24,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import AtContext, at_values_of
+from tvbandits.core.context import at_values_of
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.core.observations import Plays
 from tvbandits.core.protocols import Domain
@@ -75,12 +75,17 @@ def decision_of(
         return decision
     start = _position(recipe, state)
     if start is not None:  # one is where one is, whatever the context is now
-        start = replace(start, x=at_values_of(domain, start.x[None])[0])
+        start = replace(start, x=at_values_of(domain, recipe.domain, start.x[None])[0])
     if start is not None and recipe.move_cost is not None:
         decision = replace(decision, move=Move(recipe.domain, recipe.move_cost, start))
-    return decision if near is None else _within(decision, check_near(near, start), start)
+    return (
+        decision
+        if near is None
+        else _within(decision, recipe.domain, check_near(near, start), start)
+    )
 
 
+<<<<<<< HEAD
 def _position(recipe: Recipe, state: State) -> Position | None:
     """Where one is: at what was played last, or asked and not dropped."""
     plays = (state.readings, state.failed, state.pending)
@@ -89,10 +94,12 @@ def _position(recipe: Recipe, state: State) -> Position | None:
 
 
 def _within(decision: Decision, reach: float, start: Position | None) -> Decision:
+=======
+def _within(decision: Decision, whole: Domain, reach: float, start: Position | None) -> Decision:
+>>>>>>> work-r
     """The decision among the points that are no farther than `reach` from where one is."""
     assert start is not None  # a reach is from somewhere
     domain, here = decision.domain, start.x
-    whole = domain.whole if isinstance(domain, AtContext) else domain
     free = narrowed(domain, decision.available, lambda X: distances(whole, here, X) <= reach)
     if free is not None and free.mask is not None and not free.mask.any():
         raise NothingAvailableError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -139,6 +139,12 @@ class Candidates:
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.block(number)(slice(None))
 
+    def of_all(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+        """What a function of points (m, d) is of all of them, shape (A,)."""
+        if self.held:
+            return function(self.X)
+        return np.concatenate([function(X) for _, X in self.blocks()])
+
     def _points_at(self, rows: Index) -> Array:
         """Points (n, d) of some rows."""
         if self.held:
@@ -246,8 +252,14 @@ class Candidates:
         return {}
 
     def _remember(self, rows: Index, X: Array) -> None:
-        """What is going to be played comes again: points (n, d) of these rows need not be looked for."""
-        self._known.update(zip((x.tobytes() for x in X), rows.tolist(), strict=True))
+        """What is going to be played comes again: points (n, d) of these rows need not be looked for.
+
+        Some of them may: a table of all candidates is what there is no room for.
+        """
+        if len(self._known) + len(rows) > MOST_INDEXED:
+            self._known.clear()
+        keys = (x.tobytes() for x in X[:MOST_INDEXED])
+        self._known.update(zip(keys, rows[:MOST_INDEXED].tolist(), strict=True))
 
     def _nearest(self, points: Array, name: str) -> Index:
         distance, nearest = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
@@ -328,11 +340,7 @@ class Candidates:
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
-        if self.held:
-            values = checked_values(acquisition(self.X), self.X)
-        else:
-            each = (checked_values(acquisition(X), X) for _, X in self.blocks())
-            values = np.concatenate(list(each))
+        values = self.of_all(lambda X: checked_values(acquisition(X), X))
         best = _argmax(values, rng)
         return self._points_at(np.array([best]))[0], float(values[best])
 

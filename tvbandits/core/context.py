@@ -242,13 +242,23 @@ class AtContext:
         return np.concatenate([x, self.values]), height
 
 
-def at_values_of(domain: Any, X: Array) -> Array:
-    """The places of points (n, d), each once, at the one value of the context that a domain is at."""
-    if not isinstance(domain, AtContext):
+def at_values_of(domain: Any, whole: Any, X: Array) -> Array:
+    """The places of points (n, d) of the whole, each once, at the one value of its context, if any.
+
+    Parameters
+    ----------
+    domain : Domain
+        What `whole` is at a value of its context (`opened`), or `whole` itself.
+    whole : Domain
+    X : array of shape (n, d)
+    """
+    if domain is whole or not measured(whole):
         return X
-    chosen = X[:, : -len(domain.values)]
+    count = whole.dimension - whole.chosen.dimension
+    (here,) = domain.sample(1, np.random.default_rng(0))
+    chosen = X[:, :-count]
     _, first = np.unique(chosen, axis=0, return_index=True)
-    return joined(chosen[np.sort(first)], domain.values)
+    return joined(chosen[np.sort(first)], here[-count:])
 
 
 @dataclass(frozen=True)

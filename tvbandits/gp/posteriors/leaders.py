@@ -326,7 +326,7 @@ class Leaders:
         self.blocks, self.enough = blocks, 1
         self._lineage = Lineage()
         self._posterior: object = None
-        self._rows, self._X = np.empty(0, dtype=np.int64), np.empty((0, 0))
+        self._last = np.empty(0, dtype=np.int64), np.empty((0, 0))
 
     def find(
         self,
@@ -347,20 +347,27 @@ class Leaders:
         free : boolean array of shape (A,), optional
             Which candidates count.
         """
-        if posterior is not self._posterior:
-            self._lineage.add(looker)
-            self._posterior = posterior
-        since, number = self._lineage.since(), self._lineage.number
-        wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
-        found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.enough)
-        self._rows, self._X = found.rows, found.X
+        try:
+            if posterior is not self._posterior:
+                self._lineage.add(looker)
+                self._posterior = posterior
+            since, number = self._lineage.since(), self._lineage.number
+            wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
+            found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.enough)
+            self._last = found.rows, found.X
+        except (
+            BaseException
+        ):  # an interrupt, at any line: nothing that was looked at counts any more
+            self._lineage, self._posterior = Lineage(first=self._lineage.number + 2), None
+            raise
         return found
 
     def _first_floor(
         self, looker: Looker, wanted: Request, free: NDArray[np.bool_] | None
     ) -> float:
         """What the last leaders have now: there are so many of at least that."""
-        X = self._X if free is None else self._X[free[self._rows]]
+        rows, X = self._last
+        X = X if free is None else X[free[rows]]
         if len(X) < wanted.enough:
             return -np.inf
         mean, deviation = looker(X)
