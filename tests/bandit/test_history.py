@@ -151,3 +151,11 @@ def test_what_only_informs_does_not_count() -> None:
     for t in (10.0, 11.0):
         np.testing.assert_array_equal(step(again, t, 2), step(bandit, t, 2))
     assert again.state == bandit.state
+
+
+def test_a_parameter_that_is_called_as_a_column_is_stands_beside_it() -> None:
+    space = Space(kind=["a", "b"], context={"time": (0, 24)})
+    bandit = policies.uniform(space)
+    bandit.tell([{"kind": "b", "time": 13.0}], [0.5], 2)
+    history = bandit.history[["time", "x_time", "kind", "x_kind"]]
+    assert history.to_numpy().tolist() == [[2.0, 13.0, "reward", "b"]]

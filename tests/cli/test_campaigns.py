@@ -483,6 +483,15 @@ def test_the_service_is_not_open_to_all(command: Command, place: Path) -> None:
         assert said.err.count("\n") == 1
 
 
+HEATED = """[policy]
+name = "adaptive-gp-ucb"
+[domain.space]
+flow = [25, 55]
+[domain.context]
+outside = {}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -496,6 +505,11 @@ def test_the_service_is_not_open_to_all(command: Command, place: Path) -> None:
         (CONFIG.format(policy="tv-gp-ucb", options="") + "[expert]\nbrought = true", "asks no expert"),
         (BROUGHT.replace("brought = true", 'maker = "os:system"'), "is your own code"),
         (CONFIG.format(policy="tv-gp-ucb", options="").replace("sites.csv", "none.csv"), "none.csv"),
+        (HEATED.format("3"), r"outside must be \[low, high\], .* got 3"),
+        (HEATED.format("'cold'"), r"outside must be \[low, high\], .* got 'cold'"),
+        (HEATED.format("{ whole = 3 }"), r"outside must be \[low, high\], .* got \{'whole': 3\}"),
+        ("[policy]\nname='uniform'\n[domain]\nbox = [[0, 1]]\ncontext = 3", "context must be a table"),
+        ("[policy]\nname='uniform'\n[domain]\nspace = 3", "space must be a table of names, got 3"),
         ("[[[", "c2.toml"),
     ],
 )  # fmt: skip

@@ -792,6 +792,7 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     assert command("campaign", "report", "h.db").status == 0
     for text, found in (
         ("inside=3", 'unknown parameter "inside"'),
+        ("outside", 'say outside=..., got "outside"'),
         ("outside=warm", 'outside must be a number, got "warm"'),
         ("outside=99", "outside must be from -15 to 20, got 99"),
     ):

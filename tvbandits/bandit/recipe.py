@@ -40,6 +40,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
+from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -369,9 +370,6 @@ class Recipe:
 
 MOST_LOOKED_AT = 4096
 """Of more candidates than this, a sparse posterior looks at those that lead."""
-
-COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
-"""Of a history; what an outcome is called stands beside them."""
 
 MOST_BESIDE = 200
 """Candidates that an ensemble holds against a control: each model has a covariance of all of them."""

@@ -268,6 +268,8 @@ def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
     found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
     if found[0].strip():
         unknown = found[0].partition("=")[0].strip(" ,")
+        if unknown in parts:
+            raise ValueError(f'say {unknown}=..., got "{text}"')
         raise ValueError(
             f'unknown parameter "{unknown}" in "{text}"; there are: {", ".join(parts)}'
         )

@@ -25,7 +25,7 @@ from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
 from tvbandits.core.limits import Limit
@@ -157,7 +157,7 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
         raise ValueError(
             f"[domain] must say one of sites, arms, box and space, got {kinds or 'none'}"
         )
-    context = {name: _parameter(given) for name, given in said.get("context", {}).items()}
+    context = _parameters("context", said.get("context", {}))
     if kinds == ["arms"]:
         if context:
             raise ValueError("[domain] arms have no context")
@@ -173,20 +173,24 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
     if kinds == ["box"]:
         box = Box(said["box"], context=context)
         return box, {"coordinates": json.dumps(coordinate_names(box))}
-    parameters = {name: _parameter(given) for name, given in said["space"].items()}
-    space = Space(context=context, **parameters)
+    space = Space(context=context, **_parameters("space", said["space"]))
     return space, {"coordinates": json.dumps(space.names)}
 
 
-def _parameter(given: Any) -> Any:
-    if isinstance(given, Mapping):
-        if set(given) != {"whole"} or len(given["whole"]) != 2:
-            raise ValueError(
-                f"a parameter is [low, high], {{ whole = [low, high] }} or words: {given}"
-            )
-        return Integer(*given["whole"])
-    words = isinstance(given, list) and all(isinstance(each, str) for each in given)
-    return given if words else tuple(given)
+def _parameters(part: str, given: Any) -> dict[str, Any]:
+    of_kind(part, given, Mapping, "a table of names")
+    return {name: _parameter(name, value) for name, value in given.items()}
+
+
+def _parameter(name: str, given: Any) -> Any:
+    if isinstance(given, list):
+        return given if all(isinstance(each, str) for each in given) else tuple(given)
+    whole = given.get("whole") if isinstance(given, Mapping) and len(given) == 1 else None
+    if not (isinstance(whole, list) and len(whole) == 2):
+        raise ValueError(
+            f"{name} must be [low, high], {{ whole = [low, high] }} or words, got {given!r}"
+        )
+    return Integer(*whole)
 
 
 def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[str, str]]:

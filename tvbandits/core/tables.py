@@ -83,6 +83,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
+"""Of a history; what an outcome is called stands beside them."""
+
+
 def history_of(
     domain: Domain,
     rewards: Observations,
@@ -96,7 +100,8 @@ def history_of(
 ) -> pd.DataFrame:
     """A row for each reward, failed reading, answer and point that is out, sorted by time.
 
-    Columns: time; the coordinates, by name where the domain has names; reward (NaN where there is none)
+    Columns: time; the coordinates, by name where the domain has names ("x_kind" where one is called as
+    another column is); reward (NaN where there is none)
     and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
     "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
     violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
@@ -144,9 +149,10 @@ def history_columns(
     decode = getattr(domain, "decode", None)
     if callable(decode):
         named = decode(points)
-        columns |= {str(name): named[name].to_numpy() for name in named.columns}
+        values = {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        columns |= dict(zip(coordinate_names(domain), points.T, strict=True))
+        values = dict(zip(coordinate_names(domain), points.T, strict=True))
+    columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
     for name in ("reward", "variance", "source", "kind"):
         columns[name] = np.concatenate([part[name] for part in parts])
     if control is not None:
