@@ -13,7 +13,7 @@ from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import check_made_up
+from tvbandits.datasets.tables.problem import check_made_up, interval
 
 
 def _check_known(name: str, horizon: int, t: float) -> None:
@@ -66,9 +66,7 @@ class Exoskeleton:
     @cached_property
     def domain(self) -> Candidates | Box:
         """The interval [-5, 9], or a grid on it."""
-        if self.candidates == 0:
-            return Box(np.array([[-5.0, 9.0]]))
-        return Candidates(np.linspace(-5.0, 9.0, self.candidates)[:, None])
+        return interval(-5.0, 9.0, self.candidates)
 
     @property
     def kernel(self) -> Matern:
@@ -136,9 +134,7 @@ class TimedParabola:
     @cached_property
     def domain(self) -> Candidates | Box:
         """The interval [-1, 1], or a grid on it."""
-        if self.candidates == 0:
-            return Box(np.array([[-1.0, 1.0]]))
-        return Candidates(np.linspace(-1.0, 1.0, self.candidates)[:, None])
+        return interval(-1.0, 1.0, self.candidates)
 
     def lowest(self, t: float) -> float:
         """Where the parabola is lowest at step `t`."""

@@ -28,6 +28,7 @@ from tvbandits.datasets.tables.problem import (
     Drawn,
     OnCandidates,
     check_made_up,
+    interval,
     mean_change,
     whole_step,
 )
@@ -101,9 +102,7 @@ class DriftingBump:
     @cached_property
     def domain(self) -> Candidates | Box:
         """The interval [-50, 50], or a grid on it."""
-        if self.candidates == 0:
-            return Box(np.array([[-50.0, 50.0]]))
-        return Candidates(np.linspace(-50.0, 50.0, self.candidates)[:, None])
+        return interval(-50.0, 50.0, self.candidates)
 
     @property
     def kernel(self) -> Any:

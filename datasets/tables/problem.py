@@ -20,6 +20,7 @@ from tvbandits.core.arrays import (
     not_negative,
     whole_number,
 )
+from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import cleaned, function, of_kind, several, shown, text
 from tvbandits.datasets.tables.references import References, as_table, references
@@ -33,6 +34,13 @@ def check_made_up(problem: Any, most_steps: int = LARGEST_WHOLE) -> None:
     noise_variance_number("noise_variance", problem.noise_variance)
     if hasattr(problem, "seed"):
         whole_number("seed", problem.seed, at_least=0)
+
+
+def interval(low: float, high: float, candidates: int) -> Candidates | Box:
+    """Evenly spaced candidates of an interval, or all of it as a box where their number is 0."""
+    if candidates == 0:
+        return Box(np.array([[low, high]]))
+    return Candidates(np.linspace(low, high, candidates)[:, None])
 
 
 def whole_step(t: float, horizon: int, name: str) -> int:

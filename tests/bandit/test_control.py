@@ -190,3 +190,24 @@ def test_a_comparison_plays_the_control_of_a_problem() -> None:
         for problem in (known, BannersByDay(horizon=96, beside=False))
     ]
     assert regret[0] < 0.8 * regret[1]
+
+
+def test_a_reach_holds_for_the_control_and_a_tour_goes_on_from_it() -> None:
+    bandit = beside("adaptive_gp_ucb")
+    control = np.array(bandit.recipe.control)
+    away = SITES.X[[6 if control[0] < 1.5 else 0]]
+    bandit.tell([control, away[0]], [0.0, 1.0], 1)
+    assert (abs(bandit.ask(2, n=2, near=1.0) - away) <= 1.0).all()
+    assert (bandit.ask(3, n=3, near=9.0)[0] == control).all()
+    X = bandit.with_move_cost(0.1).ask(4, n=5)
+    assert (X[0] == control).all()
+    left = abs(X[1:] - control).ravel()
+    assert left[0] == left.min()
+
+
+def test_rewards_alone_are_relative() -> None:
+    bandit = beside("gp_ucb").with_limits([Limit("load", at_most=30.0)])
+    with pytest.raises(ValueError, match=r"rewards alone are relative.*outcome='load'"):
+        bandit.predict(SITES.X, relative=True, outcome="load")
+    with pytest.raises(ValueError, match="relative must be True or False, got 'yes'"):
+        bandit.predict(SITES.X, relative="yes")  # type: ignore[arg-type]

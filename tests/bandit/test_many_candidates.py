@@ -13,6 +13,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import tvbandits
+from tests.bandit.test_measured_context import learnable
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
 from tvbandits.core import candidates, rows
@@ -188,6 +189,26 @@ def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None
         ValueError, match=r"X must be candidates, but \[0\.5, 0\.5, 0\.5\] in row 0"
     ):
         bbkb(domain).tell([[0.5, 0.5, 0.5]], [1.0])
+
+
+@pytest.mark.parametrize("place", ["file", "dask"])
+@pytest.mark.parametrize("name", ["uniform", "adaptive-gp-ucb", "frugal-gp-ucb", "w-dbo", "boba"])
+def test_who_looks_at_all_at_once_says_so(name: str, place: str, tmp_path: Path) -> None:
+    domain, recipe = Candidates(elsewhere(place, tmp_path)), policies.POLICIES[name].recipe
+    with pytest.raises(ValueError, match=r"not in memory .* got .*Rows"):
+        recipe(domain, **learnable(recipe)).ask(1)
+
+
+def test_a_measured_context_needs_candidates_in_memory(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must be in memory, got MappedRows"):
+        Candidates(elsewhere("file", tmp_path), context={"outside": (0, 1)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY"])
+def test_a_file_of_something_else_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "odd.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"as np\.save writes them, got .*odd\.npy"):
+        Candidates(tmp_path / "odd.npy")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

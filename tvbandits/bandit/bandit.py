@@ -48,7 +48,7 @@ from tvbandits.bandit.told import (
     readings_at,
     told_next,
 )
-from tvbandits.core.arrays import Array, as_generator, as_time, whole_number
+from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, completed, inputs_of
@@ -240,10 +240,14 @@ class Bandit:
         ValueError
             If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        if relative and self._recipe.control is None:
+        if flag("relative", relative) and self._recipe.control is None:
             raise ValueError("nothing is relative without a control: see with_control")
         points = inputs_of(self._recipe.domain, X, context)
         if outcome is not None:
+            if relative:
+                raise ValueError(
+                    f"rewards alone are relative to the control, got outcome={outcome!r}"
+                )
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
@@ -384,13 +388,12 @@ class Bandit:
         state = self._model.conditioned(state, now, rng)
         started = time.perf_counter()
         beta = self._model.beta(state)
-        control = control_first(recipe, state, now, n, free)
+        control = control_first(recipe, state, now, n, free, near)
         rest = None if n is None else n - len(control)
         decision = decision_of(recipe, self._model, state, now, beta, rest, domain, free, near)
         state, X, looks = points_of_decision(
-            recipe, self._outcomes, state, decision, now, free, rng
+            recipe, self._outcomes, state, decision, control, now, free, rng
         )
-        X = np.concatenate([control, X]) if len(control) else X
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or recipe.consult == "after tell"

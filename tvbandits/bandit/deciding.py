@@ -73,9 +73,7 @@ def decision_of(
     )
     if near is None and recipe.move_cost is None:
         return decision
-    plays = (state.readings, state.failed, state.pending)
-    X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
-    start = Position.after(recipe.domain, X, t)
+    start = _position(recipe, state)
     if start is not None:  # one is where one is, whatever the context is now
         start = replace(start, x=at_values_of(domain, recipe.domain, start.x[None])[0])
     if start is not None and recipe.move_cost is not None:
@@ -87,7 +85,18 @@ def decision_of(
     )
 
 
+<<<<<<< HEAD
+def _position(recipe: Recipe, state: State) -> Position | None:
+    """Where one is: at what was played last, or asked and not dropped."""
+    plays = (state.readings, state.failed, state.pending)
+    X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
+    return Position.after(recipe.domain, X, t)
+
+
+def _within(decision: Decision, reach: float, start: Position | None) -> Decision:
+=======
 def _within(decision: Decision, whole: Domain, reach: float, start: Position | None) -> Decision:
+>>>>>>> work-r
     """The decision among the points that are no farther than `reach` from where one is."""
     assert start is not None  # a reach is from somewhere
     domain, here = decision.domain, start.x
@@ -107,11 +116,17 @@ def is_control(recipe: Recipe, X: Array) -> NDArray[np.bool_]:
 
 
 def control_first(
-    recipe: Recipe, state: State, now: float, n: int | None, free: Available | None
+    recipe: Recipe,
+    state: State,
+    now: float,
+    n: int | None,
+    free: Available | None,
+    near: float | None = None,
 ) -> Array:
     """The control (c, d), as often as it is to be played at a time before others are chosen.
 
-    Once; of more points than there are candidates, in its equal share of them.
+    Once, where it is available and within reach; of more points than there are candidates, in its equal
+    share of them.
     """
     none = np.empty((0, recipe.domain.dimension))
     if recipe.control is None:
@@ -123,6 +138,10 @@ def control_first(
     )
     if known or not (free is None or free(control)[0]):
         return none
+    if near is not None:
+        reach = check_near(near, start := _position(recipe, state))
+        if start is not None and distances(recipe.domain, start.x, control)[0] > reach:
+            return none
     if n == 1:
         raise ValueError(
             f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
@@ -140,11 +159,12 @@ def points_of_decision(
     outcomes: Outcomes,
     state: State,
     decision: Decision,
+    control: Array,
     now: float,
     free: Available | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array, int]:
-    """Where to play, in the order of a tour where moves cost something.
+    """Where to play: the control, then others, in the order of a tour where moves cost something.
 
     Parameters
     ----------
@@ -154,7 +174,9 @@ def points_of_decision(
     state : State
         Conditioned for the time `now`.
     decision : Decision
-        Of that state.
+        Of that state, about the others.
+    control : array of shape (c, d)
+        What comes first.
     now : float
     free : Available, optional
         What is available, however far it is.
@@ -170,7 +192,7 @@ def points_of_decision(
         Variances that had to be computed for them.
     """
     if decision.n == 0:  # the control is all that is played
-        return state, np.empty((0, recipe.domain.dimension)), 0
+        return state, control, 0
     if outcomes:
         state, beliefs, own = outcomes.believed(state, now)
         start, rule = outcomes.start(state, free), recipe.acquisition
@@ -179,8 +201,8 @@ def points_of_decision(
     else:
         X, looks = chosen(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
-        X = X[tour(recipe.domain, decision.move.start.x, X)]
-    return state, X, looks
+        X = X[tour(recipe.domain, control[-1] if len(control) else decision.move.start.x, X)]
+    return state, np.concatenate([control, X]), looks
 
 
 def best_point(

@@ -390,6 +390,8 @@ class CandidatesInContext:
     measured: Mapping[str, Parameter]
 
     def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
+        if not chosen.held:
+            raise ValueError(f"candidates in a measured context must be in memory, got {chosen.X}")
         object.__setattr__(self, "chosen", chosen)
         given = as_measured(measured)
         for name, part in given.items():

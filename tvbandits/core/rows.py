@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,15 @@ from tvbandits.core.coercion import is_of, shown
 
 BLOCK = 65_536
 """Rows of a block, where the source has no blocks of its own."""
+
+
+def _not_held(rows: object, *_: object, **__: object) -> NoReturn:
+    """In the place of `len` and of a whole array, for whoever looks at all candidates at once."""
+    raise ValueError(
+        "candidates that are not in memory are looked at in blocks, which bbkb, bkb and "
+        'gp_ucb(..., posterior="nystrom") do: load them, as in Candidates(np.load(path)); '
+        f"got {shown(rows)}"
+    )
 
 
 class BlockReader(Protocol):
@@ -89,6 +98,8 @@ class MappedRows:
     kind: str
     shape: tuple[int, int]
 
+    __len__ = __array__ = _not_held
+
     @property
     def sizes(self) -> list[int]:
         """All of one size, but for the last."""
@@ -116,6 +127,8 @@ class ParquetRows:
     shape: tuple[int, int]
     groups: tuple[int, ...]
 
+    __len__ = __array__ = _not_held
+
     @property
     def sizes(self) -> list[int]:
         """Those of the row groups."""
@@ -140,6 +153,8 @@ class DaskRows:
     """Points in a Dask array, whose chunks are the blocks; they stay on the workers of a cluster."""
 
     array: Any
+
+    __len__ = __array__ = _not_held
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -186,7 +201,13 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
             return _parquet_rows(os.fspath(X))
         if suffix != ".npy":
             raise ValueError(f"candidates in a file must be .npy or .parquet, got {shown(X)}")
-        X = np.load(X, mmap_mode="r")
+        path = X
+        try:
+            X = np.load(path, mmap_mode="r")
+        except (EOFError, ValueError) as error:  # whose words do not say which file
+            raise ValueError(
+                f"candidates in a file must be numbers as np.save writes them, got {shown(path)}"
+            ) from error
     if isinstance(X, np.memmap) and X.filename is not None:
         _check_table(X.shape, X.dtype)
         if not X.flags.c_contiguous:

@@ -197,7 +197,7 @@ class Relevant:
     ) -> Relevant:
         """Before the first reward."""
         if isinstance(domain, Candidates):
-            low, high = domain.X.min(axis=0), domain.X.max(axis=0)
+            low, high = np.min(domain.X, axis=0), np.max(domain.X, axis=0)
         elif isinstance(domain, Box):
             low, high = domain.bounds.T
         else:
