@@ -85,7 +85,6 @@ def decision_of(
     )
 
 
-<<<<<<< HEAD
 def _position(recipe: Recipe, state: State) -> Position | None:
     """Where one is: at what was played last, or asked and not dropped."""
     plays = (state.readings, state.failed, state.pending)
@@ -93,10 +92,7 @@ def _position(recipe: Recipe, state: State) -> Position | None:
     return Position.after(recipe.domain, X, t)
 
 
-def _within(decision: Decision, reach: float, start: Position | None) -> Decision:
-=======
 def _within(decision: Decision, whole: Domain, reach: float, start: Position | None) -> Decision:
->>>>>>> work-r
     """The decision among the points that are no farther than `reach` from where one is."""
     assert start is not None  # a reach is from somewhere
     domain, here = decision.domain, start.x
