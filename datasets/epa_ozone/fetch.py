@@ -14,7 +14,6 @@ import io
 import os
 import re
 import socket
-import sys
 import threading
 import time
 import warnings
@@ -101,10 +100,12 @@ def ended_at(deadline: float) -> Iterator[requests.Session]:
             each.close()
 
 
-HAS_LOCKS = sys.platform not in {"win32", "emscripten"}
-
-if HAS_LOCKS:
+try:
     import fcntl
+
+    HAS_LOCKS = True
+except ImportError:  # Windows, browsers
+    HAS_LOCKS = False
 
 
 Progress = Callable[[str, int, int | None], None]

@@ -520,6 +520,8 @@ def test_a_path_can_be_shown(bad: Any) -> None:
         with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):
             file_path("file", address)
     assert file_path("file", "a:b//c") == Path("a:b/c")
+    with pytest.raises(ValueError, match="at most 255 bytes"):
+        file_path("file", "9" * 256)
 
 
 # --- recipes speak of their own parameters --------------------------------------------------------

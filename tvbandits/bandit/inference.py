@@ -79,7 +79,7 @@ class Model:
         self._on_candidates: CandidateGrid | None = None
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
-        self._kept: tuple[Learned, NDArray[np.bool_]] | None = None
+        self._kept: tuple[Learned, Array, NDArray[np.bool_]] | None = None
         self._forewarning = CostWarning()
 
     def noise_variance(self, state: State) -> float:
@@ -485,12 +485,17 @@ class Model:
         fitted = np.zeros(n, dtype=bool)
         fitted[:rewards] = True
         fitted[len(state.rewards) : len(state.rewards) + answers] = True
-        if self._kept is None or self._kept[0] is not learned:
-            # What a fit saw is the same until the next one.
+        plays = np.column_stack([seen.X, seen.t])[fitted]
+        if (
+            self._kept is None
+            or self._kept[0] is not learned
+            or not np.array_equal(self._kept[1], plays)
+        ):
+            # What a fit saw is the same until the next one, or until a reading is set aside.
             Z = self.inputs(state, seen.X, seen.t)
-            self._kept = learned, every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
+            self._kept = learned, plays, every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
         kept = np.ones(n, dtype=bool)
-        kept[fitted] = self._kept[1]
+        kept[fitted] = self._kept[2]
         return kept
 
     def _signed(self, seen: Observations) -> Observations:

@@ -22,7 +22,6 @@ from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
-from tvbandits.datasets.tables.sensor_field import degrees_in
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 _TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
@@ -194,6 +193,8 @@ class Names:
         if not self.given:
             return table
         assert isinstance(self._domain, Candidates)
+        from tvbandits.datasets.tables.sensor_field import degrees_in
+
         degrees = degrees_in(self.given)
         assert degrees is not None  # what else would have been turned
         latitude, longitude = degrees

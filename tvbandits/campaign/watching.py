@@ -38,6 +38,7 @@ from tvbandits.core.arrays import (
     Array,
     as_floats,
     as_time,
+    flag,
     positive_number,
     whole_number,
 )
@@ -410,6 +411,7 @@ class Watching:
 
     def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context."""
+        flag("played", played)
         X = self._points_of(X)
         if measured(self.domain) or context is not None:
             known = self.ledger
