@@ -255,7 +255,7 @@ def test_a_search_that_is_interrupted_leaves_no_bound(
         return appended(*args)
 
     expected, bandit = play(bbkb(Candidates(POINTS)), 60), bbkb(Candidates(POINTS))
-    monkeypatch.setattr(leaders.np, "append", interrupted)
+    monkeypatch.setattr(np, "append", interrupted)
     ask = bandit.ask
 
     def asked_again() -> Array:

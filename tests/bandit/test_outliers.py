@@ -160,6 +160,20 @@ def test_more_than_a_third_wrong_is_a_wrong_belief() -> None:
     assert bandit.info.outliers <= 8
 
 
+def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
+    """The first reading after a reset is the first of its time, among all that were told."""
+    bandit = policies.et_gp_ucb(SITES, RBF(2.0), 0.01, mean=0.0)
+    bandit = Bandit.from_state(replace(bandit.recipe, robust=True), bandit.state)
+    for t in range(1, 40):
+        bandit.tell([[5.0]], [-3.0 if t > 20 else 40.0 if t == 18 else 3.0], t)
+    state = bandit.state
+    assert len(state.outliers or ()) == 1
+    first = state.rewards.t[state.since[0]]
+    assert first > 18
+    plain = Bandit.from_state(replace(bandit.recipe, robust=False), state).state
+    assert plain.rewards.t[plain.since[0]] == first
+
+
 def test_readings_agree_by_what_they_differ_in() -> None:
     """The oracle: pair by pair, in words of the formula."""
     rng = np.random.default_rng(3)

@@ -15,7 +15,6 @@ value.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,24 +72,17 @@ def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
         seen = every.take(slice(len(out) + len(rows)))
         if len(seen) > FIRST:
             if len(out) > before or (out != was).any():
-                at = _with_outliers(state, every.take(slice(len(out))), out)
+                at = state.with_outliers(every.take(slice(len(out))), out)
             out = _judged(model, at, seen, out)
             continue
         out = far_from_the_others(seen.y, model.noise_variance(state))
         if out.any():
-            out = _judged(model, _with_outliers(state, seen, out), seen, out)
+            out = _judged(model, state.with_outliers(seen, out), seen, out)
     if (out[:before] != was).any():
-        state = _with_outliers(state, known, out[:before])
+        state = state.with_outliers(known, out[:before])
     if out[before:].any():
         state = replace(state, outliers=Outliers.of(every, out))
     return state, replace(told, rewards=fresh.take(~out[before:]))
-
-
-def _with_outliers(state: State, told: Observations, out: NDArray[np.bool_]) -> State:
-    """The state that knows all of these readings but the outliers."""
-    outliers = Outliers.of(told, out) if out.any() else None
-    latest = max(float(told.t.max()), -math.inf if state.time is None else state.time)
-    return replace(state, rewards=told.take(~out), outliers=outliers, time=latest)
 
 
 def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:

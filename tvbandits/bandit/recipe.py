@@ -451,7 +451,8 @@ def state_for(recipe: Recipe, state: State) -> State:
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
         state = replace(state, model=replace(state.model, scaling=_first_scaling(recipe)))
     if state.outliers is not None and not recipe.robust:
-        state = replace(state, rewards=state.readings, outliers=None, posterior=None)
+        told = state.readings
+        state = replace(state.with_outliers(told, np.zeros(len(told), dtype=bool)), posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
     same = state.domain == recipe.domain and (
         state.posterior is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
@@ -357,6 +358,28 @@ class State:
     def readings(self) -> Observations:
         """All rewards in the order they were told, with the outliers among them."""
         return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
+
+    def with_outliers(self, told: Observations, out: NDArray[np.bool_]) -> State:
+        """The state that knows all of these readings but the outliers; what is forgotten stays so.
+
+        Parameters
+        ----------
+        told : Observations
+            All readings in the order they were told, and perhaps further ones.
+        out : boolean array of shape (n,)
+        """
+        rewards, answers = self.since
+        if rewards:
+            known = np.arange(len(self.readings))
+            known = known if self.outliers is None else np.delete(known, self.outliers.rows)
+            rewards = int((~out[: known[rewards - 1] + 1]).sum())
+        return replace(
+            self,
+            rewards=told.take(~out),
+            outliers=Outliers.of(told, out) if out.any() else None,
+            since=(rewards, answers),
+            time=max(float(told.t.max()), -math.inf if self.time is None else self.time),
+        )
 
     @property
     def summary(self) -> list[tuple[str, object]]:
