@@ -140,7 +140,7 @@ def narrowed(
     """What is available, less the points (m, d) that `within` maps to False; None: everything still."""
     if not isinstance(domain, Candidates):
         return Available(domain, None, None if free is None else free.test, within)
-    mask = domain.of_all(within)
+    mask = domain._of_all(within)
     if mask.all():
         return free
     return Available(domain, mask if free is None else mask & free(domain.X), None)
@@ -157,7 +157,7 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     if isinstance(among, type):
         raise ValueError(f"among must be a mask, row numbers or a function, got {shown(among)}")
     if callable(among):
-        return domain.of_all(lambda X: _as_mask(among(_named(domain, X)), len(X))).copy()
+        return domain._of_all(lambda X: _as_mask(among(_named(domain, X)), len(X))).copy()
     if np.ma.is_masked(among):
         raise ValueError(f"among must have no masked values, got {shown(among)}")
     try:

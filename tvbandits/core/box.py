@@ -142,7 +142,7 @@ class Box:
         count = self.dimension - len(self.context)
         return Box(self.bounds[:count], self.samples, self.starts)
 
-    def at(self, values: Array) -> AtContext:
+    def _at(self, values: Array) -> AtContext:
         """All points at one value (c,) of the context."""
         return AtContext(self, self.chosen, values)
 

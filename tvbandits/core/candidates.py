@@ -139,7 +139,7 @@ class Candidates:
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.block(number)(slice(None))
 
-    def of_all(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+    def _of_all(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
         """What a function of points (m, d) is of all of them, shape (A,)."""
         if self.held:
             return function(self.X)
@@ -340,7 +340,7 @@ class Candidates:
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
-        values = self.of_all(lambda X: checked_values(acquisition(X), X))
+        values = self._of_all(lambda X: checked_values(acquisition(X), X))
         best = _argmax(values, rng)
         return self._points_at(np.array([best]))[0], float(values[best])
 
@@ -438,7 +438,7 @@ class CandidatesInContext:
         drawn = [part.columns(part.from_unit(rng.random(n))) for part in parts]
         return np.hstack([self.chosen.sample(n, rng), *drawn])
 
-    def at(self, values: Array) -> Candidates:
+    def _at(self, values: Array) -> Candidates:
         """All candidates at one value of the context, as columns (c,)."""
         return Candidates(joined(self.chosen.X, values), retired=self.chosen.retired)
 
@@ -446,7 +446,7 @@ class CandidatesInContext:
         """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
         width = self.dimension - self.chosen.dimension
         found = [
-            self.at(values).maximise(acquisition, rng)
+            self._at(values).maximise(acquisition, rng)
             for values in self.sample(64, rng)[:, -width:]
         ]
         return max(found, key=lambda each: each[1])

@@ -125,7 +125,7 @@ def opened(domain: Domain, context: Context) -> Domain:
     """
     if not measured(domain):
         return domain
-    return domain.at(context_columns(domain, context))  # type: ignore[attr-defined, no-any-return]
+    return domain._at(context_columns(domain, context))  # type: ignore[attr-defined, no-any-return]
 
 
 def inputs_of(domain: Domain, X: Any, context: Context = None) -> Array:

@@ -147,7 +147,7 @@ class Space:
         own: dict[str, Any] = self._chosen
         return Space(**own) if self.context else self
 
-    def at(self, values: Array) -> AtContext:
+    def _at(self, values: Array) -> AtContext:
         """All points at one value of the context, as columns (c,)."""
         return AtContext(self, self.chosen, values)
 

@@ -336,7 +336,7 @@ def _within(state: Any) -> Iterator[dict[str, Any]]:
 def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
     """Where beliefs are shown, at the context of the latest points, and what the places are called."""
     if measured(domain) and len(latest):
-        domain = domain.at(latest[-1, -sum(part.width for part in measured(domain).values()) :])
+        domain = domain._at(latest[-1, -sum(part.width for part in measured(domain).values()) :])
     if isinstance(domain, Candidates):
         X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
