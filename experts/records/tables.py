@@ -26,7 +26,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     positive_number,
 )
-from tvbandits.core.coercion import file_path, several, shown
+from tvbandits.core.coercion import cleaned, file_path, several, shown
 from tvbandits.core.files import reading
 from tvbandits.core.files.reading import current_limits, limit_cells, naming, unpacked
 
@@ -232,9 +232,9 @@ def _rows(query: str, connection: Any, params: Any) -> pd.DataFrame:
     try:
         return pd.read_sql_query(query, connection, params=params)
     except pd.errors.DatabaseError as error:
-        if params is None:
-            raise
-        raise pd.errors.DatabaseError(f"{error}; params was {shown(params)}") from error
+        given = "" if params is None else f", params was {shown(params)}"
+        said = f"{cleaned(str(error))}; query was {shown(query)}{given}"
+        raise pd.errors.DatabaseError(said) from error
 
 
 def open_sqlite(

@@ -13,7 +13,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Literal
 
-from tvbandits.core.arrays import Array, flag, not_negative, whole_number
+import numpy as np
+
+from tvbandits.core.arrays import Array, as_points, flag, not_negative, whole_number
 from tvbandits.core.coercion import check_part, choice
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
@@ -98,6 +100,9 @@ def consult(expert: Expert, points: Array, t: float) -> QueryResult:
     ExpertError
         If the expert is broken.
     """
+    given: object = points
+    if not isinstance(given, np.ndarray):
+        points = as_points(points, name="points")
     q = len(points)
     if q == 0:
         return QueryResult(Answers.none(0))

@@ -5,6 +5,7 @@ A file that is whole or not there: written beside its place, then put into it.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import warnings
@@ -256,6 +257,8 @@ def put_in_place(
     OSError
         If it cannot be written; what was there before stays as it was.
     """
+    if not path.parent.exists():  # named as it was given, not as the draft in it
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=path.parent) as folder:
         draft = Path(folder) / path.name
         write(draft)
