@@ -19,6 +19,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.asking import Asking, consult, show, warn_of
 from tvbandits.queries.pool import Choice, Pool
@@ -47,15 +48,17 @@ def before_ask(
     model: Model,
     state: State,
     now: float,
+    domain: Domain,
     free: Available | None,
     rng: np.random.Generator,
 ) -> State:
     """The state once the expert was asked before a decision at `now`, if it is its turn.
 
-    Questions about that decision keep to what was available.
+    Questions about that decision keep to what was available in its domain.
     """
-    kept = None if recipe.asking is None else free
-    state = replace(state, questions=replace(state.questions, available=kept))
+    if free is None and domain is not recipe.domain:
+        free = Available(domain, None, None)  # for questions: nobody else looks at that
+    state = replace(state, questions=replace(state.questions, available=free))
     about = _about_before_ask(recipe, state, now)
     if about is None:
         return state
@@ -184,6 +187,9 @@ def pool_of(
     """
     asking = recipe.asking
     assert asking is not None  # only then is anybody asked
+    if state.questions.pool.seen < len(state.visited):  # some were played without a plan
+        grown = model.members(state, state.visited)
+        state = replace(state, questions=replace(state.questions, pool=grown))
     points = _askable(recipe, state, rng)
     beliefs = None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):

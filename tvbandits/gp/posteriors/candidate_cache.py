@@ -60,25 +60,19 @@ class AppendBuffer:
 
     def append(self, row: Array) -> AppendBuffer:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
-        grown = self
-        if not self._taken():
-            grown = AppendBuffer.of(self.array, square=self.square)
-            grown._taken()
-        buffer = grown.buffer
+        buffer = self.buffer
+        try:
+            free = buffer.free.pop()
+        except IndexError:
+            free = -1
+        if free != self.n or free == len(buffer.data):  # it is taken, or there is none
+            if free >= 0:
+                buffer.free.append(free)
+            buffer = AppendBuffer.of(self.array, square=self.square).buffer
+            buffer.free.clear()
         buffer.data[self.n, : len(row)] = row
         buffer.free.append(self.n + 1)
         return AppendBuffer(buffer, self.n + 1, self.square)
-
-    def _taken(self) -> bool:
-        """Take the row after the last one to be written, unless another did, or there is none."""
-        try:
-            free = self.buffer.free.pop()
-        except IndexError:
-            return False
-        if free == self.n < len(self.buffer.data):
-            return True
-        self.buffer.free.append(free)
-        return False
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows of this view are stored."""
@@ -185,12 +179,14 @@ class GridPosterior:
     explained: Array  # (A,): squared column lengths of V, without `shrink`
     prior: Array  # (A,)
 
+    def at(self, now: float) -> GridPosterior:
+        """The same for another time, where the kernel sees none."""
+        return self if now == self.now else replace(self, now=now)
+
     def moved(self, surface: CandidateGrid, Z: Array, now: float) -> GridPosterior | None:
         """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""
-        if now == self.now:
-            return self
-        if not surface.space_time:
-            return replace(self, now=now)
+        if now == self.now or not surface.space_time:
+            return self.at(now)
         # Inputs that were in the future of `self.now` do not all shrink by one number.
         later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
         factor = advance(surface.kernel, now - self.now) if later else None

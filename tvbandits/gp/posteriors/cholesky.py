@@ -30,7 +30,13 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
-from tvbandits.gp.posteriors.data import Data, Groups, level_noise, without_negligible
+from tvbandits.gp.posteriors.data import (
+    NEGLIGIBLE,
+    Data,
+    Groups,
+    level_noise,
+    without_negligible,
+)
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
@@ -69,8 +75,6 @@ class ExactPosterior(KernelPosterior):
     dictionary_size: ClassVar[None] = None
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = True
-    continued: ClassVar[None] = None
-    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
@@ -91,6 +95,24 @@ class ExactPosterior(KernelPosterior):
     def condition_number(self) -> float:
         """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
         return linalg.spread_of(np.diagonal(self.factor.array)) ** 2
+
+    def continued(
+        self, rows: Data, now: float, surface: CandidateGrid | None
+    ) -> ExactPosterior | None:
+        """With observations more, as rows of the factor; None if that takes `condition`."""
+        on = self.surface
+        if self.size == 0 or self.jitter > 0 or (surface is None) != (on is None):
+            return None
+        if surface is not None and surface.space_time:
+            return None
+        if len(rows.Z) and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
+            return None
+        made: ExactPosterior | None = self if on is None else replace(self, surface=on.at(now))
+        for i in range(len(rows.Z)):
+            made = None if made is None else _append(made, rows.row(i), surface)
+        if made is None:
+            return None
+        return without_repeats(replace(made, data=self.data.append(rows), extended=True))
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
@@ -284,7 +306,7 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
 
     Rows that are appended are not merged; that is looked at whenever their number has doubled.
     """
-    size = posterior.size
+    size = len(posterior.rows.Z)
     if size - posterior.merged <= max(MERGE_FROM, posterior.merged):
         return posterior
     if 2 * len(Groups.of(posterior.rows.Z).first) <= size:
@@ -347,7 +369,7 @@ def _append(
         on = on.appended(spread, weights)
     return replace(
         posterior,
-        rows=posterior.rows.joined(row),
+        rows=posterior.rows.append(row),
         factor=posterior.factor.append(np.append(below, pivot)),
         weights=posterior.weights.append(weights),
         log_det_ratio=posterior.log_det_ratio

@@ -86,7 +86,8 @@ class Data:
 
     def append(self, other: Data) -> Data:
         """These rows and then `other`'s, in storage that is shared where it can be."""
-        (Z, Y, variance), room = (self.room or Room(tuple(self))).grown(len(self), tuple(other))
+        own, theirs = (self.Z, self.Y, self.variance), (other.Z, other.Y, other.variance)
+        (Z, Y, variance), room = (self.room or Room(own)).grown(len(self.Z), theirs)
         made = Data(Z, Y, variance)
         object.__setattr__(made, "room", room)
         return made

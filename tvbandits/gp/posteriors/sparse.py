@@ -92,8 +92,6 @@ class NystromPosterior(KernelPosterior):
     raised: float = 0.0
 
     dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
