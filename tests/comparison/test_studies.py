@@ -304,11 +304,7 @@ def test_a_reader_of_the_old_file_reads_all_of_it(rows: pd.DataFrame, tmp_path: 
 @pytest.mark.parametrize("failing", ["to_csv", "savefig", "write_text"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_failure_while_writing_leaves_whole_files(
-    rows: pd.DataFrame,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    failing: str,
-    before: bool,
+    rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, before: bool
 ) -> None:
     if before:
         write(tmp_path, rows[rows["seed"] == 2])

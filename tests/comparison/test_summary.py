@@ -22,14 +22,7 @@ from tests.helpers.browser import looking
 from tvbandits import policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.comparison import files
-from tvbandits.comparison.board import (
-    by_problem,
-    held_regret,
-    held_table,
-    profile,
-    ranks,
-    winners,
-)
+from tvbandits.comparison.board import by_problem, held_regret, held_table, profile, ranks, winners
 from tvbandits.comparison.compare import Comparison, ComparisonResult, compare, iterate
 from tvbandits.comparison.page import command_of, comparison_report
 from tvbandits.comparison.setup import prepare

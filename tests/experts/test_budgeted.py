@@ -169,12 +169,7 @@ def restated(
 )
 @settings(deadline=None)
 def test_a_plain_account_agrees(
-    per_step: int,
-    total: int,
-    cost: int,
-    price: int,
-    known: bool,
-    queries: list[tuple[int, int]],
+    per_step: int, total: int, cost: int, price: int, known: bool, queries: list[tuple[int, int]]
 ) -> None:
     limits = {"per_step": per_step, "total": total, "cost": float(cost)}
     meter = Meter(price=float(price))

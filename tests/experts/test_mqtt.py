@@ -39,10 +39,7 @@ from tvbandits.experts.sensors.stub import StubTransport
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
 from tvbandits.experts.sensors import mqtt as transport_module  # noqa: E402
-from tvbandits.experts.sensors.mqtt import (  # noqa: E402
-    MQTTStation,
-    MQTTTransport,
-)
+from tvbandits.experts.sensors.mqtt import MQTTStation, MQTTTransport  # noqa: E402
 from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
     TLS,
     Address,
