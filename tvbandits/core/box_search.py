@@ -38,7 +38,7 @@ class Smooth(Protocol):
 SHORTER, LONGER = 0.25, 4.0
 """A step that gains nothing is so many times as long the next time; one that does, at most."""
 
-ALL_TURNS = 8
+ALL_TURNS = 4
 """Turns that all starts of an ascent take part in."""
 
 PATIENCE = 6
@@ -138,25 +138,26 @@ def _ascended(
     """
     U, values = U.copy(), values.copy()
     slope = _inward(U, sloped(U)[1])
+    steep = np.linalg.norm(slope, axis=1)
     size = np.full(len(U), 0.5 * radius)  # length of the next step
     for turn in range(turns):
         if turn == ALL_TURNS:
             with np.errstate(invalid="ignore"):  # between what is available and what is not
                 size[values < np.quantile(values, 0.75)] = 0.0
-        live = np.flatnonzero((size > 1e-6) & slope.any(axis=1))
+        live = np.flatnonzero(size * steep > tolerance)
         if len(live) == 0:
             break
-        step = slope[live] * (size[live] / np.linalg.norm(slope[live], axis=1))[:, None]
-        trial = np.clip(U[live] + step, 0.0, 1.0)
-        heights, steep = sloped(trial)
-        up = heights - values[live] > tolerance
+        trial = np.clip(U[live] + slope[live] * (size[live] / steep[live])[:, None], 0.0, 1.0)
+        heights, slopes = sloped(trial)
+        up = heights > values[live]
         size[live[~up]] *= SHORTER
-        climbing, fresh = live[up], _inward(trial[up], steep[up])
+        climbing, fresh = live[up], _inward(trial[up], slopes[up])
         moved = np.linalg.norm(trial[up] - U[climbing], axis=1)
         bend = np.linalg.norm(slope[climbing] - fresh, axis=1)
-        found = moved * np.linalg.norm(fresh, axis=1) / np.maximum(bend, 1e-300)
-        size[climbing] = np.minimum(found, np.minimum(LONGER * size[climbing], 1.0))
         U[climbing], values[climbing], slope[climbing] = trial[up], heights[up], fresh
+        steep[climbing] = np.linalg.norm(fresh, axis=1)
+        longest = np.minimum(LONGER * size[climbing], 1.0)
+        size[climbing] = np.minimum(moved * steep[climbing] / np.maximum(bend, 1e-300), longest)
     return U, values
 
 
@@ -235,10 +236,12 @@ def climb(
         return _ascended(sloped, U, heights, radius, tolerance, 20)
 
     beside, _ = cells.neighbours(U[chosen[:1]])
-    starts_of, heights = np.concatenate([U[chosen], beside]), values[chosen]
-    if len(beside):
-        heights = np.concatenate([heights, evaluate(beside)])
-    return _with_neighbours(evaluate, refine, cells, *refine(starts_of, heights))
+    heights = evaluate(beside) if len(beside) else np.empty(0)
+    U, heights = np.concatenate([U[chosen], beside]), np.concatenate([values[chosen], heights])
+    U, heights = refine(U, heights)
+    highest = [int(heights.argmax())]
+    U, heights = _moved(evaluate, refine, cells, U[highest], heights[highest])
+    return U[0], float(heights[0])
 
 
 def search(
@@ -281,7 +284,8 @@ def search(
     def refine(U: Array, heights: Array) -> tuple[Array, Array]:
         return _ascended(sloped, U, heights, radius, tolerance, 60)
 
-    found, height = _climbed(evaluate, refine, cells, U[chosen], heights[chosen])
+    U, heights = _moved(evaluate, refine, cells, *refine(U[chosen], heights[chosen]))
+    found, height = _with_neighbours(evaluate, refine, cells, U, heights)
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
     return (found, height) if height > values[best] else (interior[best], float(values[best]))
 
@@ -290,11 +294,10 @@ Refine = Callable[[Array, Array], tuple[Array, Array]]
 """Maps points (m, p) and their heights (m,) to higher ones near them."""
 
 
-def _climbed(
+def _moved(
     evaluate: Acquisition, refine: Refine, cells: _Cells, U: Array, heights: Array
-) -> tuple[Array, float]:
-    """The best point that ascent and moves to neighbours reach from the starts `U` (S, p)."""
-    U, heights = refine(U, heights)
+) -> tuple[Array, Array]:
+    """What refined points `U` (S, p) come to by moves to higher neighbours, each refined."""
     for _ in range(ROUNDS):
         near, owners = cells.neighbours(U)
         if len(near) == 0:
@@ -309,7 +312,7 @@ def _climbed(
             break
         U[up], heights[up] = near[best[up]], reached[best[up]]
         U, heights = refine(U, heights)
-    return _with_neighbours(evaluate, refine, cells, U, heights)
+    return U, heights
 
 
 def _with_neighbours(
