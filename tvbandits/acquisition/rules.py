@@ -232,7 +232,7 @@ class UpperConfidenceBound:
         noise = decision.noise_variance / view.scale**2
         if decision.untold:
             drawn = decision.domain.sample(1, rng)  # they tie
-            return float(view.posterior.kernel.diag(drawn)[0]) > noise / smallest
+            return float(view.posterior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
         if decision.leaders is not None:
             decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
         return _largest_variance(decision.domain, decision.view, rng) > noise / smallest

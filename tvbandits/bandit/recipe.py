@@ -57,6 +57,7 @@ from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.pool import CandidatePool
@@ -84,9 +85,9 @@ class Recipe:
         is learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble or IndependentArms
-        How the posterior is computed: exactly, on a dictionary of inducing points, for sums of
-        space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble of models
+    posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or IndependentArms
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a filter on one,
+        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble of models
         has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
         the first observation, and `aging`, `learn`, `reset` and `mean` stay as they are by default.
     confidence : Confidence
@@ -155,8 +156,8 @@ class Recipe:
     kernel: Any
     noise_variance: float | None
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom | StateSpace | ModelEnsemble | IndependentArms = field(
-        default_factory=Exact
+    posterior: Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms = (
+        field(default_factory=Exact)
     )
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
@@ -232,10 +233,10 @@ class Recipe:
         return (
             isinstance(self.domain, Candidates)
             and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
-            and isinstance(self.posterior, Nystrom)
+            and isinstance(self.posterior, Nystrom | NystromFilter)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
-            and not is_space_time(self.kernel)
+            and (isinstance(self.posterior, NystromFilter) or not is_space_time(self.kernel))
             and self.asking is None
             and self.control is None
             and not self.limits

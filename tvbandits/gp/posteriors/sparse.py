@@ -26,6 +26,7 @@ from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid,
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_levels
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
+from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
 
 @dataclass
@@ -73,6 +74,8 @@ class NystromPosterior(KernelPosterior):
         Whether the dictionary spans every observed point, by construction: nothing is approximated.
     raised : float
         The most that was added to the noise variance of a row that was too small for the dictionary.
+    filter : WeightFilter, optional
+        Under a kernel that forgets: what is known at the time of the latest observation.
     """
 
     kernel: Any
@@ -90,6 +93,7 @@ class NystromPosterior(KernelPosterior):
     bounds: _Bounds | None = field(repr=False, compare=False)
     exact: bool = False
     raised: float = 0.0
+    filter: WeightFilter | None = None
 
     dense: ClassVar[bool] = False
 
@@ -154,8 +158,8 @@ class NystromPosterior(KernelPosterior):
         return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
 
     def at_points(self, surface: CandidateGrid) -> NystromPosterior:
-        """The same with these fixed points, under a kernel that does not see time."""
-        V = embed(self.dictionary, surface.points).T
+        """The same with these fixed points, at the time of conditioning."""
+        V = embed(self.dictionary, surface.at(self.now)).T
         prior = surface.prior_variance(self.now)
         none = np.empty((len(prior), 0))
         on = GridPosterior(
