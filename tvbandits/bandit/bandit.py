@@ -367,7 +367,8 @@ class Bandit:
         ExpertError
             If the expert is consulted before decisions, and is broken.
         """
-        state, now = self._state, self._decision_time(t)
+        state = self._state
+        now = decision_time(state) if t is None else as_time(t)
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:

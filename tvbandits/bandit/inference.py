@@ -84,6 +84,7 @@ class Model:
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._kept: tuple[Learned, Array, NDArray[np.bool_]] | None = None
+        self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
@@ -115,8 +116,17 @@ class Model:
         learned = state.model.noise
         return seen if learned is None else seen.with_noise(learned.variance)
 
+    def _maximised(self, state: State, seen: Observations) -> Observations:
+        """The same, of what is maximised."""
+        if state.model.noise is not None:
+            seen = self.known(state, seen)
+        return seen if self._sign > 0 else seen.with_values(-seen.y)
+
     def _aging(self, state: State) -> Aging:
-        return at_noise(state.model.aging, self.noise_variance(state))
+        aging, noise = state.model.aging, self.noise_variance(state)
+        if self._aged_by is None or self._aged_by[0] is not aging or self._aged_by[1] != noise:
+            self._aged_by = aging, noise, at_noise(aging, noise)
+        return self._aged_by[2]
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`.
@@ -241,7 +251,7 @@ class Model:
                 or was.since != (0, 0)
                 or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
                 or not state.rewards.begins_with(was.rewards)
-                or not state.answers.begins_with(was.answers)
+                or not (was.answers is state.answers or state.answers.begins_with(was.answers))
             ):
                 continue
             fresh = state.rewards.take(slice(len(was.rewards.t), None))
@@ -250,7 +260,7 @@ class Model:
                 if fresh.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
                     continue
                 fresh = fresh.joined(state.answers.take(slice(len(was.answers.t), None)))
-            fresh = self._signed(self.known(state, fresh))
+            fresh = self._maximised(state, fresh)
             made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:
                 return made
@@ -332,7 +342,7 @@ class Model:
         known = self.conditioned(state, now, generator_of(state.random))
         posterior, scaled, origin = known.posterior, known.model.scaling, self._origin(known)
         assert posterior is not None  # it is conditioned
-        rows = self._data(known, self._signed(told), told.variance)
+        rows = self._data(known, self._maximised(state, told), told.variance)
         covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
         L = linalg.cholesky(covariance, "what is told").L
         whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
@@ -474,7 +484,7 @@ class Model:
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self._recipe
-        scaled, rewards = model.scaling, self._signed(self.known(state, state.rewards))
+        scaled, rewards = model.scaling, self._maximised(state, state.rewards)
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             told = np.ones(len(rewards), dtype=bool)
@@ -535,7 +545,7 @@ class Model:
         seen = state.rewards
         if len(state.answers.y):
             seen = seen.joined(state.answers)
-        seen = self._signed(self.known(state, seen))
+        seen = self._maximised(state, seen)
         if _ages_nothing(state):
             return seen, seen.variance, np.ones(len(seen), dtype=bool)
         effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
@@ -574,10 +584,6 @@ class Model:
         kept = np.ones(n, dtype=bool)
         kept[fitted] = self._kept[2]
         return kept
-
-    def _signed(self, seen: Observations) -> Observations:
-        """Observations of what is maximised."""
-        return seen if self._sign > 0 else seen.with_values(-seen.y)
 
     def _origin(self, state: State) -> float:
         """A constant near the rewards: values are kept relative to it against cancellation."""

@@ -63,7 +63,7 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     ValueError
         If they are not real numbers: texts, complex numbers, dates, truth values, masked cells, ...
     """
-    if type(values) is np.ndarray and values.dtype == np.float64:
+    if type(values) is float or (type(values) is np.ndarray and values.dtype == np.float64):
         return np.array(values)
     cause: Exception | None = None
     try:
@@ -271,6 +271,8 @@ def positive_number(name: str, value: object) -> float:
 
 def not_negative(name: str, value: object) -> float:
     """Return `value` as a float; a `ValueError` unless it is finite and at least 0."""
+    if type(value) is float and 0.0 <= value < math.inf:
+        return value
     return finite_number(name, value, low=0.0)
 
 

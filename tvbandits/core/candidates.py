@@ -122,7 +122,7 @@ class Candidates:
         """Number of coordinates of a point."""
         return int(self.X.shape[1])
 
-    @property
+    @cached_property
     def held(self) -> bool:
         """Whether all of them are in memory, as `X`."""
         return isinstance(self.X, np.ndarray)
@@ -341,11 +341,12 @@ class Candidates:
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
         if self.held:
-            best = self.best_of(values := acquisition(self.X), rng)
-            return self.X[best].copy(), float(values[best])
-        values = self._of_all(lambda X: checked_values(acquisition(X), X))
+            values = checked_values(acquisition(self.X), self.X)
+        else:
+            values = self._of_all(lambda X: checked_values(acquisition(X), X))
         best = _argmax(values, rng)
-        return self._points_at(np.array([best]))[0], float(values[best])
+        x = self.X[best].copy() if self.held else self._points_at(np.array([best]))[0]
+        return x, float(values[best])
 
 
 def _different(X: Array) -> Array:

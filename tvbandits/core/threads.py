@@ -169,19 +169,16 @@ def _limit(limits: list[tuple[Any, int]]) -> None:
 
 def _begin(me: int) -> None:
     """Enter a block; the first one limits the libraries."""
-    try:
-        with _lock:
-            _blocks.append(me)
-            if len(_blocks) > 1:
-                return
-            # Where there is one thread already, as in a comparison, nothing needs to be set.
-            if not _before:
-                known = [(lib, lib.get_num_threads()) for lib in _libraries()]
-                _before[:] = [(lib, threads) for lib, threads in known if threads != 1]
-            if _before:
-                _limit([(lib, 1) for lib, _ in _before])
-    finally:
-        _release(_lock)
+    with _lock:  # let go of by `_end_blocks`, should an interrupt come at the end of this
+        _blocks.append(me)
+        if len(_blocks) > 1:
+            return
+        # Where there is one thread already, as in a comparison, nothing needs to be set.
+        if not _before:
+            known = [(lib, lib.get_num_threads()) for lib in _libraries()]
+            _before[:] = [(lib, threads) for lib, threads in known if threads != 1]
+        if _before:
+            _limit([(lib, 1) for lib, _ in _before])
 
 
 def _end_blocks(me: int, inside: int) -> None:

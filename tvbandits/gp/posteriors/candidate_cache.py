@@ -35,12 +35,16 @@ class AppendBuffer:
 
     Attributes
     ----------
+    n : int
+    array : array of shape (n, columns), or (n, n) where square
+        The rows, without a copy.
     square : bool
         Rows and columns grow together, for triangular factors.
     """
 
     buffer: _Buffer = field(repr=False, compare=False)
     n: int
+    array: Array = field(repr=False, compare=False)
     square: bool = False
 
     @classmethod
@@ -51,28 +55,23 @@ class AppendBuffer:
         width = capacity if square else rows.shape[1]
         data = np.zeros((capacity, width))
         data[:n, : rows.shape[1]] = rows
-        return cls(_Buffer(data, [n]), n, square)
-
-    @cached_property
-    def array(self) -> Array:
-        """The rows, without a copy: shape (n, columns), or (n, n) where square."""
-        return self.buffer.data[: self.n, : self.n if self.square else None]
+        return cls(_Buffer(data, [n]), n, data[:n, : n if square else None], square)
 
     def append(self, row: Array) -> AppendBuffer:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
-        buffer = self.buffer
+        buffer, n = self.buffer, self.n + 1
         try:
             free = buffer.free.pop()
         except IndexError:
             free = -1
-        if free != self.n or free == len(buffer.data):  # it is taken, or there is none
+        if free != self.n or n > len(buffer.data):  # it is taken, or there is none
             if free >= 0:
                 buffer.free.append(free)
             buffer = AppendBuffer.of(self.array, square=self.square).buffer
             buffer.free.clear()
         buffer.data[self.n, : len(row)] = row
-        buffer.free.append(self.n + 1)
-        return AppendBuffer(buffer, self.n + 1, self.square)
+        buffer.free.append(n)
+        return AppendBuffer(buffer, n, buffer.data[:n, : n if self.square else None], self.square)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows of this view are stored."""
@@ -121,6 +120,8 @@ class CandidateGrid:
 
     def at(self, now: float) -> Array:
         """Kernel inputs of the points at the time `now`."""
+        if not self.space_time:
+            return self.points
         return inputs(self.kernel, self.points, np.full(len(self.points), now))
 
     def prior_variance(self, now: float) -> Array:
@@ -179,14 +180,12 @@ class GridPosterior:
     explained: Array  # (A,): squared column lengths of V, without `shrink`
     prior: Array  # (A,)
 
-    def at(self, now: float) -> GridPosterior:
-        """The same for another time, where the kernel sees none."""
-        return self if now == self.now else replace(self, now=now)
-
     def moved(self, surface: CandidateGrid, Z: Array, now: float) -> GridPosterior | None:
         """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""
-        if now == self.now or not surface.space_time:
-            return self.at(now)
+        if now == self.now:
+            return self
+        if not surface.space_time:
+            return replace(self, now=now)
         # Inputs that were in the future of `self.now` do not all shrink by one number.
         later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
         factor = advance(surface.kernel, now - self.now) if later else None
