@@ -225,7 +225,7 @@ def tv_bbkb(
     Parameters
     ----------
     epsilon : float, optional
-        Rate of forgetting for a unit of time. Without it, it is learned by log evidence, again and again.
+        Rate of forgetting for a unit of time. Without it, it is learned by log evidence while it plays.
     ratio_bound : float
         C, the bound on the ratio of deviations at a batch's start to those in it.
     rule : "global" or "local"

@@ -1,24 +1,24 @@
 """A sparse posterior that forgets: a filter on a dictionary by ridge leverage scores.
 
-Under a kernel space * time whose correlation in time is Markov, such as that of TV-GP-UCB, the weights of
-a dictionary's embedding z (`tvbandits.gp.posteriors.sparse`) move in time, each on its own:
+Under a kernel space * time whose correlation r in time is Markov, such as that of TV-GP-UCB, the weights
+of a dictionary's embedding z (`tvbandits.gp.posteriors.sparse`) move in time, each on its own:
 
     f(x, t) = z(x)^T w_t + what the dictionary leaves out
     after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`weight_filter`)
 
-With V = P^-1 of now it is the sparse posterior of BBKB, which it is if nothing moves: the same bounds,
-batches and leaders. A dictionary is made of points that count now. The leverage score of a point has the
-noise of each reading as a statement about now, (k (1 - r^2) + v) / r^2, so that places which nobody has
-visited for long leave the dictionary.
+With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
+where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score of a
+point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places which
+nobody has visited for long leave the dictionary.
 
 As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
-all rewards that still count are filtered again; nothing is lost but rewards whose noise about now exceeds
+all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds
 `COUNTS` prior variances.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,7 @@ from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.nystrom import Nystrom, markov, on_points
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior
-from tvbandits.gp.posteriors.weight_filter import WeightFilter, known_at
+from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
 COUNTS = 1e4
 """A reading counts as long as its noise about now is at most so many prior variances."""
@@ -102,10 +102,13 @@ class NystromFilter:
             )
         data = without_negligible(kernel, data)
         order = np.argsort(data.Z[:, -1], kind="stable")
-        data = Data(data.Z[order], data.Y[order], data.variance[order])
+        lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
+        raised = float((lowest - data.variance).max(initial=0.0))
+        noise = np.maximum(data.variance, lowest)  # as `sparse.assemble` has it
+        data = Data(data.Z[order], data.Y[order], noise[order])
         known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
         dictionary = self._dictionary(kernel, term, data, now, known, rng)
-        made = self._filtered(kernel, term, data, dictionary, now, known)
+        made = replace(_filtered(kernel, term, data, dictionary, now, known), raised=raised)
         return made if surface is None else made.at_points(surface)
 
     def _dictionary(
@@ -125,56 +128,50 @@ class NystromFilter:
             start = on_points(kernel, points, None, now, None)
             if np.array_equal(data.Z, known.data.Z):
                 return start
-            before = self._filtered(kernel, term, known.data, start, now, known)
+            before = _filtered(kernel, term, known.data, start, now, known)
         rng = np.random.default_rng(0) if rng is None else rng
         rows, _ = faded(kernel, term, data, now)
         rule = Nystrom(self.oversampling, self.keep, self.tolerance)
         return rule.drawn(kernel, rows, None, now, before, rng)
 
-    def _filtered(
-        self,
-        kernel: Any,
-        term: Term,
-        data: Data,
-        dictionary: ExactPosterior,
-        now: float,
-        known: NystromPosterior | None,
-    ) -> NystromPosterior:
-        """The posterior at the time `now` on a dictionary of that time."""
-        rows, counts = faded(kernel, term, data, now)
-        here, times = present(data, now), data.Z[:, -1]
-        variance = np.maximum(data.variance, self.tolerance * np.asarray(kernel.diag(here)))
-        first = int(counts.argmax()) if len(data) else 0
-        last = WeightFilter.prior(term.time_scale, dictionary.size, data.Y.shape[1])
-        told = first
-        if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
-            last, told = known.filter, len(known.data)
-        H = embed(dictionary, here[told:])
-        last = last.told(times[told:], H, data.Y[told:], variance[told:])
-        if now >= last.time:
-            V, moment = last.at(now).information()
-        else:
-            H = embed(dictionary, here[first:])
-            V, moment = known_at(now, last, times[first:], H, data.Y[first:], variance[first:])
-        factor = linalg.cholesky(V, "sparse posterior's V").L
-        half = linalg.solve_lower(factor, moment)
-        return NystromPosterior(
-            kernel=kernel,
-            data=data,
-            groups=Groups.of(rows.Z),
-            rows=rows,
-            dictionary=dictionary,
-            embedded=embed(dictionary, rows.Z),
-            V=V,
-            factor=factor,
-            coefficients=linalg.solve_lower(factor, half, transposed=True),
-            products=last.products,
-            log_det_ratio=last.log_det_ratio,
-            now=now,
-            bounds=None,
-            raised=float((variance - data.variance).max(initial=0.0)),
-            filter=last,
-        )
+
+def _filtered(
+    kernel: Any,
+    term: Term,
+    data: Data,
+    dictionary: ExactPosterior,
+    now: float,
+    known: NystromPosterior | None,
+) -> NystromPosterior:
+    """The posterior about the time `now` on a dictionary of that time; `data` are in order of time."""
+    rows, counts = faded(kernel, term, data, now)
+    last = WeightFilter.prior(term.time_scale, dictionary.size, data.Y.shape[1])
+    first = told = int(counts.argmax()) if len(data) else 0
+    if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
+        last, told = known.filter, len(known.data)
+    start = told if now >= data.Z[-1:, -1].max(initial=-np.inf) else min(first, told)
+    times, Y, variance = data.Z[start:, -1], data.Y[start:], data.variance[start:]
+    H, fresh = embed(dictionary, present(data, now)[start:]), slice(told - start, None)
+    last = last.told(times[fresh], H[fresh], Y[fresh], variance[fresh])
+    V, moment = last.about(now, times, H, Y, variance)
+    factor = linalg.cholesky(V, "sparse posterior's V").L
+    half = linalg.solve_lower(factor, moment)
+    return NystromPosterior(
+        kernel=kernel,
+        data=data,
+        groups=Groups.of(rows.Z),
+        rows=rows,
+        dictionary=dictionary,
+        embedded=embed(dictionary, rows.Z),
+        V=V,
+        factor=factor,
+        coefficients=linalg.solve_lower(factor, half, transposed=True),
+        products=last.products,
+        log_det_ratio=last.log_det_ratio,
+        now=now,
+        bounds=None,
+        filter=last,
+    )
 
 
 def present(data: Data, now: float) -> Array:

@@ -124,8 +124,27 @@ class NystromPosterior(KernelPosterior):
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
+        if self.filter is not None and (Z[:, -1] < self.now).any():
+            return self._recalled(self.filter, Z)
         z = embed(self.dictionary, Z)
         return z @ self.coefficients, self.variances_of(Z, z)
+
+    def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
+        """`predict` about the past: the same dictionary, with what was its weights then."""
+        here, told = (
+            np.column_stack([each[:, :-1], np.full(len(each), self.now)])
+            for each in (Z, self.data.Z)
+        )
+        z, H = embed(self.dictionary, here), embed(self.dictionary, told)
+        prior = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
+        means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
+        for t in np.unique(Z[:, -1]):
+            at = Z[:, -1] == t
+            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, self.data.variance)
+            factor = linalg.cholesky(V, "sparse posterior's V").L
+            half, reach = linalg.solve_lower(factor, moment), linalg.solve_lower(factor, z[at].T)
+            means[at], variances[at] = reach.T @ half, _variances(prior[at], z[at].T, factor)
+        return means, variances
 
     def variances_of(self, Z: Array, z: Array) -> Array:
         """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""

@@ -1,9 +1,9 @@
 """A Kalman filter of weights that all fade alike: w -> r w + sqrt(1 - r^2) w', with w' ~ N(0, I).
 
-It is the state of a term space * time on features of the space kernel whose correlation r = exp(-h / scale)
-after a time h is Markov ([HS] = Hartikainen & Sarkka 2010, docs/references.md), a block of rewards of one
-time at once. Such weights look the same forwards and backwards in time. So what is known of a time in the
-past comes from a filter of what was before, and one of what came after:
+It is the state of a term space * time on features of the space kernel, whose correlation after a time h
+is r = exp(-h / scale) ([HS] = Hartikainen & Sarkka 2010, docs/references.md); rewards of one time come in
+together. Such weights look the same forwards and backwards in time, so what is known of a time in the past
+comes from a filter of what was before, and one of what came after:
 
     V = V_before + V_after - I,      V w = V_before w_before + V_after w_after.
 """
@@ -57,12 +57,10 @@ class WeightFilter:
         r = math.exp(-(t - self.time) / self.scale)
         P = r**2 * self.covariance
         P[np.diag_indices_from(P)] += 1.0 - r**2
-        return WeightFilter(
-            self.scale, r * self.mean, P, t, self.products, self.log_det_ratio
-        )
+        return WeightFilter(self.scale, r * self.mean, P, t, self.products, self.log_det_ratio)
 
     def told(self, times: Array, H: Array, Y: Array, variance: Array) -> WeightFilter:
-        """With rewards Y (n, c) at rising times (n,), seen through H (n, m) with noise variances (n,)."""
+        """With rewards Y (n, c) at rising times (n,), seen through H (n, m) with variances (n,)."""
         known = self
         for t in np.unique(times):
             rows = slice(*np.searchsorted(times, [t, np.nextafter(t, np.inf)]))
@@ -83,23 +81,23 @@ class WeightFilter:
             self.log_det_ratio + linalg.log_determinant(L) - float(np.log(variance).sum()),
         )
 
-    def information(self) -> tuple[Array, Array]:
-        """V = P^-1 (m, m), and V mean (m, c)."""
-        V = linalg.inverse(linalg.cholesky(self.covariance, "weights").L)
+    def about(
+        self, now: float, times: Array, H: Array, Y: Array, variance: Array
+    ) -> tuple[Array, Array]:
+        """V (m, m) and V mean (m, c) of the weights at any time, V = P^-1.
+
+        The rewards are those that it was told, at least all that count at that time.
+        """
+        if now >= self.time:
+            return self.at(now)._information()
+        before = times <= now
+        rows, after = (each[before] for each in (times, H, Y, variance)), ~before
+        later = (each[after][::-1] for each in (-times, H, Y, variance))
+        first = WeightFilter.prior(self.scale, *self.mean.shape)
+        V, moment = first.told(*rows).at(now)._information()
+        others, of_them = first.told(*later).at(-now)._information()
+        return V + others - np.eye(len(V)), moment + of_them
+
+    def _information(self) -> tuple[Array, Array]:
+        V = linalg.inverse(linalg.cholesky(self.covariance, "weights of a dictionary").L)
         return V, V @ self.mean
-
-
-def known_at(
-    now: float, last: WeightFilter, times: Array, H: Array, Y: Array, variance: Array
-) -> tuple[Array, Array]:
-    """V (m, m) and V mean (m, c) of the weights at a time before that of `last`.
-
-    The rewards are those of `WeightFilter.told`, all that count at that time.
-    """
-    before = times <= now
-    rows, after = (each[before] for each in (times, H, Y, variance)), ~before
-    later = (each[after][::-1] for each in (-times, H, Y, variance))
-    first = WeightFilter.prior(last.scale, *last.mean.shape)
-    V, moment = first.told(*rows).at(now).information()
-    others, of_them = first.told(*later).at(-now).information()
-    return V + others - np.eye(len(V)), moment + of_them
