@@ -123,7 +123,15 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     call = actions.Call(file, format_, expert, who, key)
-    actions.ask(call, at, n, among, without, near, context, yes=yes)
+    with call.opened(decides=True) as sites:
+        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+        if t is not None:
+            actions.sure(actions.Doubts.of(sites.campaign).of_decision(t), yes, "asked")
+        if out is not None:
+            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
+        where = sites.names.context(context)
+        X = sites.campaign.ask(t, n, rows, where, near, key=key)
+        call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
 @app.command("tell")
@@ -147,7 +155,8 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, context, yes=yes)
+    given = bringing.Change(site, at, reward, variance, yes, outcome)
+    bringing.bring("tell", call, given, csv, context)
 
 
 @app.command("questions")
@@ -160,7 +169,12 @@ def questions_command(
     format_: Shape = "text",
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
-    actions.questions(actions.Call(file, format_, None, who, key), at, among)
+    call = actions.Call(file, format_, None, who)
+    with call.opened(decides=True) as sites:
+        t = sites.time(at)
+        X = sites.campaign.questions(t, sites.rows(among), key=key)
+        text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
+        call.say(text, {"questions": sites.shown(X), "t": t})
 
 
 @app.command("answer")
@@ -177,7 +191,7 @@ def answer_command(
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
     call = actions.Call(file, format_, None, who, key)
-    bringing.bring("answer", call, site, value, at, variance, csv)
+    bringing.bring("answer", call, bringing.Change(site, at, value, variance), csv)
 
 
 @app.command("correct")
@@ -212,7 +226,13 @@ def drop_command(
     file: File, site: Where = None, key: Key = None, who: Who = None, format_: Shape = "text"
 ) -> None:
     """Give up on a point that was asked and nobody goes to."""
-    actions.drop(actions.Call(file, format_, None, who, key), site)
+    if site is None:
+        raise ValueError("give --site")
+    call = actions.Call(file, format_, None, who)
+    with call.opened() as sites:
+        sites.campaign.drop(sites.point(site), key=key)
+        left = sites.campaign.status.pending
+        call.say(f"dropped; {left} pending", {"pending": left})
 
 
 @app.command("sites")
@@ -229,7 +249,14 @@ def sites_command(
     format_: Shape = "text",
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
-    actions.sites(actions.Call(file, format_, expert, who, key), what, names)
+    call = actions.Call(file, format_, expert, who)
+    with call.opened(decides=True) as sites:
+        if what == "retire":
+            sites.campaign.change_sites(retire=names, key=key)
+        else:
+            sites.campaign.change_sites(dict(map(actions.placed, names)), key=key)
+        left = sites.campaign.sites
+        call.say(f"{len(left)} sites may be played", {"sites": left})
 
 
 @app.command("status")
@@ -265,7 +292,22 @@ def forecast_command(
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(actions.Call(file, format_), at, site, outcome, context)
+    call = actions.Call(file, format_)
+    with call.opened(decides=True) as sites:
+        everywhere = sites.candidates.X if site is None else site
+        X, t = sites.campaign.placed(everywhere, sites.names.context(context)), sites.time(at)
+        mean, deviation = (each.tolist() for each in sites.campaign.predict(X, t, outcome))
+        lower_first = bool(sites.campaign.recipe.minimise)
+        rows = [
+            {"site": sites.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
+            for i in sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
+        ]
+        unit = sites.campaign.about.get("unit", "") if outcome is None else ""
+        lines = [
+            f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
+            for row in rows
+        ]
+        call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
 
 
 @app.command("watch")
@@ -285,7 +327,9 @@ def export_command(
     file: File, out: Annotated[Path, typer.Argument(metavar="OUT", help=".csv or .parquet")]
 ) -> None:
     """Write everything that happened as a table."""
-    actions.export(actions.Call(file), out)
+    with actions.Call(file).opened() as sites:
+        sites.campaign.export(out)
+        print(out)
 
 
 @app.command("backup")
@@ -293,13 +337,21 @@ def backup_command(
     file: File, out: Annotated[Path, typer.Argument(metavar="OUT", help="A new file.")]
 ) -> None:
     """Copy a campaign while others go on with it."""
-    actions.backup(actions.Call(file), out)
+    with actions.Call(file).opened() as sites:
+        sites.campaign.backup(out)
+        print(out)
 
 
 @app.command("verify")
 def verify_command(file: File, format_: Shape = "text") -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
-    if not actions.verify(actions.Call(file, format_)):
+    call = actions.Call(file, format_)
+    with call.opened() as sites:
+        found = sites.campaign.verify()
+    counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
+    text = f"{counted}: all as written" if found.fine else "; ".join(found.problems)
+    call.say(text, {"fine": found.fine, **vars(found)})
+    if not found.fine:
         raise typer.Exit(2)
 
 
@@ -348,5 +400,5 @@ def serve_command(
     expert: ByName = None,
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""
-    place = serving.Listening(host, port, certificate, private_key, tuple(name or ()))
-    serving.serve(file, place, tokens, expert)
+    tls = {"certificate": certificate, "private_key": private_key}
+    serving.serve(file, tokens, expert, host=host, port=port, names=tuple(name or ()), **tls)

@@ -56,9 +56,8 @@ def fetch_command(
         raise ValueError("--years must name at least one year, such as --years 2008 2009")
     if cache is not None and not cache.strip():
         raise ValueError(f'--cache must name a folder, got "{cache}"')
-    chosen = years_of(years)
-    limits = fetching.limits_of(largest, seconds, anywhere)
-    fetching.fetch(chosen, state, cache, base_url, limits)
+    limits = {"largest": largest, "seconds": seconds, "anywhere": anywhere}
+    fetching.fetch(years_of(years), state, cache, base_url, limits)
 
 
 @app.command("info")
