@@ -368,7 +368,7 @@ class View:
 
     def bound(self, beta: float) -> Callable[[Array], Array]:
         """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
-        field = self._field
+        field = None if self.surface is not None else self._field
         if field is None:
             return lambda X: self.upper_bound(X, beta)
         return self._bound_of(field, field, beta * self.scale)
