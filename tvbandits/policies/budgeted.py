@@ -212,7 +212,7 @@ def tv_bbkb(
     keep: bool = True,
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
-    confidence: Width = DEFAULT_WIDTH,
+    confidence: Width = 1.0,
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
@@ -238,6 +238,8 @@ def tv_bbkb(
         P: start by uncertainty sampling until no batch can be smaller.
     largest_batch : int
         A batch ends here at the latest, with a warning if the rule would go on.
+    confidence : Confidence, float or "theory"
+        The width, which C multiplies: 1 plays with 2. "theory" is that of [BB] Theorem 2.
 
     Examples
     --------
