@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.availability import available
@@ -34,6 +35,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
+from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
@@ -207,7 +209,25 @@ class Recipe:
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
 
-    @property
+    @cached_property
+    def chooses_plainly(self) -> bool:
+        """Whether a decision may go anywhere for nothing: no limits, no control, no cost of moves."""
+        return not self.limits and self.control is None and self.move_cost is None
+
+    @cached_property
+    def offers_all(self) -> bool:
+        """Whether all of the domain is at hand where nothing is said: no context, and none retired."""
+        domain = self.domain
+        partly = isinstance(domain, Candidates) and bool(domain.context or domain.retired)
+        return not (partly or measured(domain))
+
+    def is_control(self, X: Array) -> NDArray[np.bool_]:
+        """Which of the points (n, d) are the control."""
+        if self.control is None:
+            return np.zeros(len(X), dtype=bool)
+        return np.asarray((np.array(self.control) == X).all(axis=1))
+
+    @cached_property
     def by_leaders(self) -> bool:
         """Whether only those of many candidates that lead are looked at (`gp.posteriors.leaders`)."""
         return (

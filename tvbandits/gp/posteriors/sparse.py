@@ -96,8 +96,6 @@ class NystromPosterior(KernelPosterior):
     filter: WeightFilter | None = None
 
     dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
