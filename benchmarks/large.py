@@ -1,9 +1,9 @@
 """Which forgetting on 100,000 candidates whose best moves: `python -m benchmarks.large`.
 
-`[--problem NAME] [--policy NAME] [--seeds 3] [--steps 100] [--n 5] [--candidates 100000]` plays batches of n
-points a step, and prints for each problem and policy the regret of a play over that of a uniform choice
-(mean and standard error over seeds) and processor milliseconds a step. Kernel and rate of drift come from
-the sample that a comparison takes before the first step. Defaults were chosen on `orbit` alone.
+`[--problem NAME] [--policy NAME] [--seeds 3] [--steps 100] [--n 5] [--candidates 1e5]` plays batches
+of n points a step, and prints for each problem and policy the regret of a play over that of a uniform
+choice (mean and standard error over seeds) and processor milliseconds a step. Kernel and rate of drift
+come from the sample that a comparison takes before the first step. Defaults were chosen on `orbit` alone.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ class OnMany:
 
     @cached_property
     def domain(self) -> Candidates:
+        """The points."""
         return Candidates(np.random.default_rng(0).random((self.count, self.dimension)))
 
     def value(self, X: Array, t: float) -> Array:
+        """Rewards at points (n, d)."""
         return self.formula(np.asarray(X), t)
 
     def best(self, t: float) -> float:
+        """The largest of all candidates."""
         return float(self.value(self.domain.X, t).max())
 
 
