@@ -1,9 +1,10 @@
 """Which forgetting on 100,000 candidates whose best moves: `python -m benchmarks.large`.
 
-`[--problem NAME] [--policy NAME] [--seeds 3] [--steps 100] [--n 5] [--candidates 1e5]` plays batches
+`[--problem NAME] [--policy NAME] [--seeds 2] [--steps 40] [--n 5] [--candidates 1e5]` plays batches
 of n points a step, and prints for each problem and policy the regret of a play over that of a uniform
 choice (mean and standard error over seeds) and processor milliseconds a step. Kernel and rate of drift
-come from the sample that a comparison takes before the first step. Defaults were chosen on `orbit` alone.
+come from the sample that a comparison takes before the first step. The width of `tv_bbkb` was chosen on
+`orbit` alone.
 """
 
 from __future__ import annotations
@@ -81,10 +82,9 @@ def lifted(function: str) -> Callable[[int, int, int], Any]:
 
 PROBLEMS: dict[str, Callable[[int, int, int], Any]] = {
     "orbit": orbit,
-    "peaks": peaks,
-    "hartmann3": lifted("hartmann3"),
     "shekel": lifted("shekel"),
-    "rosenbrock4": lifted("rosenbrock4"),
+    "hartmann3": lifted("hartmann3"),
+    "peaks": peaks,
 }
 
 
@@ -137,8 +137,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large", description=__doc__)
     parser.add_argument("--problem", choices=PROBLEMS, action="append")
     parser.add_argument("--policy", choices=PLAYERS, action="append")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--n", type=int, default=5)
     parser.add_argument("--candidates", type=float, default=1e5)
     given = parser.parse_args()

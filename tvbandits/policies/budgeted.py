@@ -6,6 +6,8 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Gaussian pro
     adaptive sketching: scalable and no regret. COLT 2019. ([B]; BKB)
 D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
     optimization with adaptive batching and resparsification. ICML 2020. ([BB]; BBKB)
+I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
+    (the kernel over time of tv_bbkb)
 T. Desautels, A. Krause and J. Burdick. Parallelizing exploration-exploitation tradeoffs in Gaussian
     process bandit optimization. JMLR 15, 2014. (GP-BUCB)
 K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
@@ -274,7 +276,7 @@ TV_BBKB = Policy(
     "tv-bbkb",
     tv_bbkb,
     "bbkb whose dictionary forgets at rate epsilon",
-    paper="",
+    paper="Calandriello 2020 and Bogunovic 2016",
     look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, "X"),
     recommended={"epsilon": recommended_epsilon},
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
