@@ -132,6 +132,11 @@ class Term:
             return 1.0 / rate if rate > 0 else math.inf
         return float(np.asarray(self.time.length_scale).item())
 
+    @property
+    def at_one_time(self) -> Any:
+        """The kernel over points of one time, where there is one over points."""
+        return self.space if self.amplitude == 1.0 else ConstantKernel(self.amplitude) * self.space
+
     def prior(self) -> tuple[float, ...]:
         """Variance of the state of one feature: of its value, and for order 2 of its derivative."""
         if self.order == 1:
