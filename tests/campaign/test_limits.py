@@ -11,7 +11,7 @@ from tests.helpers.commands import commands
 from tvbandits import Campaign, Candidates, Limit, policies
 
 SITES = Candidates(np.linspace(0.0, 5.0, 6)[:, None])
-LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0)
+LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0, each=True)
 
 CONFIG = """
 [domain]
