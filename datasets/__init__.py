@@ -1,12 +1,7 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
 from tvbandits.core.files.reading import ReadLimits, reading_limits
-from tvbandits.datasets.arms import (
-    AutoregressiveArms,
-    BannersByDay,
-    SwitchingArms,
-    WearingArms,
-)
+from tvbandits.datasets.arms import AutoregressiveArms, BannersByDay, SwitchingArms, WearingArms
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone

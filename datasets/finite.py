@@ -118,13 +118,7 @@ def _little(y: Array) -> float:
 
 
 def _moving(
-    path: Path,
-    X: Array,
-    y: Array,
-    t: Array,
-    scale: bool,
-    horizon: int | None,
-    noise: float | None,
+    path: Path, X: Array, y: Array, t: Array, scale: bool, horizon: int | None, noise: float | None
 ) -> TableProblem:
     points, _ = merged(X, y)
     row = {point.tobytes(): i for i, point in enumerate(points + 0.0)}

@@ -16,14 +16,7 @@ import numpy as np
 from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import (
-    Answers,
-    Expert,
-    checked_answers,
-    inform,
-    restored,
-    state_of,
-)
+from tvbandits.core.protocols import Answers, Expert, checked_answers, inform, restored, state_of
 
 
 def checked_expert(expert: Expert, name: str = "expert") -> Expert:

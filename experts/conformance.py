@@ -233,9 +233,7 @@ _CHECKS: dict[str, _Check] = {}
 
 
 def _check(
-    sentence: str,
-    *needs: str,
-    wanted: Callable[[_Kit], bool] = lambda _: True,
+    sentence: str, *needs: str, wanted: Callable[[_Kit], bool] = lambda _: True
 ) -> Callable[[Run], Run]:
     """Check this sentence too, after those before it and unless one that it needs has failed."""
 
@@ -380,10 +378,7 @@ def _declined(kit: _Kit, X: Array, t: float) -> Answers | str:
         ) from error
 
 
-@_check(
-    "refuses or declines points outside",
-    wanted=lambda kit: kit.outside is not None,
-)
+@_check("refuses or declines points outside", wanted=lambda kit: kit.outside is not None)
 def _outside(kit: _Kit, _: bool) -> str:
     assert kit.outside is not None
     said = _declined(kit, kit.outside.copy(), kit.t)
@@ -399,10 +394,7 @@ def _outside(kit: _Kit, _: bool) -> str:
 
 
 @_check(
-    "answers {threads} threads at once",
-    "_answers",
-    "_order",
-    wanted=lambda kit: kit.threads > 0,
+    "answers {threads} threads at once", "_answers", "_order", wanted=lambda kit: kit.threads > 0
 )
 def _in_threads(kit: _Kit, exactly: bool) -> str:
     before = kit.ask(kit.X.copy())
@@ -449,8 +441,7 @@ def _copied(expert: Expert) -> Expert:
 
 
 @_check(
-    "counts rewards once that are shown twice",
-    wanted=lambda kit: isinstance(kit.expert, Observer),
+    "counts rewards once that are shown twice", wanted=lambda kit: isinstance(kit.expert, Observer)
 )
 def _observes(kit: _Kit, exactly: bool) -> str:
     try:

@@ -22,12 +22,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import shown
-from tvbandits.core.protocols import (
-    Answers,
-    Expert,
-    ExpertUnavailableError,
-    is_mistake,
-)
+from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tvbandits.gp.posteriors.exact import Exact as Exact
     from tvbandits.gp.posteriors.expense import ExpensiveWarning as ExpensiveWarning
     from tvbandits.gp.posteriors.nystrom import Nystrom as Nystrom
+    from tvbandits.gp.posteriors.nystrom_filter import NystromFilter as NystromFilter
     from tvbandits.gp.posteriors.state_space import StateSpace as StateSpace
 
 _HOMES = {
@@ -76,6 +77,7 @@ _HOMES = {
     "gp.posteriors.exact": "Exact",
     "gp.posteriors.expense": "ExpensiveWarning",
     "gp.posteriors.nystrom": "Nystrom",
+    "gp.posteriors.nystrom_filter": "NystromFilter",
     "gp.posteriors.state_space": "StateSpace",
 }
 """Where the names stand, as above."""

@@ -463,12 +463,7 @@ def _fetched(
 
 
 def _download(
-    url: str,
-    output: str,
-    store: pooch.Pooch,
-    *,
-    progress: Progress | None,
-    limits: DownloadLimits,
+    url: str, output: str, store: pooch.Pooch, *, progress: Progress | None, limits: DownloadLimits
 ) -> None:
     """Put what `url` serves in the file `output`, which pooch then moves to its place."""
     del store

@@ -317,12 +317,7 @@ def _width(every: Any, dates: bool) -> Any:
 
 
 def from_long(
-    rows: Source,
-    *,
-    time: str | Sequence[str],
-    sensor: str,
-    value: str,
-    every: str | None = "10min",
+    rows: Source, *, time: str | Sequence[str], sensor: str, value: str, every: str | None = "10min"
 ) -> pd.DataFrame:
     """A wide table (time x sensor) out of a long one, with a row for each reading.
 

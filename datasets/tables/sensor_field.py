@@ -12,12 +12,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import (
-    LARGEST_VARIANCE,
-    Array,
-    finite_number,
-    noise_variance_number,
-)
+from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number, noise_variance_number
 from tvbandits.core.coercion import file_paths, several, shown, text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem

@@ -209,10 +209,7 @@ class MQTTTransport:
                 raise ValueError(f"{self!r} is closed")
             if self._link is None:
                 address = self._address
-                topics = (
-                    f"{address.prefix}/+/say/{self._name}",
-                    f"{address.prefix}/+/state",
-                )
+                topics = (f"{address.prefix}/+/say/{self._name}", f"{address.prefix}/+/state")
                 client = address.make_client()
                 self._link = Link(
                     client, topics, self._heard, changed=self._changed, went=self._went

@@ -30,7 +30,6 @@ from tvbandits.acquisition.batch_rules import (
 )
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
-from tvbandits.bandit.deciding import decision_of
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.sparse import NystromPosterior
@@ -329,7 +328,7 @@ def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
 def samples(made: Bandit, count: int) -> Array:
     """Samples of the reward at all candidates, as an ask draws them."""
     made.ask(2.0)
-    decision = decision_of(made.recipe, made._model, made.state, 2.0, made.info.beta)
+    decision = made._model.decision(made.state, 2.0, made.info.beta)
     return drawn_for(decision, count, np.random.default_rng(5))
 
 
@@ -448,7 +447,7 @@ def test_samples_of_a_drifting_reward_have_its_moments(
     for x, y, t in zip(X, Y, times, strict=True):
         made.tell(x[None, :], [y], t)
     made.ask(4.0)
-    decision = decision_of(made.recipe, made._model, made.state, 4.0, 1.0)
+    decision = made._model.decision(made.state, 4.0, 1.0)
     drawn = drawn_for(decision, 20_000, np.random.default_rng(2))
     K = KERNEL(X) * in_time(np.column_stack([X, times]))
     here, there = np.column_stack([X, times]), np.column_stack([LINE.X, np.full(13, 4.0)])

@@ -22,14 +22,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 import tvbandits
 from tests.attack.dense import by_dictionary
-from tests.attack.parts import (
-    Options,
-    example,
-    parts,
-    space_kernels,
-    time_kernels,
-    wrappers,
-)
+from tests.attack.parts import Options, example, parts, space_kernels, time_kernels, wrappers
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tests.helpers.players import deciding
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Exact, Recipe

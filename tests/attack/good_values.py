@@ -15,17 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.recordings import make as make_recording
 from tests.helpers.ozone_samples import airdata, field
-from tvbandits import (
-    Bandit,
-    Campaign,
-    Candidates,
-    Clock,
-    Integer,
-    Limit,
-    Recipe,
-    Space,
-    policies,
-)
+from tvbandits import Bandit, Campaign, Candidates, Clock, Integer, Limit, Recipe, Space, policies
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear

@@ -18,6 +18,7 @@ import pytest
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import Dies, asking, plain, play, truth
 from tests.helpers.players import noisy
+from tests.helpers.refusals import refused
 from tvbandits import Campaign, Clock, ExpertError
 from tvbandits.campaign import (
     CampaignError,
@@ -82,8 +83,7 @@ def test_a_copy_replaces_nothing(folder: Path, what: str) -> None:
             with pytest.raises(CampaignError, match=r"there\.db: there is something already$"):
                 campaign.backup(target)
         for itself in ("m.db", folder / "m.db", "../" + folder.name + "/m.db"):
-            with pytest.raises(CampaignError, match=r"m\.db: there is something already$"):
-                campaign.backup(itself)
+            refused(CampaignError, r"m\.db: there is something already$", campaign.backup, itself)
         assert found(folder) == before
         play(campaign, 4, 4)
     with Campaign.open("m.db") as campaign:
@@ -127,8 +127,7 @@ def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
         with little_room(room):
             for write, name in ((campaign.backup, "copy.db"), (campaign.export, "table.csv")):
                 if name == "copy.db" or room == 0:
-                    with pytest.raises(StorageError, match=rf"^{name}: cannot be written: "):
-                        write(name)
+                    refused(StorageError, rf"^{name}: cannot be written: ", write, name)
         assert found(folder) == before
         with pytest.raises(StorageError, match=r"^none/copy\.db: cannot be written: "):
             campaign.backup("none/copy.db")
@@ -141,18 +140,15 @@ def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> None:
     with Server(tmp_path) as server, Campaign.create(server.url, asking(Dies())) as campaign:
-        with pytest.raises(CampaignError, match="pg_dump"):
-            campaign.backup(tmp_path / "copy.db")
+        refused(CampaignError, "pg_dump", campaign.backup, tmp_path / "copy.db")
         assert not [*tmp_path.iterdir()]
         with pytest.raises(KeyboardInterrupt):
             campaign.tell(campaign.ask(1.0), [0.5], 1.0)
         campaign.export(tmp_path / "table.csv")
         assert campaign.status.in_doubt == campaign.verify().in_doubt == 1
-        with pytest.raises(CampaignError, match="there is something already"):
-            Campaign.create(server.url, plain())
+        refused(CampaignError, "there is something already", Campaign.create, server.url, plain())
         campaign.close()
-        with pytest.raises(ClosedCampaignError, match="is closed"):
-            campaign.ask(2.0)
+        refused(ClosedCampaignError, "is closed", campaign.ask, 2.0)
 
 
 # --- tables and pages
@@ -207,8 +203,7 @@ def test_a_table_that_somebody_has_worked_on_is_kept() -> None:
         campaign.export("table.csv")
         worked_on = Path("table.csv").read_text().replace("told", "told!", 1)
         Path("table.csv").write_text(worked_on)
-        with pytest.raises(CampaignError, match="there is something already"):
-            campaign.export("table.csv")
+        refused(CampaignError, "there is something already", campaign.export, "table.csv")
     assert Path("table.csv").read_text() == worked_on
 
 
@@ -219,8 +214,7 @@ def test_a_page_is_no_part_of_a_database(name: str) -> None:
     from tvbandits.cli.campaign_actions import report
 
     Path("m.db-turn").unlink()
-    with pytest.raises(ValueError, match=rf"{name}: SQLite keeps names that end in"):
-        report("m.db", name)
+    refused(ValueError, rf"{name}: SQLite keeps names that end in", report, "m.db", name)
     assert not Path(name).exists()
 
 
@@ -288,12 +282,10 @@ def test_what_is_somebody_elses_is_left_as_it_is(tmp_path: Path, what: str) -> N
     place = tmp_path / "theirs.db"
     STRANGERS[what](place)
     before = found(tmp_path)
-    with pytest.raises(CampaignError, match=r"theirs\.db: "):
-        Campaign.open(place)
+    refused(CampaignError, r"theirs\.db: ", Campaign.open, place)
     assert found(tmp_path) == before
     if what != "an empty file":
-        with pytest.raises(CampaignError, match=r"theirs\.db: "):
-            Campaign.create(place, plain())
+        refused(CampaignError, r"theirs\.db: ", Campaign.create, place, plain())
         assert found(tmp_path) == before
 
 
@@ -303,8 +295,7 @@ def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> No
         file.execute(WAL)
         file.execute(CATS)
         before = found(tmp_path)
-        with pytest.raises(NoCampaignError, match=r"it has the tables \['cats'\]"):
-            Campaign.open(place)
+        refused(NoCampaignError, r"it has the tables \['cats'\]", Campaign.open, place)
         assert {**found(tmp_path), "theirs.db-shm": b""} == {**before, "theirs.db-shm": b""}
 
 
@@ -325,8 +316,7 @@ def test_a_campaign_stays_where_it_was_opened(
     with Campaign.open("m.db") as campaign:
         campaign._store.place.engine.dispose()
         Path("m.db").rename("moved.db")
-        with pytest.raises(StorageError, match="unable to open"):
-            campaign.ask(6.0)
+        refused(StorageError, "unable to open", campaign.ask, 6.0)
         assert not Path("m.db").exists()
 
 
@@ -366,8 +356,7 @@ def test_a_damaged_field_is_named(name: str) -> None:
     with closing(sqlite3.connect("m.db")) as file, file:
         file.execute(change)
     kind = NoCampaignError if "version" in name else DamagedCampaignError
-    with pytest.raises(kind, match=rf"m\.db: .*{where}"):
-        Campaign.open("m.db")
+    refused(kind, rf"m\.db: .*{where}", Campaign.open, "m.db")
 
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '"ab"', '["a", "b"]', "[" * 9999, "{}"])
@@ -376,8 +365,7 @@ def test_damaged_names_are_named(tmp_path: Path, name: str, text: str) -> None:
     with Campaign.create(tmp_path / "m.db", plain(), about={name: text}) as campaign:
         look = (lambda: campaign.export(tmp_path / "t.csv")) if name == "coordinates" else (
             lambda: Facts.of(campaign))  # fmt: skip
-        with pytest.raises(DamagedCampaignError, match=rf"m\.db: .*'user:{name}'"):
-            look()
+        refused(DamagedCampaignError, rf"m\.db: .*'user:{name}'", look)
 
 
 def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
@@ -445,8 +433,7 @@ def test_a_campaign_that_was_closed_says_so(folder: Path, name: str) -> None:
     campaign.close()
     campaign.close()
     before = found(folder)
-    with pytest.raises(ClosedCampaignError, match=r"m\.db: the campaign is closed"):
-        CALLS[name](campaign)
+    refused(ClosedCampaignError, r"m\.db: the campaign is closed", CALLS[name], campaign)
     assert found(folder) == before
     assert not Path("m.db-wal").exists()
     assert repr(campaign) == "<Campaign at m.db>"

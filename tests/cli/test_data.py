@@ -679,11 +679,7 @@ def test_asking_without_its_context_is_an_error() -> None:
 # --- every recipe
 
 
-NEEDED = {
-    "sw-gp-ucb": "window=20",
-    "r-gp-ucb": "reset_every=20",
-    "mk-gp-ucb": "epsilon=0.05",
-}
+NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20", "mk-gp-ucb": "epsilon=0.05"}
 
 
 def with_a_model() -> list[str]:

@@ -366,10 +366,7 @@ def damaged(tmp_path: Path) -> list[object]:
     [
         ("compare nope", 'unknown problem "nope"; there are: switching-arms, ar-arms, '),
         ("compare gp-drift:x=1", 'unknown parameter "x"; its parameters: epsilon, '),
-        (
-            "compare ozone:files=1 --data x",
-            'unknown parameter "files"; did you mean "sites"[?]',
-        ),
+        ("compare ozone:files=1 --data x", 'unknown parameter "files"; did you mean "sites"[?]'),
         ("compare gp-drift:epsilon", "expected key=value after the colon, got"),
         ("compare gp-drift:epsilon=2", r"epsilon must lie in \[0, 1\], got 2"),
         ("compare gp-drift:epsilon=abc", "epsilon must be a number, got abc"),

@@ -21,6 +21,7 @@ from joblib import Parallel
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, QueryInfo
@@ -419,8 +420,7 @@ def test_refusals(arguments: Mapping[str, Any], message: str) -> None:
     given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
         arguments
     )
-    with pytest.raises(ValueError, match=message):
-        compare(**given)
+    refused(ValueError, message, compare, **given)
 
 
 def a_maker(setting: Setting) -> Any:
@@ -463,8 +463,7 @@ def test_refusals_of_another_kind(arguments: Mapping[str, Any], message: str) ->
 @pytest.mark.parametrize("made", [None, 3, Recorder])
 def test_a_maker_that_makes_no_player(made: object) -> None:
     message = f'the maker of "mine" must return a player with ask and tell, got {made!r}'
-    with pytest.raises(TypeError, match=re.escape(message)):
-        list(compare(BUMP, {"mine": lambda _: made}, 1))  # type: ignore[dict-item, return-value]
+    refused(TypeError, re.escape(message), list, compare(BUMP, {"mine": lambda _: made}, 1))
 
 
 class Silent:
@@ -650,8 +649,7 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
 
 
 def test_an_expert_on_it_must_state_its_own_noise() -> None:
-    with pytest.raises(ValueError, match="variance must be given"):
-        SimulatorExpert(measured())
+    refused(ValueError, "variance must be given", SimulatorExpert, measured())
     assert len(SimulatorExpert(measured(), variance=0.1).query(POINTS, 1.0)) == 12
 
 

@@ -31,12 +31,7 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import frontier
 from tvbandits.comparison.board import rank_figure, ranks
 from tvbandits.comparison.compare import Run, compare, iterate
-from tvbandits.comparison.regret_plot import (
-    REFERENCE_NAMES,
-    _apart,
-    regret_figure,
-    styles_of,
-)
+from tvbandits.comparison.regret_plot import REFERENCE_NAMES, _apart, regret_figure, styles_of
 from tvbandits.comparison.summary import SUMMARY
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots import beliefs
@@ -95,11 +90,7 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
     found = frontier.frontier(rows)
     assert list(found.columns) == [*SUMMARY, "plan", "budget"]
     assert found["policy"].tolist() == frontier.policies([1, 2], ["plausible", "random"])
-    assert found["plan"].tolist() == [
-        *policies_alone(),
-        *["plausible"] * 2,
-        *["random"] * 2,
-    ]
+    assert found["plan"].tolist() == [*policies_alone(), *["plausible"] * 2, *["random"] * 2]
     np.testing.assert_array_equal(found["budget"], [np.nan, np.nan, 1.0, 2.0, 1.0, 2.0])
     assert (found["seeds"] == 2).all()
     assert (found["horizon"] == HORIZON).all()
@@ -329,11 +320,7 @@ BAD: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
 def test_a_bad_argument_is_one_line_and_status_2(
-    command: Command,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: str,
-    message: str,
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = [] if arguments == "--out=" else ["--out", tmp_path / "new"]

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from tests.helpers.refusals import refused
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
 from tvbandits.cli.problems import PROBLEMS
@@ -98,8 +99,7 @@ def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another comparison: its horizon is 5, not 6"):
         RunStore(tmp_path, {"horizon": 6}, PLAN.steps)
     (tmp_path / "arguments.json").write_text("{")
-    with pytest.raises(ValueError, match="cannot be read"):
-        RunStore(tmp_path, {"horizon": 5}, PLAN.steps)
+    refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
 
 
 # --- Dask -------------------------------------------------------------------------------------------
@@ -138,8 +138,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
 
 @pytest.mark.parametrize("where", ["", "local", "local:0", "somewhere", "http://x:1"])
 def test_clusters_that_are_none(where: str) -> None:
-    with pytest.raises(ValueError, match="--cluster must be local:N, or the address"):
-        Cluster(where)
+    refused(ValueError, "--cluster must be local:N, or the address", Cluster, where)
 
 
 # --- the board --------------------------------------------------------------------------------------
@@ -200,8 +199,7 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
 
 def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "slow"])
-    with pytest.raises(SystemExit, match="2"):
-        main()
+    refused(SystemExit, "2", main)
     assert 'SUITE must be one of quick, paper, peaks, got "slow"' in capsys.readouterr().err
 
 
@@ -304,11 +302,7 @@ def test_a_reader_of_the_old_file_reads_all_of_it(rows: pd.DataFrame, tmp_path: 
 @pytest.mark.parametrize("failing", ["to_csv", "savefig", "write_text"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_failure_while_writing_leaves_whole_files(
-    rows: pd.DataFrame,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    failing: str,
-    before: bool,
+    rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, before: bool
 ) -> None:
     if before:
         write(tmp_path, rows[rows["seed"] == 2])
@@ -324,8 +318,7 @@ def test_a_failure_while_writing_leaves_whole_files(
         "write_text": Path,
     }[failing]
     monkeypatch.setattr(owner, failing, half)
-    with pytest.raises(OSError, match="No space left"):
-        write(tmp_path, rows)
+    refused(OSError, "No space left", write, tmp_path, rows)
     monkeypatch.undo()
     left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(left) <= FILES
@@ -361,8 +354,7 @@ def test_a_folder_without_a_comparison(rows: pd.DataFrame, tmp_path: Path) -> No
         files.read(tmp_path / "none")
     write(tmp_path, rows)
     (tmp_path / files.RUN).unlink()
-    with pytest.raises(ValueError, match=r'no comparison in ".*": run.json is missing'):
-        files.read(tmp_path)
+    refused(ValueError, r'no comparison in ".*": run.json is missing', files.read, tmp_path)
 
 
 def truncated(out: Path) -> None:
@@ -410,5 +402,4 @@ def test_a_damaged_comparison(
 ) -> None:
     write(tmp_path, rows)
     damage(tmp_path)
-    with pytest.raises(ValueError, match=r'the comparison in ".*" cannot be read: .+'):
-        files.read(tmp_path)
+    refused(ValueError, r'the comparison in ".*" cannot be read: .+', files.read, tmp_path)

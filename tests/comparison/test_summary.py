@@ -19,17 +19,11 @@ from scipy.stats import t as student
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.browser import looking
+from tests.helpers.refusals import refused
 from tvbandits import policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.comparison import files
-from tvbandits.comparison.board import (
-    by_problem,
-    held_regret,
-    held_table,
-    profile,
-    ranks,
-    winners,
-)
+from tvbandits.comparison.board import by_problem, held_regret, held_table, profile, ranks, winners
 from tvbandits.comparison.compare import Comparison, ComparisonResult, compare, iterate
 from tvbandits.comparison.page import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
@@ -172,21 +166,16 @@ def test_seeds() -> None:
     assert as_seeds(3) == as_seeds(np.int64(3)) == [0, 1, 2]  # type: ignore[arg-type]
     assert as_seeds((7, 2)) == as_seeds(np.array([7, 2])) == [7, 2]  # type: ignore[arg-type]
     for none in (0, -2):
-        with pytest.raises(ValueError, match="seeds must be a whole number of at least 1, got"):
-            as_seeds(none)
-    with pytest.raises(ValueError, match="seeds must be at least 1, or a sequence of seeds"):
-        as_seeds([])
-    with pytest.raises(ValueError, match="seeds must not be negative, got -1"):
-        as_seeds([3, -1])
-    with pytest.raises(ValueError, match=r"seeds must be different, got \[1, 1\]"):
-        as_seeds([1, 1])
+        refused(ValueError, "seeds must be a whole number of at least 1, got", as_seeds, none)
+    refused(ValueError, "seeds must be at least 1, or a sequence of seeds", as_seeds, [])
+    refused(ValueError, "seeds must not be negative, got -1", as_seeds, [3, -1])
+    refused(ValueError, r"seeds must be different, got \[1, 1\]", as_seeds, [1, 1])
 
 
 @pytest.mark.parametrize("wrong", [1.5, [1.5], "3", None, {"a": 1}])
 def test_seeds_that_are_no_whole_numbers(wrong: Any) -> None:
     message = f"seeds must be a whole number, or a sequence of whole numbers; got {wrong!r}"
-    with pytest.raises(TypeError, match=re.escape(message)):
-        as_seeds(wrong)
+    refused(TypeError, re.escape(message), as_seeds, wrong)
 
 
 @pytest.mark.parametrize(
@@ -299,8 +288,7 @@ def test_policies_are_paired_by_seed() -> None:
     assert found.loc[0, "ci95"] == pytest.approx(12.706 * 3 / math.sqrt(2) / math.sqrt(2), rel=1e-3)
     best = paired(rows[rows["seed"] < 2]).iloc[0]
     assert (best["policy"], best["reference"], best["difference"]) == ("y", "x", 0.5)
-    with pytest.raises(ValueError, match='"z" was not played; there are: x, y'):
-        paired(rows, "z")
+    refused(ValueError, '"z" was not played; there are: x, y', paired, rows, "z")
 
 
 def played(problem: Any, policy: str = "gp-ucb", steps: int = 20) -> list[dict[str, Any]]:
@@ -330,8 +318,7 @@ def test_a_late_application_holds_the_action_before() -> None:
         dense += [problem.best(20.0) - problem.value(x, 20.0)[0]] * 500
     found = held_regret(problem, rows, parts=100, delay=0.5)
     assert found == pytest.approx(np.mean(dense), rel=1e-3)
-    with pytest.raises(ValueError, match="delay must be"):
-        held_regret(problem, rows, delay=1.0)
+    refused(ValueError, "delay must be", held_regret, problem, rows, delay=1.0)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ import pytest
 from tests.attack.servers import Script, redirect, serving as scripted
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
+from tests.helpers.refusals import refused
 from tvbandits.core.files.reading import ReadLimits, current_limits
 from tvbandits.datasets import abalone, describe, reading_limits, sensor_field, table
 from tvbandits.datasets.epa_ozone import fetch
@@ -106,8 +107,7 @@ def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
     (path,) = get(served, tmp_path)
     path.write_bytes(NEWER)
     message = rf"{re.escape(str(path))}: the file has changed .* delete it to download it again"
-    with pytest.raises(ValueError, match=message):
-        get(served, tmp_path)
+    refused(ValueError, message, get, served, tmp_path)
     assert path.read_bytes() == NEWER
     path.unlink()
     served.files[ZIP] = NEWER  # a newer edition is a new first download
@@ -118,8 +118,7 @@ def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
 
 def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(served: Served, tmp_path: Path) -> None:
     (tmp_path / ZIP).write_bytes(BODY[:-30])
-    with pytest.raises(ValueError, match=rf"{ZIP}: not a zip archive that opens"):
-        get(served, tmp_path)
+    refused(ValueError, rf"{ZIP}: not a zip archive that opens", get, served, tmp_path)
     (tmp_path / ZIP).write_bytes(BODY)
     get(served, tmp_path)
     assert served.asked == []
@@ -167,8 +166,7 @@ def test_nothing_is_announced(
 
 def test_what_was_cut_is_downloaded_anew(served: Served, tmp_path: Path) -> None:
     served.cut = 700
-    with pytest.raises(OSError, match=rf"{served.url}/{ZIP}: the connection"):
-        get(served, tmp_path)
+    refused(OSError, rf"{served.url}/{ZIP}: the connection", get, served, tmp_path)
     assert names(tmp_path) == set()
     assert get(served, tmp_path)[0].read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
@@ -190,16 +188,14 @@ def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
 def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
     served.marks = ()
     served.files[ZIP] = body
-    with pytest.raises(OSError, match=rf"{served.url}/{ZIP}: .* not a zip archive that opens"):
-        get(served, tmp_path)
+    refused(OSError, rf"{served.url}/{ZIP}: .* not a zip archive that opens", get, served, tmp_path)
     assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize("more", [-40, 40])
 def test_a_wrong_length(served: Served, tmp_path: Path, more: int) -> None:
     served.length = len(BODY) + more
-    with pytest.raises(OSError, match=f"{served.url}/{ZIP}: "):
-        get(served, tmp_path)
+    refused(OSError, f"{served.url}/{ZIP}: ", get, served, tmp_path)
     assert ZIP not in names(tmp_path)
     served.length = None
     assert get(served, tmp_path)[0].read_bytes() == BODY
@@ -210,8 +206,7 @@ def test_a_refusal_names_the_url_and_the_status(
     served: Served, tmp_path: Path, status: int
 ) -> None:
     served.status = status
-    with pytest.raises(OSError, match=rf"^{served.url}/{ZIP}: HTTP status {status} \w+"):
-        get(served, tmp_path)
+    refused(OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path)
     assert names(tmp_path) == set()
 
 
@@ -227,8 +222,7 @@ def test_an_answer_that_stops(
 ) -> None:
     monkeypatch.setattr(fetch, "PATIENCE", 0.3)
     served.cut, served.stalled = 700, threading.Event()
-    with pytest.raises(TimeoutError, match=rf"{ZIP}: no answer within 0\.3 seconds"):
-        get(served, tmp_path)
+    refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
     served.stalled.set()
     monkeypatch.setattr(fetch, "PATIENCE", 30.0)
     assert get(served, tmp_path)[0].read_bytes() == BODY
@@ -237,8 +231,7 @@ def test_an_answer_that_stops(
 def test_nobody_there(tmp_path: Path) -> None:
     with serving({}) as gone:
         pass
-    with pytest.raises(OSError, match=rf"^{gone.url}/{ZIP}: the server cannot be reached"):
-        get(gone, tmp_path)
+    refused(OSError, rf"^{gone.url}/{ZIP}: the server cannot be reached", get, gone, tmp_path)
 
 
 def test_arguments_that_cannot_be(tmp_path: Path) -> None:
@@ -252,8 +245,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
             ValueError, match=rf"each of years must be a whole number of at least 1980, got {got}"
         ):
             fetch_ozone(years, cache=tmp_path)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="at least one year, got none"):
-        fetch_ozone([], cache=tmp_path)
+    refused(ValueError, "at least one year, got none", fetch_ozone, [], cache=tmp_path)
     with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got 'ftp://x'"):
         fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
     (tmp_path / "file").write_text("")
@@ -467,17 +459,14 @@ def test_what_is_too_large_is_refused_by_name(
 def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = many_rows(tmp_path)
     with reading_limits(rows=1000):
-        with pytest.raises(ValueError, match="the limit is 1000"):
-            read_table(path)
+        refused(ValueError, "the limit is 1000", read_table, path)
         with reading_limits(rows=10_000):
             assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "1500")
     assert current_limits() == ReadLimits(rows=1500)
-    with pytest.raises(ValueError, match="the limit is 1500"):
-        read_table(path)
+    refused(ValueError, "the limit is 1500", read_table, path)
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "many")
-    with pytest.raises(ValueError, match="TVBANDITS_READ_ROWS must be a whole number, got 'many'"):
-        read_table(path)
+    refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number, got 'many'", read_table, path)
     with (
         pytest.raises(
             ValueError, match="there is no limit 'lines'; there are unpacked_bytes, rows"
@@ -493,10 +482,8 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
     wide = pd.concat([rows.assign(**{"Site Num": f"{site:04d}"}) for site in range(40)])
     path = tmp_path / "ozone.csv"
     wide.to_csv(path, index=False)
-    with pytest.raises(ValueError, match=r"to 9999-12-31 at \d+ sites are more than 50000000"):
-        load_ozone(path)
-    with pytest.raises(ValueError, match=rf"{path}: .* to 9999-12-31 at .*one of the dates wrong"):
-        describe(path)
+    refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", load_ozone, path)
+    refused(ValueError, rf"{path}: .* to 9999-12-31 at .*one of the dates wrong", describe, path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
@@ -504,8 +491,7 @@ def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
         for read in (describe, read_table, load_ozone, CachedLogExpert.from_csv):
-            with pytest.raises(ValueError, match=f"{path}: not a regular file, but a device or a"):
-                read(path)  # type: ignore[operator]
+            refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
 def test_a_log_of_many_columns_takes_a_moment() -> None:
@@ -606,8 +592,7 @@ def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
         ("https://example.org:8443/file", "sends us to another host"),
         ("file:///etc/passwd", "neither http nor https"),
     ):
-        with pytest.raises(OSError, match=match):
-            strict.check(url, here)
+        refused(OSError, match, strict.check, url, here)
     DownloadLimits(anywhere=True).check("http://10.0.0.1/file", here)
     with (
         scripted(lambda *_: redirect(b"http://169.254.169.254/latest/meta-data")) as (url, _),

@@ -21,6 +21,7 @@ from tests.helpers.ozone_samples import (
     same,
     snake,
 )
+from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
@@ -349,15 +350,12 @@ def test_a_file_that_is_no_table_is_named(
     name: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=f"{name}: .*{message}"):
-        load_ozone(tmp_path / name)
+    refused(ValueError, f"{name}: .*{message}", load_ozone, tmp_path / name)
 
 
 def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nowhere\.csv: No such file"):
-        load_ozone(tmp_path / "nowhere.csv")
-    with pytest.raises(ValueError, match="files must name at least one"):
-        load_ozone([])
+    refused(ValueError, r"nowhere\.csv: No such file", load_ozone, tmp_path / "nowhere.csv")
+    refused(ValueError, "files must name at least one", load_ozone, [])
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.writestr("readme.txt", "no table here")
     with pytest.raises(ValueError, match=r"notes\.zip: the zip holds no csv file, but 'readme"):
@@ -502,8 +500,7 @@ def test_small_and_large_networks(stations: int, days: int) -> None:
 def test_sizes_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="stations must be a whole number of at least 2, got 1"):
         ozone_network(stations=1)
-    with pytest.raises(ValueError, match="days must be a whole number of at least 1, got 0"):
-        ozone_network(days=0)
+    refused(ValueError, "days must be a whole number of at least 1, got 0", ozone_network, days=0)
 
 
 def test_the_summary_says_how_large_it_is() -> None:

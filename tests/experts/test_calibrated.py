@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import chi2, norm
 
+from tests.helpers.refusals import refused
 from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -388,8 +389,7 @@ def test_what_fails_is_not_remembered() -> None:
 
     expert = Calibrated(Short())
     expert.observe(reward(0.0, 1.0))
-    with pytest.raises(ExpertError, match="Short must answer 6 points, got 5 values"):
-        expert.query(POINTS, 1.0)
+    refused(ExpertError, "Short must answer 6 points, got 5 values", expert.query, POINTS, 1.0)
     assert expert.report().pairs == 0
 
 
@@ -402,10 +402,8 @@ def test_what_fails_is_not_remembered() -> None:
     ],
 )
 def test_bad_parameters(parameters: dict[str, float], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        Calibrated(Off(), **parameters)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"expert must have a method query\(X, t\), got 3"):
-        Calibrated(3)  # type: ignore[arg-type]
+    refused(ValueError, match, Calibrated, Off(), **parameters)
+    refused(ValueError, r"expert must have a method query\(X, t\), got 3", Calibrated, 3)
 
 
 # --- `Ensemble`: a weighted mean of whoever answers
@@ -517,8 +515,7 @@ def test_only_if_all_are_down_it_is() -> None:
 
 @pytest.mark.parametrize("kind", [*MISTAKES, ExpertError, KeyboardInterrupt])
 def test_mistakes_are_raised(kind: type[BaseException]) -> None:
-    with pytest.raises(kind, match="wrong"):
-        Ensemble([Says([1, 2, 3]), Raises(kind("wrong"))]).query(X, 1.0)
+    refused(kind, "wrong", Ensemble([Says([1, 2, 3]), Raises(kind("wrong"))]).query, X, 1.0)
 
 
 def test_answers_that_do_not_fit_are_an_error() -> None:
@@ -549,11 +546,9 @@ def test_the_rest() -> None:
 
 @pytest.mark.parametrize("experts", [[], (), None, Says([1])])
 def test_it_needs_experts(experts: Any) -> None:
-    with pytest.raises(ValueError, match="experts must be a sequence of at least one expert, got"):
-        Ensemble(experts)
+    refused(ValueError, "experts must be a sequence of at least one expert, got", Ensemble, experts)
 
 
 @pytest.mark.parametrize("experts", [[3], [Says([1]), "a"], "a"])
 def test_it_needs_experts_in_it(experts: Any) -> None:
-    with pytest.raises(ValueError, match=r"each of experts must have a method query\(X, t\), got"):
-        Ensemble(experts)
+    refused(ValueError, r"each of experts must have a method query\(X, t\), got", Ensemble, experts)

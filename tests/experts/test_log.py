@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sqlalchemy import create_engine
 
+from tests.helpers.refusals import refused
 from tvbandits import Answers, Expert, ExpertError
 from tvbandits.comparison.setup import REWARD_NOISE, SAMPLE_NOISE
 from tvbandits.core.arrays import Array
@@ -304,19 +305,16 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 def test_bad_rows_are_named_and_change_nothing(bad: str) -> None:
     columns, match = BAD_ROWS[bad]
     frame = pd.DataFrame({**GOOD, **columns})
-    with pytest.raises(ValueError, match=match):
-        CachedLogExpert(frame)
+    refused(ValueError, match, CachedLogExpert, frame)
     expert = CachedLogExpert(pd.DataFrame(GOOD), staleness=5.0)
     before = repr(expert), expert.query([[0.0], [1.0]], 3.0).values.tolist()
-    with pytest.raises(ValueError, match=match):
-        expert.extend(frame)
+    refused(ValueError, match, expert.extend, frame)
     assert (repr(expert), expert.query([[0.0], [1.0]], 3.0).values.tolist()) == before
 
 
 def test_a_bad_row_is_also_named_by_its_index() -> None:
     frame = pd.DataFrame({**GOOD, "x0": [0.0, math.nan]}, index=["monday", "tuesday"])
-    with pytest.raises(ValueError, match=r"got nan in row 1 \(index 'tuesday'\)"):
-        CachedLogExpert(frame)
+    refused(ValueError, r"got nan in row 1 \(index 'tuesday'\)", CachedLogExpert, frame)
 
 
 @pytest.mark.parametrize(
@@ -341,13 +339,11 @@ def test_a_bad_row_is_also_named_by_its_index() -> None:
     ],
 )
 def test_bad_parameters(change: dict[str, Any], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        CachedLogExpert(pd.DataFrame(GOOD), **change)
+    refused(ValueError, match, CachedLogExpert, pd.DataFrame(GOOD), **change)
 
 
 def test_bad_tables() -> None:
-    with pytest.raises(ValueError, match=r"frame must be a pandas\.DataFrame, got dict"):
-        CachedLogExpert(GOOD)  # type: ignore[arg-type]
+    refused(ValueError, r"frame must be a pandas\.DataFrame, got dict", CachedLogExpert, GOOD)
     with pytest.raises(ValueError, match=r"x0, x1, \.\.\. without a gap.*got x0, x2"):
         CachedLogExpert(pd.DataFrame({**GOOD, "x2": [0.0, 0.0]}))
     with pytest.raises(ValueError, match=r"or be named by points=; got a, b"):
@@ -467,8 +463,7 @@ def test_bad_sources(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no SQLite file '.*nothing\.db'"):
         CachedLogExpert.from_sql("SELECT 1", tmp_path / "nothing.db")
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ValueError, match="query must be a text of SQL, got 3"):
-        CachedLogExpert.from_sql(3, tmp_path)  # type: ignore[arg-type]
+    refused(ValueError, "query must be a text of SQL, got 3", CachedLogExpert.from_sql, 3, tmp_path)
     with pytest.raises(TypeError, match="unexpected keyword argument 'tolerence'"):
         CachedLogExpert.from_csv(as_csv(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
 
@@ -589,10 +584,8 @@ def test_costs_add_up() -> None:
 @pytest.mark.parametrize("variance", [0.0, -1.0, math.nan, math.inf])
 def test_bad_variances(variance: float) -> None:
     match = f"variance must be positive and finite, got {variance}"
-    with pytest.raises(ValueError, match=match):
-        SimulatorExpert(BUMP, variance=variance)
-    with pytest.raises(ValueError, match=match):
-        CallableExpert(BUMP.value, variance)
+    refused(ValueError, match, SimulatorExpert, BUMP, variance=variance)
+    refused(ValueError, match, CallableExpert, BUMP.value, variance)
 
 
 @pytest.mark.parametrize("cost", [-1.0, math.nan, math.inf])
@@ -628,8 +621,7 @@ def test_a_function_must_return_a_number_for_each_point(shape: tuple[int, ...]) 
 
 
 def test_a_function_must_be_one() -> None:
-    with pytest.raises(ValueError, match=r"function must be callable, got 3\.0"):
-        CallableExpert(3.0, 0.1)  # type: ignore[arg-type]
+    refused(ValueError, r"function must be callable, got 3\.0", CallableExpert, 3.0, 0.1)
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -643,15 +635,10 @@ def test_answers_are_checked_and_frozen() -> None:
     assert (len(said), said.values[0], said.cost) == (2, 1.0, 3.0)
     with pytest.raises(ValueError, match="read-only"):
         said.values[0] = 2.0
-    with pytest.raises(ValueError, match=r"values must have shape \(q,\), got \(1, 1\)"):
-        Answers([[1.0]], 1.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"values must be numeric, got \['a'\]"):
-        Answers(["a"], 1.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"variance must have shape \(2,\), got \(1,\)"):
-        Answers([1.0, 2.0], [1.0])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"got 0\.0 at position 1"):
-        Answers([1.0, 2.0], [1.0, 0.0])  # type: ignore[arg-type]
+    refused(ValueError, r"values must have shape \(q,\), got \(1, 1\)", Answers, [[1.0]], 1.0)
+    refused(ValueError, r"values must be numeric, got \['a'\]", Answers, ["a"], 1.0)
+    refused(ValueError, r"variance must have shape \(2,\), got \(1,\)", Answers, [1.0, 2.0], [1.0])
+    refused(ValueError, r"got 0\.0 at position 1", Answers, [1.0, 2.0], [1.0, 0.0])
     with pytest.raises(ValueError, match="values must be finite, or NaN for no answer; got inf"):
         Answers([1.0, np.inf], 1.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="cost must be finite and not negative, got -1"):
-        Answers([1.0], 1.0, -1.0)  # type: ignore[arg-type]
+    refused(ValueError, "cost must be finite and not negative, got -1", Answers, [1.0], 1.0, -1.0)

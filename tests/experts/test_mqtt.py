@@ -29,6 +29,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, a_broker, eventually
+from tests.helpers.refusals import refused
 from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.core.protocols import ExpertDownWarning
@@ -39,10 +40,7 @@ from tvbandits.experts.sensors.stub import StubTransport
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
 from tvbandits.experts.sensors import mqtt as transport_module  # noqa: E402
-from tvbandits.experts.sensors.mqtt import (  # noqa: E402
-    MQTTStation,
-    MQTTTransport,
-)
+from tvbandits.experts.sensors.mqtt import MQTTStation, MQTTTransport  # noqa: E402
 from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
     TLS,
     Address,
@@ -154,8 +152,7 @@ def test_without_paho_the_extra_is_named() -> None:
 
 @pytest.mark.parametrize("prefix", ["a/+", "", "a/"])
 def test_a_prefix_is_a_topic(prefix: str) -> None:
-    with pytest.raises(ValueError, match=rf"prefix must .*, got '{re.escape(prefix)}'"):
-        MQTTTransport(prefix=prefix)
+    refused(ValueError, rf"prefix must .*, got '{re.escape(prefix)}'", MQTTTransport, prefix=prefix)
 
 
 @pytest.mark.parametrize("port", [0, 65_536])
@@ -184,8 +181,7 @@ def test_a_broker_that_is_not_there() -> None:
             for _ in range(2):
                 with pytest.raises(ConnectionError, match=rf"to the broker 127\.0\.0\.1:{port}"):
                     transport.request(["A"], 1.0)
-    with pytest.raises(ValueError, match=r"<MQTTTransport: .*> is closed"):
-        transport.request(["A"], 1.0)
+    refused(ValueError, r"<MQTTTransport: .*> is closed", transport.request, ["A"], 1.0)
     transport.close()
 
 
@@ -558,8 +554,7 @@ def test_a_station_runs_until_it_is_closed(broker: Broker) -> None:
         thread.join(PATIENCE)
         assert not thread.is_alive()
         eventually(lambda: transport.await_stations(["B"], 0.0) == ("B",), "offline")
-    with pytest.raises(ValueError, match="has been started before"):
-        station.start()
+    refused(ValueError, "has been started before", station.start)
 
 
 # --- brokers that go away, and that want to know who we are ----------------------------------------
@@ -788,10 +783,8 @@ def test_tls_is_a_parameter_and_insecure_has_a_warning(tmp_path: Path) -> None:
         ({"key": str(tmp_path / "ca.crt")}, "a key needs its certificate"),
         ({"insecure": "yes"}, "insecure must be True or False"),
     ):
-        with pytest.raises(ValueError, match=match):
-            TLS(**options)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="tls must be a TLS, or None, got True"):
-        MQTTTransport(tls=True)  # type: ignore[arg-type]
+        refused(ValueError, match, TLS, **options)
+    refused(ValueError, "tls must be a TLS, or None, got True", MQTTTransport, tls=True)
     with pytest.raises(ValueError, match="tls is for a client that is made here"):
         MQTTTransport(tls=TLS(), client=quick)
     with pytest.warns(RuntimeWarning, match="the name in the certificate of .* is not looked at"):

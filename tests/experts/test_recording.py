@@ -25,6 +25,7 @@ from hypothesis import given, settings, strategies as st
 from tests.attack.killed_recordings import kill_often
 from tests.attack.recordings import EDITS, POINTS, Never, attack, changed, make
 from tests.attack.report import Count
+from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.reading import reading_limits
@@ -249,8 +250,7 @@ def test_malformed_answers_are_not_written(path: Path, said: Any, match: str) ->
         def query(self, X: Array, t: float) -> Answers:  # noqa: ARG002
             return said  # type: ignore[no-any-return]
 
-    with pytest.raises(ExpertError, match=match):
-        Recording(Broken(), path).query([[1.0], [2.0]], 5.0)
+    refused(ExpertError, match, Recording(Broken(), path).query, [[1.0], [2.0]], 5.0)
     assert [kind for kind, _ in journal(path)] == ["asked", "failed"]
 
 
@@ -284,8 +284,7 @@ def test_answers_that_cannot_be_written_stop_the_run(path: Path) -> None:
     expert = Recording(Counting(), path, timeout=0.0)
     expert.expert = locking = Locking(path)
     match = "the answers to question 1 arrived, but cannot write the recording '.*': database is lo"
-    with pytest.raises(ExpertError, match=match):
-        expert.query([[1.0]], 5.0)
+    refused(ExpertError, match, expert.query, [[1.0]], 5.0)
     with pytest.raises(ExpertError, match=r"^cannot read the recording '.*': database is locked"):
         expert.query([[1.0]], 5.0)
     locking.other.execute("ROLLBACK")
@@ -338,10 +337,8 @@ def test_files_of_another_kind_are_left_alone(
 ) -> None:
     make(path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=match):
-        Recording(Counting(), path)
-    with pytest.raises(ValueError, match=match):
-        CachedLogExpert.from_recording(path)
+    refused(ValueError, match, Recording, Counting(), path)
+    refused(ValueError, match, CachedLogExpert.from_recording, path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["answers.db"]
 
@@ -358,10 +355,8 @@ def test_points_of_another_dimension_are_refused(path: Path) -> None:
 
 
 def test_bad_arguments(path: Path) -> None:
-    with pytest.raises(ValueError, match=r"expert must have a method query\(X, t\), got 3"):
-        Recording(3, path)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expert must have a method query"):
-        Recording(Counting, path)  # type: ignore[arg-type]
+    refused(ValueError, r"expert must have a method query\(X, t\), got 3", Recording, 3, path)
+    refused(ValueError, "expert must have a method query", Recording, Counting, path)
     with pytest.raises(ValueError, match=r"timeout must lie in \[0, 1e\+06\], got -1\.0"):
         Recording(Counting(), path, timeout=-1.0)
     with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere'"):
@@ -372,10 +367,8 @@ def test_bad_arguments(path: Path) -> None:
     expert = Recording(Counting(), path)
     with pytest.raises(ValueError, match=r"answers.db' is empty: nothing was asked yet"):
         CachedLogExpert.from_recording(path)
-    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        expert.query([[1.0]], math.nan)
-    with pytest.raises(ValueError, match="X must be finite"):
-        expert.query([[math.nan]], 1.0)
+    refused(ValueError, "t must be a finite number, got nan", expert.query, [[1.0]], math.nan)
+    refused(ValueError, "X must be finite", expert.query, [[math.nan]], 1.0)
     assert (expert.in_doubt, expert.cost) == ((), 0.0)
 
 
@@ -386,8 +379,7 @@ def test_a_closed_recording_says_so(path: Path) -> None:
     expert.close()
     expert.close()
     for ask in (lambda: expert.query([[1.0]], 1.0), lambda: expert.in_doubt):
-        with pytest.raises(ValueError, match=r"the recording '.*answers\.db' is closed"):
-            ask()
+        refused(ValueError, r"the recording '.*answers\.db' is closed", ask)
     assert len(inner.asked) == 1
 
 
@@ -493,17 +485,14 @@ def test_damaged_copies_are_refused_by_name() -> None:
 @pytest.mark.parametrize("statement", EDITS)
 def test_every_edit_is_seen_at_once(made: Path, statement: str) -> None:
     changed(made, statement.format(row=10))
-    with pytest.raises(ValueError, match=r"answers\.db"):
-        verify_recording(made)
-    with pytest.raises(ValueError, match=r"answers\.db"):
-        Recording(Never(), made)
+    refused(ValueError, r"answers\.db", verify_recording, made)
+    refused(ValueError, r"answers\.db", Recording, Never(), made)
 
 
 def test_the_row_is_named(made: Path) -> None:
     changed(made, CHANGED.format(row=8))
     match = r"'.*answers\.db' is damaged: row 8 of the journal is not as it was written"
-    with pytest.raises(DamagedRecordingError, match=match):
-        recorded(made)
+    refused(DamagedRecordingError, match, recorded, made)
 
 
 def test_verify_is_a_verb(made: Path) -> None:
@@ -514,8 +503,7 @@ def test_verify_is_a_verb(made: Path) -> None:
         assert expert.verify() == said
         changed(made, CHANGED.format(row=5))
         match = r"row 5 of the journal is not as it was written"
-        with pytest.raises(DamagedRecordingError, match=match):
-            expert.verify()
+        refused(DamagedRecordingError, match, expert.verify)
 
 
 def test_a_row_that_changes_while_the_file_is_open_is_not_given(made: Path) -> None:

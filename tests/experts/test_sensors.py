@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom, kstest
 
+from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import ExpertUnavailableError
@@ -297,8 +298,7 @@ def test_stations_of_a_table() -> None:
     ],
 )
 def test_bad_stations(arguments: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        Station(*arguments)
+    refused(ValueError, match, Station, *arguments)
 
 
 A = Station("A", (0.0,), 1.0)
@@ -317,8 +317,7 @@ NETWORKS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("network", NETWORKS)
 def test_bad_networks(network: str) -> None:
     stations, match = NETWORKS[network]
-    with pytest.raises(ValueError, match=match):
-        SensorExpert(stations, Says([]))
+    refused(ValueError, match, SensorExpert, stations, Says([]))
 
 
 @pytest.mark.parametrize(
@@ -332,8 +331,7 @@ def test_bad_networks(network: str) -> None:
     ],
 )
 def test_bad_options(options: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        SensorExpert(STATIONS, Says([]), **options)
+    refused(ValueError, match, SensorExpert, STATIONS, Says([]), **options)
 
 
 def test_bad_questions() -> None:
@@ -654,8 +652,7 @@ def test_they_say_what_they_are() -> None:
     ],
 )
 def test_bad_faults(options: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        Faults(**options)
+    refused(ValueError, match, Faults, **options)
 
 
 @pytest.mark.parametrize(
@@ -679,15 +676,11 @@ def test_bad_faults(options: Any, match: str) -> None:
 )
 def test_bad_tables(options: Any, match: str) -> None:
     usual = {"values": np.zeros((3, 2)), "ids": ["a", "b"], "noise_variance": 1.0}
-    with pytest.raises(ValueError, match=match):
-        StubTransport(**{**usual, **options})
+    refused(ValueError, match, StubTransport, **{**usual, **options})
 
 
 def test_bad_questions_stub() -> None:
-    with pytest.raises(ValueError, match="the table has no station 'z'"):
-        stub().request(["s0", "z"], 1.0)
-    with pytest.raises(ValueError, match="the table has no station 'z'"):
-        stub().read("z", 1.0)
-    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        stub().request(["s0"], math.nan)
+    refused(ValueError, "the table has no station 'z'", stub().request, ["s0", "z"], 1.0)
+    refused(ValueError, "the table has no station 'z'", stub().read, "z", 1.0)
+    refused(ValueError, "t must be a finite number, got nan", stub().request, ["s0"], math.nan)
     assert stub().request([], 1.0) == []

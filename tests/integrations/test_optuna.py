@@ -12,11 +12,7 @@ from hypothesis import given, strategies as st
 
 optuna = pytest.importorskip("optuna", reason="needs the extra tvbandits[optuna]")
 
-from optuna.distributions import (  # noqa: E402
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
 
 from tvbandits import policies  # noqa: E402
 from tvbandits.integrations.optuna import Coded, TVSampler  # noqa: E402

@@ -28,10 +28,7 @@ class Clock:
         self.hour = 100.0
 
     def read(self, inputs: dict[str, float]) -> dict[str, float]:
-        found = {
-            "y": (inputs["x"] - 0.3) ** 2 + abs(inputs["k"] - 2.5) / 10,
-            "time": self.hour,
-        }
+        found = {"y": (inputs["x"] - 0.3) ** 2 + abs(inputs["k"] - 2.5) / 10, "time": self.hour}
         self.hour += 1.5
         return found
 

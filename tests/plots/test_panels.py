@@ -58,13 +58,7 @@ def test_a_line() -> None:
     (ax,) = panels(figure)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("dose (ml)", "reward (mg/l)")
     assert figure.get_suptitle() == "beliefs at t = 9"
-    assert legend(figure) == [
-        "mean ± 1.5 deviations",
-        "reward",
-        "answer",
-        "pending",
-        "recommended",
-    ]
+    assert legend(figure) == ["mean ± 1.5 deviations", "reward", "answer", "pending", "recommended"]
     curve = ax.lines[0]
     x = np.asarray(curve.get_xdata())
     mean, deviation = bandit.predict(x[:, None], 9.0)

@@ -176,7 +176,7 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> t
     Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
     expected share is then the probability that it is the best one, whatever the rule.
     """
-    if not decision.crowded:
+    if decision.n is None or not decision.crowded:
         return rule.choose(decision, rng)
     allowed = decision.allowed(np.empty((0, decision.domain.dimension)))
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
@@ -209,7 +209,7 @@ class UpperConfidenceBound:
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
-        uncertain = self._uncertain(decision, rng)
+        uncertain = decision.batching.smallest > 1 and self._uncertain(decision, rng)
         if decision.leaders is None or decision.untold:
             return self._chosen(decision, uncertain, rng)
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
@@ -230,12 +230,10 @@ class UpperConfidenceBound:
     def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool:
         """Whether the batch begins with the most uncertain points ([BB], section 4)."""
         smallest, view = decision.batching.smallest, decision.view
-        if smallest <= 1:
-            return False
         noise = decision.noise_variance / view.scale**2
         if decision.untold:
             drawn = decision.domain.sample(1, rng)  # they tie
-            return float(view.posterior.kernel.diag(drawn)[0]) > noise / smallest
+            return float(view.posterior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
         if decision.leaders is not None:
             decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
         return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
@@ -245,17 +243,21 @@ class UpperConfidenceBound:
     ) -> tuple[Array, int]:
         """The next points (b, d), and how many variances were computed for them."""
         view, batching = decision.view, decision.batching
-        lazy = not view.posterior.settled
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
-        allowed = decision.allowed()
-        simple = plain and isinstance(batching.rule, One) and not uncertain and not lazy
-        if simple and not decision.untold:
+        simple = plain and isinstance(batching.rule, One) and not uncertain
+        if simple and view.posterior.settled and (decision.leaders is None or not decision.untold):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
-            x = allowed.best(view.bound(decision.beta), rng)
-            worth = allowed.only(lambda X: view.upper_bound(X, decision.beta))
-            if decision.overtakes(float(worth(x[None, :])[0])):
-                raise OvertakenError
-            return x[None, :], 0 if view.surface is None else len(view.surface.points)
+            bound, restricted = view.bound(decision.beta), len(decision.taken) > 0
+            if restricted or decision.available is not None or decision.move is not None:
+                x = decision.allowed().best(bound, rng)
+            else:
+                x, _ = decision.domain.maximise(bound, rng)
+            if decision.rest > -math.inf:
+                worth = decision.allowed().only(bound)
+                if decision.overtakes(float(worth(x[None, :])[0])):
+                    raise OvertakenError
+            return np.array([x]), 0 if view.surface is None else len(view.surface.points)
+        allowed = decision.allowed()
         monitor: Monitor
         if uncertain:
             # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.

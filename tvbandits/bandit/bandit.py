@@ -20,14 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, Available, at_hand, available
+from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import (
-    best_point,
-    control_first,
-    decision_of,
-    is_control,
-    points_of_decision,
-)
+from tvbandits.bandit.deciding import best_point, points_of_decision
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.inheriting import begun_with
 from tvbandits.bandit.learning import retold, with_rewards
@@ -40,7 +35,7 @@ from tvbandits.bandit.recipe import (
     on_candidates,
     state_for,
 )
-from tvbandits.bandit.state import Info, LiveGenerator, State, generator_of, same_value
+from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     checked_answers,
     corrected,
@@ -97,8 +92,7 @@ class Bandit:
         if rng is seed:
             (rng,) = rng.spawn(1)
         self._recipe, self._state = recipe, first_state(recipe, rng)
-        self._model, self._outcomes = Model(recipe), Outcomes(recipe)
-        self._random, self._turns = LiveGenerator(), Turns()
+        self._model, self._outcomes, self._turns = Model(recipe), Outcomes(recipe), Turns()
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
@@ -159,7 +153,7 @@ class Bandit:
 
     @property
     def _size(self) -> int:
-        return len(self._state.rewards) + len(self._state.answers)
+        return len(self._state.rewards.t) + len(self._state.answers.t)
 
     @property
     def info(self) -> Info:
@@ -252,7 +246,7 @@ class Bandit:
         state, now, _ = self._conditioned_for(t)
         mean, deviation = self._model.view(state, now).reward(points)
         mean = -mean if self._recipe.minimise else mean
-        levels = state.rewards.y[is_control(self._recipe, state.rewards.X)]
+        levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
         if relative or not len(levels):
             return mean, deviation
         return mean + levels.mean(), np.hypot(deviation, levels.std())
@@ -285,8 +279,7 @@ class Bandit:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
-        parts = self._recipe, self._model, self._outcomes
-        return best_point(*parts, state, now, domain, free, rng)
+        return best_point(self._model, self._outcomes, state, now, domain, free, rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -322,8 +315,8 @@ class Bandit:
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         recipe = kept["_recipe"]
-        self.__dict__.update(kept, _random=LiveGenerator(), _turns=Turns())
-        self._model, self._outcomes = Model(recipe), Outcomes(recipe)
+        self.__dict__.update(kept)
+        self._model, self._outcomes, self._turns = Model(recipe), Outcomes(recipe), Turns()
 
     @in_turn
     def ask(
@@ -374,26 +367,27 @@ class Bandit:
         ExpertError
             If the expert is consulted before decisions, and is broken.
         """
-        state, now = self._state, self._decision_time(t)
+        state = self._state
+        now = decision_time(state) if t is None else as_time(t)
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-        recipe = self._recipe
-        domain, free = at_hand(recipe.domain, among, context)
-        if recipe.asking is not None and free is None and domain is not recipe.domain:
-            free = Available(domain, None, None)  # for questions: nobody else looks at that
-        rng = self._random.taken(state.random)
-        state = consulting.before_ask(recipe, self._model, state, now, free, rng)
-        state = self._model.conditioned(state, now, rng)
+        recipe, model, domain, free = self._recipe, self._model, self._recipe.domain, None
+        if not (recipe.offers_all and among is None and context is None):
+            domain, free = at_hand(domain, among, context)
+        rng = model.generator(state.random)
+        if recipe.asking is not None:
+            state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
+        state = model.conditioned(state, now, rng)
         started = time.perf_counter()
-        beta = self._model.beta(state)
-        control = control_first(recipe, state, now, n, free, near)
-        rest = None if n is None else n - len(control)
-        decision = decision_of(recipe, self._model, state, now, beta, rest, domain, free, near)
-        state, X, looks = points_of_decision(
-            recipe, self._outcomes, state, decision, control, now, free, rng
-        )
+        beta = model.beta(state)
+        if recipe.chooses_plainly and near is None:
+            decision = model.decision(state, now, beta, n, domain, free)
+            X, looks = chosen(recipe.acquisition, decision, rng)
+        else:
+            options = state, now, beta, n, domain, free, near, rng
+            state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
         info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
         due = state.questions.due or recipe.consult == "after tell"
@@ -402,7 +396,7 @@ class Bandit:
             asked_for=now,
             pending=state.pending.append(X, np.full(len(X), now)),
             questions=replace(state.questions, informed=False, due=due),
-            random=self._random.stored(rng),
+            random=model.stored(rng),
             info=info,
         )
         return X
@@ -567,15 +561,18 @@ class Bandit:
             mistakes in a program. An expert that raises anything else is down: the bandit goes on
             without its answers, with one `ExpertDownWarning` for every outage.
         """
-        recipe, before = self._recipe, self._state
-        X = completed(recipe.domain, X, context, before.pending.X)
+        recipe, model, before = self._recipe, self._model, self._state
+        if not recipe.offers_all or context is not None:
+            X = completed(recipe.domain, X, context, before.pending.X)
         told = told_next(recipe, before, X, y, t, variance)
-        read = self._outcomes.told(before, told, outcomes)
-        rng = self._random.taken(before.random)
-        state = with_rewards(recipe, self._model, before, told, rng)
-        state = replace(state, outcomes=read)
-        state = consulting.after_tell(recipe, self._model, before, state, told, rng)
-        self._state = replace(state, random=self._random.stored(rng))
+        read = (
+            self._outcomes.told(before, told, outcomes) if outcomes is not None else before.outcomes
+        )
+        rng = model.generator(before.random)
+        state = replace(with_rewards(recipe, model, before, told, rng), outcomes=read)
+        if recipe.asking is not None:
+            state = consulting.after_tell(recipe, model, before, state, told, rng)
+        self._state = replace(state, random=model.stored(rng))
         return self._state.info
 
     @in_turn
@@ -758,9 +755,9 @@ class Bandit:
             raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
         about = consulting.question_time(recipe, state, t)
         free = available(recipe.domain, among, None, any_context=True)
-        rng = self._random.taken(state.random)
+        rng = self._model.generator(state.random)
         state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
-        self._state = replace(state, random=self._random.stored(rng))
+        self._state = replace(state, random=self._model.stored(rng))
         return points.copy()
 
     @in_turn

@@ -19,6 +19,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.asking import Asking, consult, show, warn_of
 from tvbandits.queries.pool import Choice, Pool
@@ -30,16 +31,25 @@ DRAWN = 256
 def after_tell(
     recipe: Recipe, model: Model, before: State, state: State, told: Told, rng: np.random.Generator
 ) -> State:
-    """The state once the expert was shown what was told, and asked if it is its turn."""
-    expert = None if recipe.asking is None else recipe.asking.expert
-    if expert is None:
+    """The state once the expert was shown what was told, and asked if it is its turn.
+
+    It is once a decision, and never for a late reward. Rewards of points that were asked belong to a
+    decision, which is due or has had its questions. Those of points that nobody asked are news of their
+    own, if their time is.
+    """
+    asking, latest = recipe.asking, told.latest
+    if asking is None or asking.expert is None:
         return state
-    if len(told.rewards):
-        show(expert, model.known(state, told.rewards))
-    if not _due_after_tell(recipe, before, state, told):
+    if len(told.rewards.t):
+        show(asking.expert, model.known(state, told.rewards))
+    if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
-    about = _about_after_tell(state, told.latest)
-    return _with_answers_of_the_expert(recipe, model, state, about, rng)
+    # The present, as far as it is known.
+    about = latest if state.asked_for is None else max(latest, state.asked_for)
+    unasked = len(before.pending.t) - len(state.pending.t) < len(told.X)
+    if state.questions.due or (unasked and _is_new(state.questions, about)):
+        return _with_answers_of_the_expert(recipe, model, state, about, rng)
+    return state
 
 
 def before_ask(
@@ -47,55 +57,27 @@ def before_ask(
     model: Model,
     state: State,
     now: float,
+    domain: Domain,
     free: Available | None,
     rng: np.random.Generator,
 ) -> State:
     """The state once the expert was asked before a decision at `now`, if it is its turn.
 
-    Questions about that decision keep to what was available.
+    Questions about that decision keep to what was available in its domain. Where the expert is asked
+    after a tell, a decision whose rewards have not come by the next one has its questions then.
     """
-    kept = None if recipe.asking is None else free
-    state = replace(state, questions=replace(state.questions, available=kept))
-    about = _about_before_ask(recipe, state, now)
-    if about is None:
+    if free is None and domain is not recipe.domain:
+        free = Available(domain, None, None)  # for questions: nobody else looks at that
+    state = replace(state, questions=replace(state.questions, available=free))
+    questions, last = state.questions, state.asked_for
+    if recipe.asking is None or recipe.asking.expert is None:
         return state
-    return _with_answers_of_the_expert(recipe, model, state, about, rng)
-
-
-def _due_after_tell(recipe: Recipe, before: State, after: State, told: Told) -> bool:
-    """Whether a tell is followed by questions: once a decision, and never for a late reward.
-
-    Rewards of points that were asked belong to a decision, which is due or has had its questions. Those
-    of points that nobody asked are news of their own, if their time is.
-    """
-    asking = recipe.asking
-    if asking is None or asking.expert is None or recipe.consult != "after tell":
-        return False
-    latest = told.latest
-    if before.time is not None and latest < before.time:
-        return False
-    unasked = len(before.pending) - len(after.pending) < len(told.X)
-    due = after.questions.due
-    return due or (unasked and _is_new(after.questions, _about_after_tell(after, latest)))
-
-
-def _about_after_tell(state: State, latest: float) -> float:
-    """The time that the expert is asked about then: the present, as far as it is known."""
-    return latest if state.asked_for is None else max(latest, state.asked_for)
-
-
-def _about_before_ask(recipe: Recipe, state: State, now: float) -> float | None:
-    """The time that a decision at `now` is preceded by questions about; None: by no questions.
-
-    Where the expert is asked after a tell, a decision whose rewards have not come by the next one has
-    its questions then.
-    """
-    asking, last = recipe.asking, state.asked_for
-    if asking is None or asking.expert is None:
-        return None
-    if recipe.consult == "before ask":
-        return now if _is_new(state.questions, now) else None
-    return last if last is not None and last < now and state.questions.due else None
+    if recipe.consult == "before ask" and _is_new(questions, now):
+        return _with_answers_of_the_expert(recipe, model, state, now, rng)
+    late = recipe.consult == "after tell" and questions.due
+    if late and last is not None and last < now:
+        return _with_answers_of_the_expert(recipe, model, state, last, rng)
+    return state
 
 
 def _is_new(questions: Questions, about: float) -> bool:
@@ -184,6 +166,9 @@ def pool_of(
     """
     asking = recipe.asking
     assert asking is not None  # only then is anybody asked
+    if state.questions.pool.seen < len(state.visited):  # some were played without a plan
+        grown = model.members(state, state.visited)
+        state = replace(state, questions=replace(state.questions, pool=grown))
     points = _askable(recipe, state, rng)
     beliefs = None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):
@@ -191,7 +176,7 @@ def pool_of(
         beliefs = joint_beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
-        len(state.rewards),
+        len(state.rewards.t),
         lambda: state.model.kernel(model.inputs(state, points, about)),
         beliefs,
         state.questions.asked,
@@ -205,13 +190,14 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     asking, available = recipe.asking, state.questions.available
     assert asking is not None
     domain = recipe.domain if available is None else available.domain
-    if asking.about == "played":
-        points = at_values_of(domain, recipe.domain, state.visited[state.questions.pool.rows])
-    elif isinstance(domain, Candidates):
-        points = domain.X
+    if asking.about == "played" or not isinstance(domain, Candidates):
+        points = state.visited[state.questions.pool.rows]
+        if domain is not recipe.domain:
+            points = at_values_of(domain, recipe.domain, points)
+        if asking.about != "played":
+            points = np.concatenate([points, domain.sample(DRAWN, rng)])
     else:
-        played = at_values_of(domain, recipe.domain, state.visited[state.questions.pool.rows])
-        points = np.concatenate([played, domain.sample(DRAWN, rng)])
+        points = domain.X
     return points if available is None else points[available(points)]
 
 
@@ -292,7 +278,7 @@ def with_answers(asking: Asking, state: State, fresh: Observations, refused: int
 
 
 def _with_answers(questions: Questions, fresh: Observations) -> Questions:
-    if len(fresh) == 0:
+    if len(fresh.t) == 0:
         return questions
     variance = float(np.median(fresh.variance))
     stated = questions.variance if np.isnan(variance) else variance

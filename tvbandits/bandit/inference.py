@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.acquisition.confidence import Situation
+from tvbandits.acquisition.availability import Available
+from tvbandits.acquisition.batch_rules import One
+from tvbandits.acquisition.confidence import Fixed, Situation
+from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, conditioning_kernel, learned_noise
-from tvbandits.bandit.state import ModelInfo, PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
@@ -26,6 +30,7 @@ from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
+from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.data import Data, without_levels
 from tvbandits.gp.posteriors.expense import CostWarning
@@ -52,15 +57,14 @@ class _Conditioned:
     made: State
     view: View
 
-    def is_of(self, state: State, now: float, random: Mapping[str, Any]) -> bool:
+    def is_of(self, state: State, random: Mapping[str, Any]) -> bool:
         """Whether it is what `state` comes to: of the same parts, and drawn from the same numbers."""
         of = self.of
         return (
-            of.rewards is state.rewards
-            and of.answers is state.answers
+            of.answers is state.answers
             and of.model is state.model
             and of.posterior is state.posterior
-            and (of.since, of.time, self.now) == (state.since, state.time, now)
+            and (of.since, of.time) == (state.since, state.time)
             and self.before == random
         )
 
@@ -80,7 +84,24 @@ class Model:
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._kept: tuple[Learned, Array, NDArray[np.bool_]] | None = None
+        self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
+        self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
+        self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
+
+    def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
+        """The generator that continues from `random`: the one of the latest state, or one made anew.
+
+        It is taken, not lent: a call that fails does not bring it back by `stored`, so that the next
+        one starts again from the state.
+        """
+        live, self._live = self._live, None
+        return live[1] if live is not None and live[0] is random else generator_of(random)
+
+    def stored(self, rng: np.random.Generator) -> Mapping[str, Any]:
+        """The state of `rng`, which is kept for the next call."""
+        self._live = (rng.bit_generator.state, rng)
+        return self._live[0]
 
     def noise_variance(self, state: State) -> float:
         """Of a reward without one of its own: the recipe's, or what was learned."""
@@ -92,10 +113,20 @@ class Model:
 
     def known(self, state: State, seen: Observations) -> Observations:
         """Observations with the noise variance that was learned, where they have none."""
-        return seen.with_noise(self.noise_variance(state))
+        learned = state.model.noise
+        return seen if learned is None else seen.with_noise(learned.variance)
+
+    def _maximised(self, state: State, seen: Observations) -> Observations:
+        """The same, of what is maximised."""
+        if state.model.noise is not None:
+            seen = self.known(state, seen)
+        return seen if self._sign > 0 else seen.with_values(-seen.y)
 
     def _aging(self, state: State) -> Aging:
-        return at_noise(state.model.aging, self.noise_variance(state))
+        aging, noise = state.model.aging, self.noise_variance(state)
+        if self._aged_by is None or self._aged_by[0] is not aging or self._aged_by[1] != noise:
+            self._aged_by = aging, noise, at_noise(aging, noise)
+        return self._aged_by[2]
 
     def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
         """The state with its posterior speaking about the time `now`.
@@ -104,16 +135,23 @@ class Model:
         time conditions once.
         """
         before = rng.bit_generator.state
-        known = next((each for each in self._latest if each.is_of(state, now, before)), None)
-        if known is None:
+        for known in self._latest:
+            same = known.now == now and known.of.rewards is state.rewards
+            if same and known.is_of(state, before):
+                break
+        else:
             made, view = self._conditioned(state, now, rng)
             known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
             self._latest = (known, *self._latest[: KEPT - 1])
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
-        seconds = {**state.info.seconds, **about.seconds}
-        info = replace(state.info, posterior=about.posterior, model=about.model, seconds=seconds)
-        info = replace(info, expensive=about.expensive)
+        info = replace(
+            state.info,
+            posterior=about.posterior,
+            model=about.model,
+            seconds={**state.info.seconds, **about.seconds},
+            expensive=about.expensive,
+        )
         return replace(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(
@@ -122,36 +160,42 @@ class Model:
         started = time.perf_counter()
         seen = len(state.rewards.y) + len(state.answers.y)
         # Where the kernel is learned, the scale changes with that.
-        model, online = state.model, self._online
-        learns = online and (model.learned is None or model.learned.fits == 0)
+        model = state.model
+        learns = self._online and (model.learned is None or model.learned.fits == 0)
         learns = learns and standardisation.due(model.scaling, seen)
-        posterior = None if learns else self._continued(state, now)
+        surface = self._surface(state)
+        posterior = None if learns else self._continued(state, now, surface)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            effective_size, in_use = float((used.variance / effective).sum()), len(used)
+            effective_size, in_use = float((used.variance / effective).sum()), len(used.y)
             posterior = self._recipe.beliefs[0].condition(
                 conditioning_kernel(self._recipe, state),
                 self._data(state, used, effective),
-                surface=self._surface(state),
+                surface=surface,
                 now=now,
                 previous=state.posterior,
                 rng=rng,
                 noise_variance=self.noise_variance(state),
             )
         else:
-            in_use, effective_size = posterior.size, float(posterior.size)
-        state = replace(state, posterior=posterior)
-        view = self._view(state, now)
+            in_use = len(posterior.data.Z)
+            effective_size = float(in_use)
+        view = self._view(state, now, posterior, surface)
+        calibration, info = state.calibration, state.info
         learned: dict[str, Any] = {
             "centre": view.centre,
             "scale": view.scale,
             "widening": view.widening,
+            "coverage": calibration.coverage if calibration.count else math.nan,
+            **posterior.learned,
         }
-        learned["coverage"] = state.calibration.coverage
+        learned["centre"] *= self._sign
         gain = posterior.log_det_ratio / 2
-        about: ModelInfo = replace(state.info.model, **(learned | dict(posterior.learned)))
+        expensive = info.expensive
+        if posterior.dense and in_use > expense.FEW:
+            expensive = self._forewarning.given(expensive, posterior, self._finite)
         info = replace(
-            state.info,
+            info,
             posterior=PosteriorInfo(
                 in_use,
                 seen - in_use,
@@ -161,11 +205,11 @@ class Model:
                 condition=posterior.condition_number,
                 dictionary_size=posterior.dictionary_size,
             ),
-            model=replace(about, centre=self._sign * about.centre),
+            model=replace(info.model, **learned),
             seconds={"posterior": time.perf_counter() - started},
-            expensive=self._forewarning.given(state.info.expensive, posterior, self._finite),
+            expensive=expensive,
         )
-        return replace(state, info=info), view
+        return replace(state, posterior=posterior, info=info), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
@@ -189,32 +233,35 @@ class Model:
             used = np.ones(len(every), dtype=bool)
         return standardisation.learn(model.scaling, model.kernel, every, used, noise_variance)
 
-    def _continued(self, state: State, now: float) -> Posterior | None:
-        """A filter that was conditioned on the first of what was seen, gone on to the rest of it.
+    def _continued(
+        self, state: State, now: float, surface: CandidateGrid | None
+    ) -> Posterior | None:
+        """A posterior of the first of what was seen, gone on to the rest of it.
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if not _ages_nothing(state):
+        if self._beside or not _ages_nothing(state):
             return None
         for known in self._latest:
             was, posterior = known.of, known.made.posterior
-            continued = None if posterior is None else posterior.continued
             if (
-                continued is None
+                posterior is None
+                or (posterior.dense and posterior is not state.posterior)
                 or known.made.model is not state.model
                 or was.since != (0, 0)
+                or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
                 or not state.rewards.begins_with(was.rewards)
-                or not state.answers.begins_with(was.answers)
+                or not (was.answers is state.answers or state.answers.begins_with(was.answers))
             ):
                 continue
-            told = state.rewards.take(slice(len(was.rewards), None))
-            # Of one time, rewards come before answers: a reward may not follow them.
-            if told.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
-                continue
-            fresh = told.append(state.answers.take(slice(len(was.answers), None)))
-            fresh = self._signed(self.known(state, fresh))
-            rows = self._data(state, fresh, fresh.variance)
-            made = continued(rows, now)
+            fresh = state.rewards.take(slice(len(was.rewards.t), None))
+            if len(state.answers.t):
+                # Of one time, rewards come before answers: a reward may not follow them.
+                if fresh.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
+                    continue
+                fresh = fresh.joined(state.answers.take(slice(len(was.answers.t), None)))
+            fresh = self._maximised(state, fresh)
+            made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:
                 return made
         return None
@@ -240,21 +287,23 @@ class Model:
             same = made.posterior is state.posterior and made.model is state.model
             if same and known.now == now and made.calibration is state.calibration:
                 return known.view
-        return self._view(state, now)
-
-    def _view(self, state: State, now: float) -> View:
         assert state.posterior is not None  # every caller conditions first
-        origin, scaled = self._origin(state), state.model.scaling
+        return self._view(state, now, state.posterior, self._surface(state))
+
+    def _view(
+        self, state: State, now: float, posterior: Posterior, surface: CandidateGrid | None
+    ) -> View:
+        origin, scaled, calibration = self._origin(state), state.model.scaling, state.calibration
         return View(
-            posterior=state.posterior,
-            surface=self._surface(state),
+            posterior=posterior,
+            surface=surface,
             inputs=lambda X: self.inputs(state, X, now),
-            centre=0.0 if self._beside else scaled.centre(state.posterior.products, origin),
+            centre=0.0 if self._beside else scaled.centre(posterior.products, origin),
             scale=scaled.scale,
             origin=origin,
             now=now,
-            nugget=state.posterior.nugget,
-            widening=state.calibration.widening,
+            nugget=posterior.nugget,
+            widening=calibration.widening if calibration.count else 1.0,
             learned=self._self_learning or state.model.learned is not None,
         )
 
@@ -293,7 +342,7 @@ class Model:
         known = self.conditioned(state, now, generator_of(state.random))
         posterior, scaled, origin = known.posterior, known.model.scaling, self._origin(known)
         assert posterior is not None  # it is conditioned
-        rows = self._data(known, self._signed(told), told.variance)
+        rows = self._data(known, self._maximised(state, told), told.variance)
         covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
         L = linalg.cholesky(covariance, "what is told").L
         whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
@@ -309,6 +358,8 @@ class Model:
 
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""
+        if type(self._recipe.confidence) is Fixed:
+            return self._recipe.confidence.value
         domain, posterior = self._recipe.domain, state.posterior
         size = len(domain) if isinstance(domain, Candidates) else None
         gain = 0.0 if posterior is None else posterior.log_det_ratio
@@ -319,6 +370,43 @@ class Model:
             said = f"got {shown(beta)} of {shown(self._recipe.confidence)}"
             raise ValueError(f"a width must be finite and not negative, {said}")
         return beta
+
+    def decision(
+        self,
+        state: State,
+        now: float,
+        beta: float,
+        n: int | None = None,
+        domain: Domain | None = None,
+        free: Available | None = None,
+    ) -> Decision:
+        """The decision of a conditioned state at the time `now` in a domain, by default the recipe's.
+
+        The rest is as of `Bandit.ask`.
+        """
+        recipe, out = self._recipe, state.pending
+        taken = out.X[out.t == now]
+        if recipe.control is not None:  # it is no news of any effect, and comes once
+            out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
+            taken = np.concatenate([taken, np.array(recipe.control)[None]])
+        most = None if recipe.asking is None else recipe.asking.informed_width
+        noise = self.pending_noise(state, now, out) if len(out.t) else np.empty(0)
+        heard = np.isfinite(noise)
+        # Without a unit of the reward, a batch rule has nothing to compare the noise with.
+        known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
+        return Decision(
+            domain=recipe.domain if domain is None else domain,
+            view=self.view(state, now),
+            beta=beta if most is None or not state.questions.informed else min(beta, most),
+            noise_variance=self.noise_variance(state),
+            batching=recipe.batching if known else replace(recipe.batching, rule=One()),
+            n=n,
+            pending=out.X[heard],
+            pending_noise=noise[heard],
+            taken=taken,
+            available=free,
+            leaders=self.leaders(state) if recipe.by_leaders else None,
+        )
 
     def pending_noise(self, state: State, now: float, out: Plays) -> Array:
         """With what noise the rewards of points that are out will speak about the time `now`.
@@ -336,7 +424,7 @@ class Model:
 
     def information(self, state: State, told: Observations) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
-        if not getattr(self._recipe.confidence, "uses_spent", False) or len(told) == 0:
+        if not self.counts_spent or len(told) == 0:
             return 0.0
         Z = self.inputs(state, told.X, told.t)
         prior = state.model.kernel.diag(Z)
@@ -372,7 +460,7 @@ class Model:
 
     def learned(self, state: State, before: int) -> State:
         """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
-        every, now = self._recipe.learn, len(state.rewards)
+        every, now = self._recipe.learn, len(state.rewards.t)
         if state.model.noise is not None and noise.due(before, now):
             state = self._with_noise(state)
         if every is None or not every.due(before, now):
@@ -396,7 +484,7 @@ class Model:
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self._recipe
-        scaled, rewards = model.scaling, self._signed(self.known(state, state.rewards))
+        scaled, rewards = model.scaling, self._maximised(state, state.rewards)
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             told = np.ones(len(rewards), dtype=bool)
@@ -457,8 +545,7 @@ class Model:
         seen = state.rewards
         if len(state.answers.y):
             seen = seen.joined(state.answers)
-        seen = self.known(state, seen)
-        seen = seen if self._sign > 0 else self._signed(seen)
+        seen = self._maximised(state, seen)
         if _ages_nothing(state):
             return seen, seen.variance, np.ones(len(seen), dtype=bool)
         effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
@@ -498,10 +585,6 @@ class Model:
         kept[fitted] = self._kept[2]
         return kept
 
-    def _signed(self, seen: Observations) -> Observations:
-        """Observations of what is maximised."""
-        return seen if self._sign > 0 else replace(seen, y=-seen.y)
-
     def _origin(self, state: State) -> float:
         """A constant near the rewards: values are kept relative to it against cancellation."""
         return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
@@ -513,19 +596,17 @@ class Model:
         return inputs(state.model.kernel, X, np.full(len(X), t))
 
     def _surface(self, state: State) -> CandidateGrid | None:
-        domain, kernel = self._recipe.domain, conditioning_kernel(self._recipe, state)
-        if not isinstance(domain, Candidates) or self._recipe.by_leaders:
+        if not self._finite or self._recipe.by_leaders:
             return None
+        kernel = self._recipe.beliefs[1] if self._beside else state.model.kernel
         if self._on_candidates is None or self._on_candidates.kernel is not kernel:
-            self._on_candidates = CandidateGrid(kernel, domain.X)
+            self._on_candidates = CandidateGrid(kernel, self._recipe.domain.X)  # type: ignore[attr-defined]
         return self._on_candidates
 
-    def leaders(self, state: State) -> Leaders | None:
+    def leaders(self, state: State) -> Leaders:
         """What finds the candidates that lead, where there are many."""
         domain, kernel = self._recipe.domain, state.model.kernel
-        if not self._recipe.by_leaders:
-            return None
-        assert isinstance(domain, Candidates)
+        assert isinstance(domain, Candidates)  # nothing else has so many
         if self._leaders is None or self._leaders[0] is not kernel:
             self._leaders = kernel, Leaders(blocks_of(domain.rows))
         return self._leaders[1]

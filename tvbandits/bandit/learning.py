@@ -21,32 +21,32 @@ def with_rewards(
     every = told.rewards
     if recipe.robust:
         state, told = set_aside(model, state, told)
-    rewards = model.known(state, told.rewards)
-    errors = model.errors if model.speaks_jointly(state) else None
-    calibration = calibrated(recipe, state, rewards, model.expected, errors)
-    spent = state.spent + model.information(state, rewards)
-    state = model.reset_at_events(state, rewards, rng)
-    before = len(state.rewards)
+    calibration, spent = state.calibration, state.spent
+    if state.model.learned is not None or model.counts_spent or recipe.reset is not None:
+        rewards = model.known(state, told.rewards)
+        errors = model.errors if model.speaks_jointly(state) else None
+        calibration = calibrated(recipe, state, rewards, model.expected, errors)
+        spent += model.information(state, rewards)
+        state = model.reset_at_events(state, rewards, rng)
+    questions = state.questions
     visited = visited_with(state.visited, told.X)
-    before_ask = recipe.consult == "before ask"
     known = noted(state, told)
-    if len(every) > len(told.rewards):  # nobody has to read the outliers once more
+    if len(every.t) > len(told.rewards.t):  # nobody has to read the outliers once more
         failed = state.failed.replaced_by(every.X, every.t)
         known["failed"] = failed.append(told.failed.X, told.failed.t)
-    state = replace(
+    if recipe.asking is not None:
+        due = questions.due or recipe.consult == "before ask"
+        questions = replace(questions, pool=model.members(state, visited), due=due)
+    made = replace(
         state,
         **known,
         visited=visited,
         spent=spent,
         calibration=calibration,
-        questions=replace(
-            state.questions,
-            pool=model.members(state, visited),
-            due=state.questions.due or before_ask,
-        ),
-        info=_counted(state, len(known["rewards"]), len(known["failed"])),
+        questions=questions,
+        info=_counted(state, len(known["rewards"].t), len(known["failed"].t)),
     )
-    return model.learned(state, before)
+    return model.learned(made, len(state.rewards.t))
 
 
 def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.availability import available
@@ -34,6 +35,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
+from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Plays
@@ -55,6 +57,7 @@ from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.pool import CandidatePool
@@ -82,10 +85,10 @@ class Recipe:
         is learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble or IndependentArms
-        How the posterior is computed: exactly, on a dictionary of inducing points, for sums of
-        space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble of models
-        has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
+    posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or IndependentArms
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a filter on one,
+        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble
+        of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
         the first observation, and `aging`, `learn`, `reset` and `mean` stay as they are by default.
     confidence : Confidence
         The width beta; a constant 2 by default, and `Theory()` is the theorem's.
@@ -153,8 +156,8 @@ class Recipe:
     kernel: Any
     noise_variance: float | None
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom | StateSpace | ModelEnsemble | IndependentArms = field(
-        default_factory=Exact
+    posterior: Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms = (
+        field(default_factory=Exact)
     )
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
@@ -206,16 +209,34 @@ class Recipe:
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
 
-    @property
+    @cached_property
+    def chooses_plainly(self) -> bool:
+        """Whether a decision may go anywhere for nothing: no limits, no control, no cost of moves."""
+        return not self.limits and self.control is None and self.move_cost is None
+
+    @cached_property
+    def offers_all(self) -> bool:
+        """Whether all of the domain is at hand where nothing is said: no context, and none retired."""
+        domain = self.domain
+        partly = isinstance(domain, Candidates) and bool(domain.context or domain.retired)
+        return not (partly or measured(domain))
+
+    def is_control(self, X: Array) -> NDArray[np.bool_]:
+        """Which of the points (n, d) are the control."""
+        if self.control is None:
+            return np.zeros(len(X), dtype=bool)
+        return np.asarray((np.array(self.control) == X).all(axis=1))
+
+    @cached_property
     def by_leaders(self) -> bool:
         """Whether only those of many candidates that lead are looked at (`gp.posteriors.leaders`)."""
         return (
             isinstance(self.domain, Candidates)
             and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
-            and isinstance(self.posterior, Nystrom)
+            and isinstance(self.posterior, Nystrom | NystromFilter)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
-            and not is_space_time(self.kernel)
+            and (isinstance(self.posterior, NystromFilter) or not is_space_time(self.kernel))
             and self.asking is None
             and self.control is None
             and not self.limits

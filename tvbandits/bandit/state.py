@@ -456,26 +456,3 @@ def generator_of(random: Mapping[str, Any]) -> np.random.Generator:
     bits = getattr(np.random, random["bit_generator"])()
     bits.state = random
     return np.random.Generator(bits)
-
-
-class LiveGenerator:
-    """The generator of the latest state, kept so that it need not be made anew for every call."""
-
-    def __init__(self) -> None:
-        self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
-
-    def taken(self, random: Mapping[str, Any]) -> np.random.Generator:
-        """The generator that continues from `random`: the live one, or one made anew.
-
-        It is taken, not lent: a call that fails does not bring it back by `stored`, so that the next
-        one starts again from the state.
-        """
-        live, self._live = self._live, None
-        if live is not None and live[0] is random:
-            return live[1]
-        return generator_of(random)
-
-    def stored(self, rng: np.random.Generator) -> Mapping[str, Any]:
-        """The state of `rng`, which stays live for the next call."""
-        self._live = (rng.bit_generator.state, rng)
-        return self._live[0]

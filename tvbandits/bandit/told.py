@@ -42,6 +42,13 @@ class Told:
     rewards: Observations
     failed: Plays
 
+    @classmethod
+    def of(cls, X: Array, t: Array, y: Array, variance: Array) -> Told:
+        """Of columns that were checked; NaN in `y` where there was no reading."""
+        read = ~np.isnan(y)
+        rewards = Observations.checked(X[read], t[read], y[read], variance[read])
+        return cls(X, t, rewards, Plays(X[~read], t[~read]))
+
     @property
     def latest(self) -> float:
         """The latest time of all."""
@@ -80,13 +87,18 @@ class Record(Protocol):
 def noted(before: Record, told: Told) -> dict[str, Any]:
     """What a tell changes of what is on record."""
     # A late reward does not take the time of the decision that is still out.
-    out = before.asked_for is not None and told.latest < before.asked_for
-    failed = before.failed.replaced_by(told.rewards.X, told.rewards.t)
+    latest = told.latest
+    out = before.asked_for is not None and latest < before.asked_for
+    failed = before.failed
+    if len(failed.t):
+        failed = failed.replaced_by(told.rewards.X, told.rewards.t)
+    if len(told.failed.t):
+        failed = failed.append(told.failed.X, told.failed.t)
     return {
         "rewards": before.rewards.append(told.rewards),
-        "failed": failed.append(told.failed.X, told.failed.t),
+        "failed": failed,
         "pending": before.pending.without(told.X, told.t),
-        "time": told.latest if before.time is None else max(before.time, told.latest),
+        "time": latest if before.time is None else max(before.time, latest),
         "asked_for": before.asked_for if out else None,
     }
 
@@ -134,9 +146,7 @@ def checked_told(
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     rewards, variances = values_and_variance(name, zero_or_one(y), n, variance, noise_variance)
     times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
-    read = ~np.isnan(rewards)
-    told = Observations.checked(points[read], times[read], rewards[read], variances[read])
-    return Told(points, times, told, Plays(points[~read], times[~read]))
+    return Told.of(points, times, rewards, variances)
 
 
 def told_next(
@@ -155,6 +165,8 @@ def told_next(
 
 def zero_or_one(y: Any) -> Any:
     """Rewards with the truth values among them as numbers: what converted is 1, what did not is 0."""
+    if type(y) is np.ndarray and y.dtype == np.float64:
+        return y
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
     kind = getattr(y, "dtype", None)
@@ -229,7 +241,8 @@ def values_and_variance(
     otherwise: float | None,
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
-    values, variance = with_variance(values, variance)
+    if isinstance(values, Counted):
+        values, variance = with_variance(values, variance)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         as_values(values, 1, name, missing=True)
@@ -399,10 +412,7 @@ class ToldReadings:
         """What is told at once: the readings of one time, as far as they follow each other."""
         for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
             if len(rows):
-                X, t, y, variance = self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
-                read = ~np.isnan(y)
-                rewards = Observations.checked(X[read], t[read], y[read], variance[read])
-                yield Told(X, t, rewards, Plays(X[~read], t[~read]))
+                yield Told.of(self.X[rows], self.t[rows], self.y[rows], self.variance[rows])
 
 
 def readings_at(

@@ -38,13 +38,7 @@ from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.rows import DONE, Row, points
 from tvbandits.campaign.store.store import Store, Turn
 from tvbandits.campaign.watching import Place, Watching, length_of
-from tvbandits.core.arrays import (
-    Array,
-    as_floats,
-    not_negative,
-    positive_number,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, as_floats, not_negative, positive_number, whole_number
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, of_kind, several, shown
 from tvbandits.core.context import Context, measured, written
@@ -597,11 +591,7 @@ class Campaign(Watching):
             )
 
     def _done(
-        self,
-        kind: str,
-        given: dict[str, Any],
-        key: str | None,
-        who: str | None,
+        self, kind: str, given: dict[str, Any], key: str | None, who: str | None
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
         given, key, who = as_given(given, key, self._who if who is None else who)

@@ -16,12 +16,7 @@ from tvbandits.bandit.state import State, same_value
 from tvbandits.bandit.told import readings_at
 from tvbandits.campaign.consulted import JournaledExpert, Unsaved, Write
 from tvbandits.campaign.naming import on_sites
-from tvbandits.campaign.store.errors import (
-    CampaignError,
-    ClosedCampaignError,
-    ReplayError,
-    reading,
-)
+from tvbandits.campaign.store.errors import CampaignError, ClosedCampaignError, ReplayError, reading
 from tvbandits.campaign.store.rows import DONE, Row, optional, outcomes_in, points
 from tvbandits.campaign.store.store import Snapshot, Store
 from tvbandits.core.arrays import Array

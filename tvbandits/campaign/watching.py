@@ -19,29 +19,11 @@ from tvbandits.acquisition.availability import Among
 from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.ledger import Ledger, NotFollowedError
 from tvbandits.campaign.naming import Names, texts
-from tvbandits.campaign.status import (
-    PointOut,
-    Status,
-    points_out,
-    status_of,
-    table_of,
-    write_table,
-)
-from tvbandits.campaign.store.errors import (
-    CampaignError,
-    DamagedCampaignError,
-    reading,
-)
+from tvbandits.campaign.status import PointOut, Status, points_out, status_of, table_of, write_table
+from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError, reading
 from tvbandits.campaign.store.rows import Row, points
 from tvbandits.campaign.store.store import Store
-from tvbandits.core.arrays import (
-    Array,
-    as_floats,
-    as_time,
-    flag,
-    positive_number,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
 from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import file_path, shown

@@ -40,8 +40,7 @@ Key = Annotated[str | None, typer.Option(help="A name for this call: tried again
 Shape = Annotated[str, typer.Option("--format", help="text or json")]
 
 ByName = Annotated[
-    str | None,
-    typer.Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert."),
+    str | None, typer.Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
 ]
 
 Among = Annotated[
@@ -202,12 +201,7 @@ def correct_command(
 
 @app.command("retract")
 def retract_command(
-    file: File,
-    site: Told,
-    at: At = None,
-    key: Key = None,
-    who: Who = None,
-    format_: Shape = "text",
+    file: File, site: Told, at: At = None, key: Key = None, who: Who = None, format_: Shape = "text"
 ) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
     bringing.retract(actions.Call(file, format_, None, who, key), bringing.Change(site, at))
@@ -215,11 +209,7 @@ def retract_command(
 
 @app.command("drop")
 def drop_command(
-    file: File,
-    site: Where = None,
-    key: Key = None,
-    who: Who = None,
-    format_: Shape = "text",
+    file: File, site: Where = None, key: Key = None, who: Who = None, format_: Shape = "text"
 ) -> None:
     """Give up on a point that was asked and nobody goes to."""
     actions.drop(actions.Call(file, format_, None, who, key), site)

@@ -26,14 +26,7 @@ from tvbandits.cli.terminal import (
 )
 from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
-from tvbandits.comparison.compare import (
-    Cluster,
-    Comparison,
-    Here,
-    iterate,
-    simulated,
-    tasks_of,
-)
+from tvbandits.comparison.compare import Cluster, Comparison, Here, iterate, simulated, tasks_of
 from tvbandits.comparison.entrants import NamedExpert
 from tvbandits.comparison.files import RunStore, can_keep
 from tvbandits.comparison.page import comparison_report

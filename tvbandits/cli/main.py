@@ -160,7 +160,7 @@ Width = Annotated[
     str | None,
     typer.Option(
         help='The width: a number, "theory", or package.module:Width; '
-        "each policy's own by default.",
+        "each policy's own by default."
     ),
 ]
 
@@ -303,9 +303,7 @@ def board_command(
 
 
 @app.command("plot")
-def plot_command(
-    folder: Annotated[str, typer.Argument(help="A folder made by compare.")],
-) -> None:
+def plot_command(folder: Annotated[str, typer.Argument(help="A folder made by compare.")]) -> None:
     """Draw the picture of a comparison again from its rows."""
     comparing.plot(folder)
 

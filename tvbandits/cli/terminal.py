@@ -20,15 +20,7 @@ from rich.text import Text
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
 from tvbandits.comparison.compare import as_width
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import (
-    MOST_SEEDS,
-    Key,
-    Row,
-    counted,
-    paired,
-    panels_of,
-    summarise,
-)
+from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, paired, panels_of, summarise
 from tvbandits.core.coercion import cleaned, shown
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem

@@ -97,11 +97,7 @@ def write(
 def draw(out: Path, found: Stored) -> None:
     """Write the picture alone."""
     figure = regret_figure(
-        found.rows,
-        found.references,
-        found.units,
-        bound=found.bound,
-        interrupted=found.interrupted,
+        found.rows, found.references, found.units, bound=found.bound, interrupted=found.interrupted
     )
     put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
 

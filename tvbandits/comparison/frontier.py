@@ -86,10 +86,7 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
         axes.set_xlabel("queries per step")
         axes.set_ylabel("average regret" + (f" ({unit})" if unit else ""))
         axes.legend(
-            title="bars: 95% intervals",
-            frameon=False,
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
+            title="bars: 95% intervals", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5)
         )
     return figure
 

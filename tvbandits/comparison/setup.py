@@ -208,10 +208,7 @@ def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
     held = space if recommended is None else without_bounds(space)
     start = amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9))
     fitted = fit(start, sample).kernel
-    return (
-        (fitted.k1.k2.kernel if recommended is None else recommended),
-        float(fitted.k2.epsilon),
-    )
+    return ((fitted.k1.k2.kernel if recommended is None else recommended), float(fitted.k2.epsilon))
 
 
 def _representatives(problem: Problem, seed: int) -> Array:

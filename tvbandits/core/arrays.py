@@ -63,7 +63,7 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     ValueError
         If they are not real numbers: texts, complex numbers, dates, truth values, masked cells, ...
     """
-    if type(values) is np.ndarray and values.dtype == np.float64:
+    if type(values) is float or (type(values) is np.ndarray and values.dtype == np.float64):
         return np.array(values)
     cause: Exception | None = None
     try:
@@ -108,9 +108,10 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
     expected = f"(n, {'d' if dimension is None else dimension})"
     if points.ndim != 2 or (dimension is not None and points.shape[1] != dimension):
         raise ValueError(f"{name} must have shape {expected}, got {points.shape}")
-    refuse(~np.isfinite(points).all(axis=1), points, f"{name} must be finite")
-    far = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
-    refuse(far, points, f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size")
+    if not (np.abs(points) <= LARGEST_COORDINATE).all():
+        refuse(~np.isfinite(points).all(axis=1), points, f"{name} must be finite")
+        far = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
+        refuse(far, points, f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size")
     return points
 
 
@@ -143,15 +144,21 @@ def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = Fal
     ValueError
         If they are not numeric, not `n`, infinite, too large, or NaN where that may not be.
     """
-    column = columned(values, n, name) if missing else as_column(values, n, name)
-    check_sizes(column, name)
+    column = as_floats(values, name)
+    if column.shape != (n,):
+        column = columned(column, n, name)
+    if not (np.abs(column) <= LARGEST_VALUE).all():
+        if not missing:
+            refuse(~np.isfinite(column), column, f"{name} must be finite")
+        check_sizes(column, name)
     return column
 
 
 def check_sizes(values: Array, name: str) -> None:
     """Raise a `ValueError` that names the first of `values` beyond `LARGEST_VALUE`; NaN passes."""
     bad = np.abs(values) > LARGEST_VALUE
-    refuse(bad, values, f"{name} must be at most {LARGEST_VALUE:g} in size")
+    if bad.any():
+        refuse(bad, values, f"{name} must be at most {LARGEST_VALUE:g} in size")
 
 
 def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
@@ -169,9 +176,10 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
 
 def check_variances(values: Array, name: str) -> None:
     """Raise a `ValueError` that names the first of `values` that is no usable variance; NaN passes."""
-    refuse(values <= 0, values, f"{name} must be positive")
-    refuse(values < SMALLEST_VARIANCE, values, f"{name} must be at least {SMALLEST_VARIANCE:g}")
-    refuse(values > LARGEST_VARIANCE, values, f"{name} must be at most {LARGEST_VARIANCE:g}")
+    if ((values < SMALLEST_VARIANCE) | (values > LARGEST_VARIANCE)).any():
+        refuse(values <= 0, values, f"{name} must be positive")
+        refuse(values < SMALLEST_VARIANCE, values, f"{name} must be at least {SMALLEST_VARIANCE:g}")
+        refuse(values > LARGEST_VARIANCE, values, f"{name} must be at most {LARGEST_VARIANCE:g}")
 
 
 def usable_variances(values: Array) -> Array:
@@ -190,6 +198,8 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
     ValueError
         If they are not numeric, not finite, not `n`, or so large that t + 1 is t.
     """
+    if type(values) in (int, float) and abs(values) < LARGEST_TIME:  # type: ignore[arg-type]
+        return np.full(n, values, dtype=np.float64)
     column = as_column(values, n, name)
     refuse(np.abs(column) >= LARGEST_TIME, column, f"{name} {_TOO_LATE}", _NEARER)
     return column
@@ -261,6 +271,8 @@ def positive_number(name: str, value: object) -> float:
 
 def not_negative(name: str, value: object) -> float:
     """Return `value` as a float; a `ValueError` unless it is finite and at least 0."""
+    if type(value) is float and 0.0 <= value < math.inf:
+        return value
     return finite_number(name, value, low=0.0)
 
 
@@ -282,6 +294,8 @@ def as_time(value: object, name: str = "t") -> float:
     ValueError
         If it is not a finite number, or so large that t + 1 is t.
     """
+    if type(value) in (int, float) and abs(value) < LARGEST_TIME:  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
     number = finite_number(name, value)
     if abs(number) >= LARGEST_TIME:
         raise ValueError(f"{name} {_TOO_LATE}, got {number}{_NEARER}")

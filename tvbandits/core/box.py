@@ -14,12 +14,9 @@ from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.box_search import (
     Acquisition,
     Smooth,
-    _argmax,
-    _boundary,
-    _search,
-    _sobol,
     checked_values,
     climb,
+    search,
 )
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import AtContext, as_measured
@@ -27,6 +24,9 @@ from tvbandits.core.parameters import Parameter, Real
 
 MOST_SAMPLES = 2**20
 """Most points of a box's first sample, and most of its starts."""
+
+SCREENED, CLIMBED = 512, 8
+"""Points of the first sample and starts, where an acquisition knows its slopes."""
 
 TOLERANCE = 1e-9
 """How far off a point may be, relative to the domain's extent along each coordinate."""
@@ -174,42 +174,25 @@ class Box:
         then differential evolution of the best of it, then gradient ascent from the best
         well-separated points of both. On a plateau the point is a random one of the sample.
         """
+        d, (low, high) = self.dimension, self.bounds.T
 
         def evaluate(U: Array) -> Array:
             X = self._scaled(U)
             return checked_values(acquisition(X), X)
 
-        d = self.dimension
-        if isinstance(acquisition, Smooth):
-            return self._climbed(acquisition, evaluate, rng)
-        samples = min(256 << d, 16_384) if self.samples is None else self.samples
-        interior = _sobol(d, samples, rng)
-        values = evaluate(interior)
-        best = _argmax(values, rng)
-        if values[best] > values.min() and np.isfinite(values[best]):
-            U = np.concatenate([interior, _boundary(interior, rng)])
-            values = np.concatenate([values, evaluate(U[len(interior) :])])
-            found, height = _search(evaluate, U, values, self.starts or 4 + 4 * d, rng)
-            # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
-            if height > values[best]:
-                return self._scaled(found[None, :])[0], height
-        return self._scaled(interior[[best]])[0], float(values[best])
+        starts = self.starts or 4 + 4 * d
+        if not isinstance(acquisition, Smooth):
+            samples = self.samples or min(256 << d, 16_384)
+            found, height = search(evaluate, [(0, True)] * d, samples, starts, rng)
+            return self._scaled(found[None, :])[0], height
 
-    def _climbed(
-        self, acquisition: Smooth, evaluate: Acquisition, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """`maximise` of an acquisition that knows its slopes, by fewer looks at it."""
-        low, high = self.bounds.T
+        def sloped(U: Array) -> tuple[Array, Array]:
+            values, slopes = acquisition.sloped(self._scaled(U))
+            return values, slopes * (high - low)
+
         near = np.clip((acquisition.near - low) / (high - low), 0.0, 1.0)
-        samples = min(256 << self.dimension, 2048) if self.samples is None else self.samples
-        found, height = climb(
-            evaluate,
-            lambda U: acquisition.slopes(self._scaled(U)) * (high - low),
-            near,
-            samples,
-            self.starts or 4 + 4 * self.dimension,
-            rng,
-        )
+        starts, samples = self.starts or CLIMBED, self.samples or SCREENED
+        found, height = climb(evaluate, sloped, near, samples, starts, rng)
         return self._scaled(found[None, :])[0], height
 
     def _scaled(self, U: Array) -> Array:

@@ -16,6 +16,9 @@ from tvbandits.core.arrays import Array, Index
 Acquisition = Callable[[Array], Array]
 """Maps points (m, d) to values (m,)."""
 
+Sloped = Callable[[Array], tuple[Array, Array]]
+"""Maps points (m, d) to values (m,) and slopes (m, d)."""
+
 
 @runtime_checkable
 class Smooth(Protocol):
@@ -28,13 +31,15 @@ class Smooth(Protocol):
     def __call__(self, X: Array) -> Array:
         """Values (m,) at points (m, d)."""
 
-    def slopes(self, X: Array) -> Array:
-        """Slopes (m, d) at points (m, d)."""
+    def sloped(self, X: Array) -> tuple[Array, Array]:
+        """Values (m,) and slopes (m, d) at points (m, d)."""
 
 
-STEPS = np.array([4.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01, 0.001])
-"""Multiples of a step that a line search tries in one call."""
+SHORTER, LONGER = 0.25, 4.0
+"""A step that gains nothing is so many times as long the next time; one that does, at most."""
 
+ALL_TURNS = 4
+"""Turns that all starts of an ascent take part in."""
 
 PATIENCE = 6
 """Generations of an evolution without a new highest value, after which it ends."""
@@ -84,21 +89,6 @@ def _boundary(U: Array, rng: np.random.Generator) -> Array:
     return np.concatenate([np.hstack([corners, rest]), pushed])
 
 
-def _search(
-    evaluate: Acquisition, U: Array, values: Array, starts: int, rng: np.random.Generator
-) -> tuple[Array, float]:
-    """The best point of the unit cube that evolution and refinement of a sample find."""
-    d = U.shape[1]
-    radius = 0.5 * len(U) ** (-1.0 / d)
-    first = _separated(U, values, 16 + 16 * d, radius)
-    evolved, heights = _evolve(evaluate, U[first], values[first], 20 + 10 * d, rng)
-    U, values = np.concatenate([U, evolved]), np.concatenate([values, heights])
-    chosen = _separated(U, values, starts, radius)
-    spread = float(np.ptp(values[np.isfinite(values)]))
-    U, values = _refine(evaluate, U[chosen], values[chosen], radius, 1e-9 * spread)
-    return U[values.argmax()], float(values.max())
-
-
 def _separated(U: Array, values: Array, count: int, radius: float) -> Index:
     """Up to `count` rows: the best, the best further than `radius` from it, and so on."""
     left = np.where(np.isfinite(values), values, -np.inf)
@@ -138,73 +128,57 @@ def _evolve(
     return U, values
 
 
-def _refine(
-    evaluate: Acquisition,
-    U: Array,
-    values: Array,
-    radius: float,
-    tolerance: float,
-    free: Index | None = None,
-    slopes: Acquisition | None = None,
-    turns: int = 40,
+def _ascended(
+    sloped: Sloped, U: Array, values: Array, radius: float, tolerance: float, turns: int
 ) -> tuple[Array, Array]:
     """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
 
-    Gradients are `slopes`, or else central differences, and a line search tries all `STEPS`, so an
-    iteration is two calls. A start that gains no more than `tolerance` takes shorter steps, in the end
-    none; after 8 iterations the best quarter of the starts goes on alone. Only coordinates in `free`
-    move, by default all.
+    A turn is one call. A start that gains no more than `tolerance` takes a shorter step, at last none;
+    after `ALL_TURNS` the best quarter of the starts goes on alone.
     """
     U, values = U.copy(), values.copy()
-
-    def gradients(U: Array) -> Array:
-        return _gradients(evaluate, U, free) if slopes is None else _inward(U, slopes(U))
-
-    slope = gradients(U)
-    size = np.full(len(U), radius)  # length of the next step
+    slope = _inward(U, sloped(U)[1])
+    steep = np.linalg.norm(slope, axis=1)
+    size = np.full(len(U), 0.5 * radius)  # length of the next step
     for turn in range(turns):
-        if turn == 8:
+        if turn == ALL_TURNS:
             with np.errstate(invalid="ignore"):  # between what is available and what is not
                 size[values < np.quantile(values, 0.75)] = 0.0
-        live = np.flatnonzero((size > 1e-6) & slope.any(axis=1))
+        live = np.flatnonzero(size * steep > tolerance)
         if len(live) == 0:
             break
-        step = slope[live] * (size[live] / np.linalg.norm(slope[live], axis=1))[:, None]
-        trial = np.clip(U[live, None] + STEPS[:, None] * step[:, None], 0.0, 1.0)
-        heights = evaluate(trial.reshape(-1, U.shape[1])).reshape(len(live), -1)
-        pick = heights.argmax(axis=1)
-        up = heights.max(axis=1) - values[live] > tolerance
-        climbing = live[up]
-        size[live[~up]] *= 0.03
-        if len(climbing) == 0:
-            continue
-        moved = trial[up, pick[up]] - U[climbing]
-        U[climbing], values[climbing] = trial[up, pick[up]], heights[up, pick[up]]
-        fresh = gradients(U[climbing])
+        trial = np.clip(U[live] + slope[live] * (size[live] / steep[live])[:, None], 0.0, 1.0)
+        heights, slopes = sloped(trial)
+        up = heights > values[live]
+        size[live[~up]] *= SHORTER
+        climbing, fresh = live[up], _inward(trial[up], slopes[up])
+        moved = np.linalg.norm(trial[up] - U[climbing], axis=1)
         bend = np.linalg.norm(slope[climbing] - fresh, axis=1)
-        ratio = np.linalg.norm(fresh, axis=1) / np.maximum(bend, 1e-300)
-        size[climbing] = np.minimum(np.linalg.norm(moved, axis=1) * ratio, 1.0)
-        slope[climbing] = fresh
+        U[climbing], values[climbing], slope[climbing] = trial[up], heights[up], fresh
+        steep[climbing] = np.linalg.norm(fresh, axis=1)
+        longest = np.minimum(LONGER * size[climbing], 1.0)
+        size[climbing] = np.minimum(moved * steep[climbing] / np.maximum(bend, 1e-300), longest)
     return U, values
 
 
-def _gradients(evaluate: Acquisition, U: Array, free: Index | None = None) -> Array:
-    """Central differences (one-sided at a bound), shape (S, d), without the part out of the box.
+def _differences(evaluate: Acquisition, free: Index) -> Sloped:
+    """Values and central differences (one-sided at a bound) along the coordinates in `free`."""
 
-    Coordinates that are not in `free` have none.
-    """
-    S, d = U.shape
-    shifts = 3e-5 * np.eye(d)  # well above rounding, well below any length scale of use
-    moving = np.arange(d) if free is None else free
-    shifts = shifts[moving]
-    above, below = np.minimum(U[:, None] + shifts, 1.0), np.maximum(U[:, None] - shifts, 0.0)
-    heights = evaluate(np.concatenate([above, below]).reshape(-1, d)).reshape(2, S, len(moving))
-    width = (above - below)[:, np.arange(len(moving)), moving]
-    with np.errstate(invalid="ignore"):  # infinities of an acquisition with forbidden points
-        slope = (heights[0] - heights[1]) / width
-    slopes = np.zeros((S, d))
-    slopes[:, moving] = _inward(U[:, moving], slope)
-    return slopes
+    def sloped(U: Array) -> tuple[Array, Array]:
+        S, d = U.shape
+        shifts = 3e-5 * np.eye(d)[free]  # well above rounding, well below any length scale of use
+        above, below = np.minimum(U[:, None] + shifts, 1.0), np.maximum(U[:, None] - shifts, 0.0)
+        points = np.concatenate([above.reshape(-1, d), below.reshape(-1, d), U])
+        heights = evaluate(points)
+        differences = heights[: 2 * S * len(free)].reshape(2, S, len(free))
+        slopes = np.zeros((S, d))
+        with np.errstate(invalid="ignore"):  # infinities of an acquisition with forbidden points
+            slopes[:, free] = (differences[0] - differences[1]) / (above - below)[
+                :, np.arange(len(free)), free
+            ]
+        return heights[len(points) - S :], slopes
+
+    return sloped
 
 
 def _inward(U: Array, slope: Array) -> Array:
@@ -213,31 +187,36 @@ def _inward(U: Array, slope: Array) -> Array:
     return np.where(outward | ~np.isfinite(slope), 0.0, slope)
 
 
-# --- the acquisition knows its slopes ---------------------------------------------------------------
+# --- an acquisition with slopes, and one without ----------------------------------------------------
 
-NEIGHBOURS, ABOUT, APART = 8, 16, 0.03
+Kinds = Sequence[tuple[int, bool]]
+"""Number of values of each coordinate, 0 for a continuous one, and whether they have an order."""
+
+NEIGHBOURS, ABOUT, APART = 4, 16, 0.03
 """Points that are drawn about each of so many known ones, at such a distance."""
+
+ROUNDS = 12
+"""Of moves to neighbouring values, each followed by an ascent, at the most."""
 
 
 def climb(
     evaluate: Acquisition,
-    slopes: Acquisition,
+    sloped: Sloped,
     near: Array,
     samples: int,
     starts: int,
     rng: np.random.Generator,
-    kinds: Sequence[tuple[int, bool]] = (),
+    kinds: Kinds = (),
 ) -> tuple[Array, float]:
     """The best point (d,) of the unit cube found, and its value, of an acquisition with slopes.
 
     A randomly shifted Sobol sample with corners and faces, the points `near` (n, d) about which most is
     known and neighbours of the best of them; then gradient ascent from the best well-separated ones.
-    Where there are `kinds`, some coordinates take a few values only, as in `search_mixed`: there the
-    ascent takes turns with moves to neighbouring values.
+    Where there are `kinds`, as in `search`, what differs from the best of them in one coordinate of a
+    few values starts, too; and so it goes on from the point found.
     """
-    d = near.shape[1]
-    cells = _Cells(kinds or [(0, True)] * d)
-    interior = cells.snapped(_sobol(d, samples, rng))
+    cells = _Cells(kinds or [(0, True)] * near.shape[1])
+    interior = cells.snapped(_sobol(near.shape[1], samples, rng))
     U = np.concatenate([interior, cells.snapped(_boundary(interior, rng)), near])
     values = evaluate(U)
     known = values[len(U) - len(near) :]
@@ -249,47 +228,36 @@ def climb(
     if not values[best] > values.min():
         row = int(rng.integers(len(interior)))
         return interior[row], float(values[row])
-    radius = 0.5 * samples ** (-1.0 / d)
+    radius = 0.5 * samples ** (-1.0 / near.shape[1])
     chosen = _separated(U, values, starts, radius)
-    turns, share = (12, 1e-5) if kinds else (40, 1e-9)
-    tolerance = share * float(np.ptp(values))
+    tolerance = 1e-6 * float(np.ptp(values))
 
     def refine(U: Array, heights: Array) -> tuple[Array, Array]:
-        return _refine(evaluate, U, heights, radius, tolerance, None, slopes, turns)
+        return _ascended(sloped, U, heights, radius, tolerance, 20)
 
-    found, heights = refine(U[chosen], values[chosen])
-    return _with_neighbours(evaluate, refine, cells, found[heights.argmax()], float(heights.max()))
-
-
-# --- some coordinates take a few values only --------------------------------------------------------
-
-Refine = Callable[[Array, Array], tuple[Array, Array]]
-"""Maps points (m, p) and their heights (m,) to higher ones near them."""
-
-ROUNDS = 12
-"""Of moves to neighbours, each followed by a refinement, at the most."""
+    beside, _ = cells.neighbours(U[chosen[:1]])
+    heights = evaluate(beside) if len(beside) else np.empty(0)
+    U, heights = np.concatenate([U[chosen], beside]), np.concatenate([values[chosen], heights])
+    U, heights = refine(U, heights)
+    highest = [int(heights.argmax())]
+    U, heights = _moved(evaluate, refine, cells, U[highest], heights[highest])
+    return U[0], float(heights[0])
 
 
-def search_mixed(
-    evaluate: Acquisition,
-    kinds: Sequence[tuple[int, bool]],
-    samples: int,
-    starts: int,
-    rng: np.random.Generator,
+def search(
+    evaluate: Acquisition, kinds: Kinds, samples: int, starts: int, rng: np.random.Generator
 ) -> tuple[Array, float]:
-    """The best point (p,) of a unit cube found, where some coordinates take a few values only.
+    """The best point (p,) of a unit cube found, and its value, of any acquisition.
 
     A randomly shifted Sobol sample and differential evolution of all coordinates; then, from the best
     well-separated points, gradient ascent of the continuous ones in turn with moves of the others to
-    neighbouring values; at last the neighbours of the best point, each with an ascent of its own.
-    On a plateau the point is a random one of the sample.
+    neighbouring values. On a plateau the point is a random one of the sample.
 
     Parameters
     ----------
     evaluate : callable
         Maps points (m, p), which are middles of cells in coordinates of a few values, to heights (m,).
     kinds : sequence of (int, bool)
-        Number of values of each coordinate, 0 for a continuous one, and whether they have an order.
     samples, starts : int
         Points of the sample, and of those that are refined.
     rng : numpy.random.Generator
@@ -311,26 +279,29 @@ def search_mixed(
     U, heights = np.concatenate([U, cells.snapped(evolved)]), np.concatenate([heights, reached])
     chosen = _separated(U, heights, starts, radius)
     tolerance = 1e-9 * float(np.ptp(heights[np.isfinite(heights)]))
+    sloped = _differences(evaluate, cells.free)
 
     def refine(U: Array, heights: Array) -> tuple[Array, Array]:
-        return _refine(evaluate, U, heights, radius, tolerance, cells.free)
+        return _ascended(sloped, U, heights, radius, tolerance, 60)
 
-    found, height = _climbed(evaluate, refine, cells, U[chosen], heights[chosen])
+    U, heights = _moved(evaluate, refine, cells, *refine(U[chosen], heights[chosen]))
+    found, height = _with_neighbours(evaluate, refine, cells, U, heights)
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
     return (found, height) if height > values[best] else (interior[best], float(values[best]))
 
 
-def _climbed(
-    evaluate: Acquisition,
-    refine: Refine,
-    cells: _Cells,
-    U: Array,
-    heights: Array,
-) -> tuple[Array, float]:
-    """The best point that ascent and moves to neighbours reach from the starts `U` (S, p)."""
-    U, heights = refine(U, heights)
+Refine = Callable[[Array, Array], tuple[Array, Array]]
+"""Maps points (m, p) and their heights (m,) to higher ones near them."""
+
+
+def _moved(
+    evaluate: Acquisition, refine: Refine, cells: _Cells, U: Array, heights: Array
+) -> tuple[Array, Array]:
+    """What refined points `U` (S, p) come to by moves to higher neighbours, each refined."""
     for _ in range(ROUNDS):
         near, owners = cells.neighbours(U)
+        if len(near) == 0:
+            break
         reached = evaluate(near)
         # The last one written for an owner is its highest.
         order = np.argsort(reached, kind="stable")
@@ -341,17 +312,15 @@ def _climbed(
             break
         U[up], heights[up] = near[best[up]], reached[best[up]]
         U, heights = refine(U, heights)
-    found, height = U[heights.argmax()], float(heights.max())
-    if len(cells.free) == 0:
-        return found, height
-    return _with_neighbours(evaluate, refine, cells, found, height)
+    return U, heights
 
 
 def _with_neighbours(
-    evaluate: Acquisition, refine: Refine, cells: _Cells, found: Array, height: float
+    evaluate: Acquisition, refine: Refine, cells: _Cells, U: Array, heights: Array
 ) -> tuple[Array, float]:
-    """The best point (p,) that moves of a refined one to neighbours reach, each refined."""
-    for _ in range(ROUNDS):
+    """The best of refined points, or what moves of it to neighbours reach, each refined."""
+    found, height = U[heights.argmax()], float(heights.max())
+    for _ in range(ROUNDS if len(cells.free) else 0):
         near, _ = cells.neighbours(found[None, :])
         if len(near) == 0:
             break

@@ -122,7 +122,7 @@ class Candidates:
         """Number of coordinates of a point."""
         return int(self.X.shape[1])
 
-    @property
+    @cached_property
     def held(self) -> bool:
         """Whether all of them are in memory, as `X`."""
         return isinstance(self.X, np.ndarray)
@@ -209,7 +209,10 @@ class Candidates:
         return cKDTree(self.X / self._extent)
 
     @cached_property
-    def _row_by_bytes(self) -> dict[bytes, int]:
+    def _known(self) -> dict[bytes, int]:
+        """Rows by the bytes of their points: of all, or of so many candidates of what was played."""
+        if not self.held or len(self) > MOST_INDEXED:
+            return {}
         return {point.tobytes(): row for row, point in enumerate(self.X)}
 
     def index(self, X: ArrayLike, name: str = "X") -> Index:
@@ -222,8 +225,7 @@ class Candidates:
         if (few and len(self) > MOST_INDEXED) or not self.held:
             return self._index_in_blocks(points, name)
         if few:
-            # A bandit plays candidates bit for bit: a look into a table spares the search tree.
-            found = [self._row_by_bytes.get(point.tobytes()) for point in points]
+            found = [self._known.get(point.tobytes()) for point in points]
             if None not in found:
                 return np.array(found, dtype=np.int64)
         distance, nearest = map(np.asarray, self._tree.query(points / self._extent, p=np.inf))
@@ -247,15 +249,13 @@ class Candidates:
             rows[rows < 0] = self._nearest(points[rows < 0], name)
         return rows
 
-    @cached_property
-    def _known(self) -> dict[bytes, int]:
-        return {}
-
     def _remember(self, rows: Index, X: Array) -> None:
         """What is going to be played comes again: points (n, d) of these rows need not be looked for.
 
         Some of them may: a table of all candidates is what there is no room for.
         """
+        if self.held and len(self) <= MOST_INDEXED:
+            return  # all are known
         if len(self._known) + len(rows) > MOST_INDEXED:
             self._known.clear()
         keys = (x.tobytes() for x in X[:MOST_INDEXED])
@@ -324,11 +324,11 @@ class Candidates:
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as the candidates it names, free of rounding; see `index`."""
-        rows = self.index(X, name)
-        points = as_points(X, self.dimension, name) + 0.0
+        points = as_points(X, self.X.shape[1], name) + 0.0
+        # A bandit plays candidates bit for bit: a look into a table spares the search tree.
         if all(point.tobytes() in self._known for point in points):
             return points
-        return self._points_at(rows)
+        return self._points_at(self.index(points, name))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
@@ -340,9 +340,13 @@ class Candidates:
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
-        values = self._of_all(lambda X: checked_values(acquisition(X), X))
+        if self.held:
+            values = checked_values(acquisition(self.X), self.X)
+        else:
+            values = self._of_all(lambda X: checked_values(acquisition(X), X))
         best = _argmax(values, rng)
-        return self._points_at(np.array([best]))[0], float(values[best])
+        x = self.X[best].copy() if self.held else self._points_at(np.array([best]))[0]
+        return x, float(values[best])
 
 
 def _different(X: Array) -> Array:

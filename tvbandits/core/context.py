@@ -280,8 +280,9 @@ class _Sloped(_Sliced):
     def near(self) -> Array:
         return np.asarray(self.whole.near[:, : -len(self.values)])
 
-    def slopes(self, X: Array) -> Array:
-        return np.asarray(self.whole.slopes(joined(X, self.values))[:, : X.shape[1]])
+    def sloped(self, X: Array) -> tuple[Array, Array]:
+        values, slopes = self.whole.sloped(joined(X, self.values))
+        return values, slopes[:, : X.shape[1]]
 
 
 def written(context: Context) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -114,6 +114,8 @@ class Observations:
     y: Array
     variance: Array
     source: NDArray[np.uint8] = None  # type: ignore[assignment]  # filled in below
+    room: Room | None = field(default=None, init=False, repr=False, compare=False)
+    """The storage behind the columns, where it has room for more."""
 
     def __post_init__(self) -> None:
         X = as_points(self.X)
@@ -163,7 +165,7 @@ class Observations:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Unpickled columns cannot be written to either."""
-        return _trusted, self._columns
+        return _trusted, tuple(getattr(self, name) for name in _COLUMNS)
 
     @property
     def dimension(self) -> int:
@@ -172,29 +174,30 @@ class Observations:
 
     def append(self, other: Observations) -> Observations:
         """These observations, then `other`'s."""
-        if other.dimension != self.dimension:
+        if other.X.shape[1] != self.X.shape[1]:
             raise ValueError(
                 f"points of {self.dimension} coordinates cannot take points of {other.dimension}"
             )
-        if len(other) == 0:
+        if len(other.t) == 0:
             return self
-        room = self._room or Room(self._columns)
-        columns, room = room.grown(len(self), other._columns)
+        own, theirs = ((o.X, o.t, o.y, o.variance, o.source) for o in (self, other))
+        columns, room = (self.room or Room(own)).grown(len(self.t), theirs)
         made = _trusted(*columns)
-        object.__setattr__(made, "_shared", room)
+        object.__setattr__(made, "room", room)
         return made
 
     def joined(self, other: Observations) -> Observations:
         """As `append`, in storage of their own: what is appended here goes on elsewhere."""
-        return _trusted(*map(np.concatenate, zip(self._columns, other._columns, strict=True)))
+        pairs = ((getattr(self, name), getattr(other, name)) for name in _COLUMNS)
+        return _trusted(*map(np.concatenate, pairs))
 
     def begins_with(self, other: Observations) -> bool:
         """Whether these are known to be `other`'s rows, and perhaps others behind them.
 
         They are where they came from `other` by `append`; at times that is not known any more.
         """
-        shared = self._room is not None and self._room is other._room
-        return self is other or (shared and len(other) <= len(self))
+        shared = self.room is not None and self.room is other.room
+        return self is other or (shared and len(other.t) <= len(self.t))
 
     def at_plays(self, plays: Array) -> Array:
         """The latest value of each play [x, t] (n, d + 1), NaN where there is none, shape (n,)."""
@@ -216,18 +219,11 @@ class Observations:
         _, which, counts = np.unique(self.t, return_inverse=True, return_counts=True)
         n = counts[which]
         mean = np.bincount(which, self.y, len(counts))[which] / n
-        y = (self.y - mean) * np.sqrt(n / np.maximum(n - 1, 1))
-        return _trusted(self.X, self.t, y, self.variance, self.source).take(n > 1)
+        return self.with_values((self.y - mean) * np.sqrt(n / np.maximum(n - 1, 1))).take(n > 1)
 
-    @property
-    def _columns(self) -> tuple[NDArray[Any], ...]:
-        return self.X, self.t, self.y, self.variance, self.source
-
-    @property
-    def _room(self) -> Room | None:
-        """The storage behind the columns, where it has room for more."""
-        room: Room | None = self.__dict__.get("_shared")
-        return room
+    def with_values(self, y: Array) -> Observations:
+        """With other values (n,), that were checked."""
+        return _trusted(self.X, self.t, y, self.variance, self.source)
 
     def take(self, rows: NDArray[Any] | slice) -> Observations:
         """The chosen rows: an index array, a boolean mask or a slice."""
@@ -322,7 +318,7 @@ class Plays:
 
     def replaced_by(self, X: Array, t: Array) -> Plays:
         """Less those of the same point and time as one of `X` (n, d), `t` (n,)."""
-        if not len(self):
+        if not len(self.t):
             return self
         theirs = {row.tobytes() for row in np.column_stack([X, t]) + 0.0}
         left = [row.tobytes() not in theirs for row in np.column_stack([self.X, self.t]) + 0.0]
@@ -370,10 +366,13 @@ def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
     return codes.astype(np.uint8)
 
 
+_COLUMNS = ("X", "t", "y", "variance", "source")
+
+
 def _trusted(*columns: NDArray[Any]) -> Observations:
     """Build from columns that were checked before, without checking them again."""
     made = object.__new__(Observations)
-    for name, column in zip(("X", "t", "y", "variance", "source"), columns, strict=True):
+    for name, column in zip(_COLUMNS, columns, strict=True):
         column.setflags(write=False)
         object.__setattr__(made, name, column)
     return made

@@ -146,17 +146,19 @@ class Answers:
         check_sizes(values, "values")
         answered = ~np.isnan(values)
         bad = answered & ~((variance > 0) & np.isfinite(variance))
-        refuse(bad, variance, "variance must be positive and finite")
+        if bad.any():
+            refuse(bad, variance, "variance must be positive and finite")
         check_variances(np.where(answered, variance, 1.0), "variance")
         cost = not_negative("cost", self.cost)
         for name, column in (("values", values), ("variance", variance)):
             column.setflags(write=False)
             object.__setattr__(self, name, column)
         object.__setattr__(self, "cost", cost)
-        notes = several("notes", self.notes, "a tuple of texts")
-        for note in notes:
-            of_kind("each of notes", note, str, "a text")
-        object.__setattr__(self, "notes", tuple(map(cleaned, notes)))
+        if type(self.notes) is not tuple or self.notes:
+            notes = several("notes", self.notes, "a tuple of texts")
+            for note in notes:
+                of_kind("each of notes", note, str, "a text")
+            object.__setattr__(self, "notes", tuple(map(cleaned, notes)))
 
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:

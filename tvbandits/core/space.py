@@ -26,7 +26,7 @@ from tvbandits.core.box_search import (
     _argmax,
     checked_values,
     climb,
-    search_mixed,
+    search,
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import several, shown
@@ -271,9 +271,14 @@ class Space:
         p = len(self.parameters)
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
         if isinstance(acquisition, Smooth):
+
+            def sloped(U: Array) -> tuple[Array, Array]:
+                values, slopes = acquisition.sloped(self._from_unit(U))
+                return values, self._along(slopes)
+
             found, height = climb(
                 evaluate,
-                lambda U: self._along(acquisition.slopes(self._from_unit(U))),
+                sloped,
                 self._to_unit(acquisition.near[-64:]),
                 256,
                 8,
@@ -282,7 +287,7 @@ class Space:
             )
             return self._from_unit(found[None, :])[0], height
         samples = min(256 << p, 16_384)
-        found, height = search_mixed(evaluate, kinds, samples, 4 + 4 * p, rng)
+        found, height = search(evaluate, kinds, samples, 4 + 4 * p, rng)
         return self._from_unit(found[None, :])[0], height
 
     @property

@@ -63,7 +63,8 @@ class Turns:
         if os.getpid() != self._process:
             # A child process: who held the lock in the parent is not there.
             self._renew()
-        me, inside = threading.get_ident(), _blocks_here()
+        me = threading.get_ident()
+        inside = _blocks.count(me)
         if me in self._callers:
             raise CallWithinCallError(
                 f"{name} was called from inside of a call of the same bandit, such as by its expert"
@@ -71,7 +72,9 @@ class Turns:
         try:
             try:
                 self._callers.add(me)
-                with self._lock, one_blas_thread(small):
+                with self._lock:
+                    if small:
+                        _begin(me)
                     return work()
             finally:
                 self._end(me, inside)
@@ -81,8 +84,8 @@ class Turns:
 
     def _end(self, me: int, inside: int) -> None:
         _release(self._lock)
-        if _blocks_here() > inside:
-            _end_blocks(inside)
+        if _blocks.count(me) > inside or _before:
+            _end_blocks(me, inside)
         self._callers.discard(me)
 
 
@@ -114,8 +117,8 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
 
 
 _lock = threading.RLock()
-_blocks: list[tuple[int, object]] = []
-"""The blocks that were begun and not ended: of which thread."""
+_blocks: list[int] = []
+"""The threads of the blocks that were begun and not ended."""
 
 _before: list[tuple[Any, int]] = []
 """The libraries that are limited, and how many threads each had."""
@@ -148,63 +151,50 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _limit(library: Any, threads: int) -> None:
-    """Set how many threads a library takes, whichever thread of Python this is.
+def _limit(limits: list[tuple[Any, int]]) -> None:
+    """Set how many threads libraries take, whichever thread of Python this is.
 
     threadpoolctl 3.8 lets one thread alone set the number, the first to do so; what others set is
     silently nothing. Here the first block to begin sets it, and the last to end, which may be in
     another thread, sets it back.
     """
-    release = getattr(library, "clear_controlling_thread", None)
-    if release is not None:
-        release(force=True)
-    library.set_num_threads(threads)
-    if release is not None:
-        release(force=True)
+    for library, threads in limits:
+        release = getattr(library, "clear_controlling_thread", None)
+        if release is not None:
+            release(force=True)
+        library.set_num_threads(threads)
+        if release is not None:
+            release(force=True)
 
 
-def _blocks_here() -> int:
-    """How many blocks this thread is inside of."""
-    me = threading.get_ident()
-    return sum(thread == me for thread, _ in _blocks) if _blocks else 0
-
-
-def _begin(block: tuple[int, object]) -> None:
+def _begin(me: int) -> None:
     """Enter a block; the first one limits the libraries."""
-    try:
-        with _lock:
-            _blocks.append(block)
-            if len(_blocks) > 1:
-                return
-            # Where there is one thread already, as in a comparison, nothing needs to be set.
-            if not _before:
-                known = [(lib, lib.get_num_threads()) for lib in _libraries()]
-                _before[:] = [(lib, threads) for lib, threads in known if threads != 1]
-            for lib, _ in _before:
-                _limit(lib, 1)
-    finally:
-        _release(_lock)
+    with _lock:  # let go of by `_end_blocks`, should an interrupt come at the end of this
+        _blocks.append(me)
+        if len(_blocks) > 1:
+            return
+        # Where there is one thread already, as in a comparison, nothing needs to be set.
+        if not _before:
+            known = [(lib, lib.get_num_threads()) for lib in _libraries()]
+            _before[:] = [(lib, threads) for lib, threads in known if threads != 1]
+        if _before:
+            _limit([(lib, 1) for lib, _ in _before])
 
 
-def _end(ended: Callable[[], list[tuple[int, object]]]) -> None:
-    """Leave blocks; with none left, the libraries take as many threads as before."""
+def _end_blocks(me: int, inside: int) -> None:
+    """Leave the blocks of a thread that were begun after the first so many.
+
+    With none left, the libraries take as many threads as before.
+    """
     try:
         with _lock:
-            for block in ended():
-                if block in _blocks:
-                    _blocks.remove(block)
+            for _ in range(_blocks.count(me) - inside):
+                _blocks.remove(me)
             if not _blocks and _before:
-                for lib, threads in _before:
-                    _limit(lib, threads)
+                _limit(_before)
                 _before.clear()
     finally:
         _release(_lock)
-
-
-def _end_blocks(beyond: int) -> None:
-    """Leave the blocks of this thread that were begun after the first so many."""
-    me = threading.get_ident()
-    _end(lambda: [block for block in _blocks if block[0] == me][beyond:])
 
 
 @contextmanager
@@ -217,13 +207,14 @@ def one_blas_thread(small: bool = True) -> Iterator[None]:
     if not small:
         yield
         return
-    block = (threading.get_ident(), object())
+    me = threading.get_ident()
+    inside = _blocks.count(me)
     try:
         try:
-            _begin(block)
+            _begin(me)
             yield
         finally:
-            _end(lambda: [block])
+            _end_blocks(me, inside)
     finally:
-        if block in _blocks or _before:
-            _end(lambda: [block])
+        if _blocks.count(me) > inside or _before:
+            _end_blocks(me, inside)

@@ -14,6 +14,8 @@ K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesia
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from tvbandits.acquisition.batch_rules import (
@@ -34,12 +36,18 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.acquisition.rules import ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import whole_number
+from tvbandits.core.arrays import finite_number, whole_number
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.kernels.space_time import Drift
+from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
+from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.setting import (
     Common,
+    Learn,
     Mean,
     PlotStyle,
     Policy,
@@ -49,6 +57,7 @@ from tvbandits.policies.setting import (
     Width,
     assembled,
     described,
+    learning_rule,
 )
 
 
@@ -163,11 +172,9 @@ def bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    choice("rule", rule, ("global", "local"))
-    batch = GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
     common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = _batching(batch, minimum_batch, largest_batch)
+    batching = _batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch)
     return assembled(domain, kernel, noise_variance, common, batching=batching)
 
 
@@ -187,6 +194,87 @@ BBKB = Policy(
     "the same in batches, rule=global|local",
     paper="Calandriello 2020",
     look=PlotStyle("#7e30f2", (0, (9, 2, 2, 2)), 1.8, ">"),
+    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
+)
+
+
+@described
+def tv_bbkb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float | None,
+    *,
+    epsilon: float | None = None,
+    learn: Learn | None = None,
+    ratio_bound: float = 2.0,
+    rule: Literal["global", "local"] = "global",
+    oversampling: float = 2.0,
+    keep: bool = True,
+    minimum_batch: int = 1,
+    largest_batch: int = USUAL_LARGEST,
+    confidence: Width = DEFAULT_WIDTH,
+    mean: Mean = "online",
+    minimise: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - epsilon)^(abs(t - t') / 2), for large domains.
+
+    Dictionary, batches and leaders are those of [BB]; the weights of the dictionary fade, and places
+    that nobody has visited for long leave it. With epsilon = 0 it is `bbkb`. No paper has it.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Rate of forgetting for a unit of time. Without it, it is learned by log evidence while it plays.
+    ratio_bound : float
+        C, the bound on the ratio of deviations at a batch's start to those in it.
+    rule : "global" or "local"
+        [BB] Lemma 1, or Lemma 1 and then Lemma 3.
+    oversampling : float
+        q, by which leverage scores are multiplied.
+    keep : bool
+        Keep inducing points while they are few; False draws every dictionary afresh.
+    minimum_batch : int
+        P: start by uncertainty sampling until no batch can be smaller.
+    largest_batch : int
+        A batch ends here at the latest, with a warning if the rule would go on.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.tv_bbkb(sites, RBF(1.0), 0.01, epsilon=0.05)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(bandit.recommend())
+    [2.]
+    """
+    learns = learning_rule("epsilon", epsilon, learn, Every(spread=math.inf))
+    if epsilon is None:
+        drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
+    else:
+        finite_number("epsilon", epsilon, low=0.0, below=1.0)
+        drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
+    sparse = NystromFilter(oversampling, keep)
+    common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
+    batching = _batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch)
+    return assembled(domain, drifting, noise_variance, common, batching=batching, learn=learns)
+
+
+def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The epsilon that was fitted to a sample before the first step, unless it is to be learned."""
+    return None if given.get("learn") else setting.epsilon
+
+
+TV_BBKB = Policy(
+    "tv-bbkb",
+    tv_bbkb,
+    "bbkb whose dictionary forgets at rate epsilon",
+    paper="",
+    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, "X"),
+    recommended={"epsilon": recommended_epsilon},
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
 
@@ -307,6 +395,12 @@ THOMPSON = Policy(
 )
 
 
+def _ratio(rule: str, ratio_bound: float) -> BatchRule:
+    """[BB] Lemma 1, or Lemma 1 and then Lemma 3."""
+    choice("rule", rule, ("global", "local"))
+    return GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
+
+
 def _batching(rule: BatchRule, minimum_batch: int, largest_batch: int) -> Batching:
     return Batching(
         rule,
@@ -320,4 +414,4 @@ def _width(confidence: Width, of_the_paper: Confidence) -> Width:
     return of_the_paper if isinstance(confidence, str) and confidence == "theory" else confidence
 
 
-POLICIES = (BKB, BBKB, GP_BUCB, THOMPSON)
+POLICIES = (BKB, BBKB, TV_BBKB, GP_BUCB, THOMPSON)

@@ -360,21 +360,23 @@ class Optimism:
 
     def __call__(self, X: Array) -> Array:
         """Values (m,) at points (m, d)."""
-        cross = self.rule.cross(X, self.now)
-        gain = cross @ self.weights + self.width * self._deviation(cross @ self.Q, cross)
-        return np.asarray(self.centre + self.scale * gain)
+        return self._values(X)[0]
 
-    def slopes(self, X: Array) -> Array:
-        """Slopes (m, d) at points (m, d)."""
-        cross, steep = self.rule.cross(X, self.now), self.rule.cross_slopes(X, self.now)
+    def sloped(self, X: Array) -> tuple[Array, Array]:
+        """Values (m,) and slopes (m, d) at points (m, d)."""
+        values, reach, deviation = self._values(X)
+        steep = self.rule.cross_slopes(X, self.now)
+        wider = -np.einsum("mnd,mn->md", steep, reach) / deviation[:, None]
+        return values, np.asarray(self.scale * (self.weights @ steep + self.width * wider))
+
+    def _values(self, X: Array) -> tuple[Array, Array, Array]:
+        """Values (m,), solved covariances (m, n) with what is known, and deviations (m,)."""
+        found, cross = self.rule.hyperparameters, self.rule.cross(X, self.now)
         reach = cross @ self.Q
-        wider = -np.einsum("mnd,mn->md", steep, reach) / self._deviation(reach, cross)[:, None]
-        return np.asarray(self.scale * (self.weights @ steep + self.width * wider))
-
-    def _deviation(self, reach: Array, cross: Array) -> Array:
-        found = self.rule.hyperparameters
         spread = found.variance - np.einsum("ij,ij->i", reach, cross)
-        return np.asarray(np.sqrt(np.maximum(spread, 0.0) + found.noise))
+        deviation = np.sqrt(np.maximum(spread, 0.0) + found.noise)
+        gain = cross @ self.weights + self.width * deviation
+        return np.asarray(self.centre + self.scale * gain), reach, deviation
 
 
 @described

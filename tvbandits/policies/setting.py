@@ -234,10 +234,12 @@ def as_posterior(
     return posterior
 
 
-def learning_rule(name: str, given: float | None, learn: Learn | None) -> Every | None:
-    """When to learn a number: never, if it is given."""
+def learning_rule(
+    name: str, given: float | None, learn: Learn | None, default: Every | None = None
+) -> Every | None:
+    """When to learn a number: never, if it is given; `Every()` by default."""
     if given is None:
-        return as_rule(learn, Every())
+        return as_rule(learn, default or Every())
     if learn:
         raise ValueError(f"learn is for a {name} that is not given, got {name} = {given}")
     return None

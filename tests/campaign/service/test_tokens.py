@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.refusals import refused
 from tvbandits.campaign.service import Tokens
 from tvbandits.campaign.service.tokens import FreshTokens
 
@@ -38,16 +39,14 @@ def test_a_file_of_tokens_holds_no_token(tmp_path: Path) -> None:
 def test_bad_tokens(tmp_path: Path, name: str, roles: list[str], error: str) -> None:
     tokens = Tokens.at(tmp_path / "t.json")
     tokens.new("anna", ["read"])
-    with pytest.raises(ValueError, match=error):
-        tokens.new(name, roles)
+    refused(ValueError, error, tokens.new, name, roles)
     assert tokens.names == ("anna",)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"tokens": [{"name": "a"}]}', '{"tokens": 3}', "\x00"])
 def test_a_damaged_file_of_tokens(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.json").write_text(text)
-    with pytest.raises(ValueError, match="is not a file of tokens"):
-        Tokens.at(tmp_path / "t.json")
+    refused(ValueError, "is not a file of tokens", Tokens.at, tmp_path / "t.json")
 
 
 def test_who_read_the_file_before_loses_nothing_of_what_others_wrote(tmp_path: Path) -> None:
@@ -56,8 +55,7 @@ def test_who_read_the_file_before_loses_nothing_of_what_others_wrote(tmp_path: P
     anna = one.new("anna", ["read"])
     bert = other.new("bert", ["read"])
     assert Tokens.at(place).names == ("anna", "bert")
-    with pytest.raises(ValueError, match='"bert" has a token already'):
-        one.new("bert", ["read"])
+    refused(ValueError, '"bert" has a token already', one.new, "bert", ["read"])
     other.take_back("anna")
     one.new("carl", ["read"])
     assert Tokens.at(place).names == ("bert", "carl")

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
+from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.calibration import FADING, LARGEST, PRIOR_COUNT, IntervalCalibration
 from tvbandits.gp.fitting.evidence import MEAN_VARIANCE, Evidence
@@ -26,6 +27,7 @@ from tvbandits.gp.fitting.standardisation import (
     robust_moments,
 )
 from tvbandits.gp.kernels.additive import structured_kernel
+from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import Factored
@@ -60,6 +62,11 @@ SUMS: dict[str, Any] = {
     + Constant(0.3) * OnSpace(RBF(0.5, "fixed")) * Drift(0.1, "fixed"),
     "nothing but fixed numbers": Constant(1.3, "fixed") * OnSpace(RBF(1.2, "fixed")),
     "anisotropic": Constant(1.1) * OnSpace(RBF([0.7, 2.5])) * OnTime(Matern(8.0, nu=0.5)),
+    "anisotropic, rough": OnSpace(Matern([0.7, 2.5], nu=1.5)) * OnTime(Matern(8.0, nu=2.5)),
+    "anisotropic, fixed": OnSpace(RBF([0.7, 2.5], "fixed")) * OnTime(Matern(8.0, nu=2.5)),
+    "coordinates": Constant(1.1) * OnSpace(Coordinates([0.7, 2.5], 0.6)) * OnTime(Matern(8.0)),
+    "a word and a number": OnSpace(PerParameter([0.6, 2.0], parts=(("mode", 1), ("flow", 1)))),
+    "a word of two columns": OnSpace(PerParameter([1.1], parts=(("mode", 2),))) * Drift(0.2),
     "an inner sum": OnSpace(RBF(1.0) + 0.2 * Matern(0.5, nu=0.5)) * OnTime(Matern(5.0) * RBF(9.0)),
     "structured": structured_kernel(Matern(1.0, nu=0.5)),
 }

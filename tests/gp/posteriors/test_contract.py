@@ -70,6 +70,14 @@ MAKERS: dict[str, dict[str, Maker]] = {
             lambda cls: cls(0.5, keep=False), exact=False, kernels=("smooth",)
         ),
     },
+    "NystromFilter": {
+        "every point": Maker(
+            lambda cls: cls(1e12, tolerance=1e-12),
+            kernels=("drift",),
+            refuses="a filter on a dictionary needs",
+        ),
+        "few points": Maker(lambda cls: cls(0.5), exact=False, kernels=("drift",)),
+    },
     "StateSpace": {
         "": Maker(
             lambda cls: cls(),
@@ -106,8 +114,8 @@ every_case_with_an_oracle = _over(WITH_ORACLE)
 def oracle_of(made: Any, data: Data) -> Dense | Sparse:
     """Dense algebra for the exact posterior, or for the sparse one on its dictionary."""
     dictionary = getattr(made, "dictionary", None)
-    if dictionary is None or dictionary.rows.Z.shape[1] != data.Z.shape[1]:
-        return Dense(made.kernel, *data)  # also of a filter, whose dictionary is of points alone
+    if dictionary is None or made.filter is not None:
+        return Dense(made.kernel, *data)
     return Sparse(made.kernel, dictionary.rows.Z, *data)
 
 
@@ -186,7 +194,7 @@ def to(data: Data, n: int) -> Data:
 
 
 def test_rules_are_found() -> None:
-    assert {"Exact", "Nystrom", "StateSpace"} <= set(RULES)
+    assert {"Exact", "Nystrom", "NystromFilter", "StateSpace"} <= set(RULES)
     assert set(MAKERS) <= set(RULES), "a maker of a rule that is no more"
     named = [name for makers in MAKERS.values() for m in makers.values() for name in m.kernels]
     assert set(named) <= set(KERNELS)

@@ -13,12 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tvbandits.campaign.store.errors import (
-    BusyError,
-    CampaignError,
-    NoCampaignError,
-    StorageError,
-)
+from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.reading import limit_cells
 from tvbandits.core.files.saving import put_in_place

@@ -283,10 +283,7 @@ class Store:
         StorageError
             If nothing can be written.
         """
-        with (
-            self._connected(writes=True) as connection,
-            self.place.turn(connection, self.patience),
-        ):
+        with self._connected(writes=True) as connection, self.place.turn(connection, self.patience):
             yield Turn(self, connection)
 
     @contextmanager

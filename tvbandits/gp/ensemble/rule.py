@@ -331,15 +331,8 @@ class ModelEnsemble:
             return known
         else:
             recent, search = known.recent, known.search
-        for t in np.unique(fresh.Z[:, -1]):
-            at = fresh.Z[:, -1] == t
-            rows = candidate_rows(surface, fresh.Z[at])
-            readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
-            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-            recent, search = seasons.observed(
-                recent, search, float(t), readings, partial(_timed, surface, earlier)
-            )
-        return EnsemblePosterior(kernel, surface, self, data, recent, now, search)
+        begun = EnsemblePosterior(kernel, surface, self, data, recent, now, search)
+        return begun.told(fresh)
 
 
 def of_another_unit(rule: T) -> T:
@@ -391,7 +384,6 @@ class CandidatePosterior:
     dictionary_size: ClassVar[None] = None
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
     jitter: ClassVar[float] = 0.0
     condition_number: ClassVar[float] = 1.0
     log_det_ratio: ClassVar[float] = math.nan
@@ -413,6 +405,10 @@ class CandidatePosterior:
     def means_on_surface(self) -> Array:
         """Means (A, 1) of `on_surface`."""
         return self.on_surface()[0]
+
+    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Self | None:  # noqa: ARG002
+        """None: more observations take `condition`."""
+        return None
 
     @property
     def own_nugget(self) -> float:
@@ -495,6 +491,32 @@ class EnsemblePosterior(CandidatePosterior):
     def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
         """Whether it is what a rule makes of readings of such noise."""
         return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
+
+    def told(self, fresh: Data) -> EnsemblePosterior:
+        """Once it has observed those of its data that are new, time after time."""
+        recent, search, surface, data = self.recent, self.search, self.surface, self.data
+        for t in np.unique(fresh.Z[:, -1]):
+            at = fresh.Z[:, -1] == t
+            rows = candidate_rows(surface, fresh.Z[at])
+            readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
+            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+            recent, search = seasons.observed(
+                recent, search, float(t), readings, partial(_timed, surface, earlier)
+            )
+        return replace(self, recent=recent, search=search)
+
+    def continued(
+        self, rows: Data, now: float, surface: CandidateGrid | None
+    ) -> EnsemblePosterior | None:
+        """With readings more; None where some are older than its own, or `now` is older than all."""
+        rows, times = in_order_of_time(rows), self.data.Z[:, -1]
+        if surface is not self.surface or now < times[0]:
+            return None
+        if len(rows.Z) == 0:
+            return self if now == self.now else replace(self, now=now)
+        if rows.Z[0, -1] < times[-1]:
+            return None
+        return replace(self, data=self.data.append(rows), now=now).told(rows)
 
     # --- what it believes -----------------------------------------------------------------------------
 

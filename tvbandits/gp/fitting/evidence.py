@@ -10,8 +10,9 @@ The largest information gain gamma_T, greedily (Srinivas et al. 2010, docs/refer
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ from tvbandits.core.linalg import (
     solve_lower,
 )
 from tvbandits.core.observations import Observations
+from tvbandits.core.space_kernel import PerParameter
+from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
@@ -122,15 +125,13 @@ class Evidence:
                 where = factor.leaf.where
                 if where.start == where.stop:
                     continue
-                if part.slopes is None:
+                if part.gradient is None:
                     # Terms without a part over points or time are constant there: 1.
                     slope = float(np.vdot(W, product)) if np.ndim(product) else float(W.sum())
                     gradient[where] += 0.5 * amplitude * slope
                     continue
                 others = _product([each.matrix for j, each in enumerate(parted) if j != i])
-                gradient[where] += (
-                    0.5 * amplitude * _contracted(W * others, part.which, part.slopes)
-                )
+                gradient[where] += 0.5 * amplitude * part.gradient(W * others)
         return value + 0.5 * n * math.log(2.0 * math.pi), gradient
 
 
@@ -175,6 +176,17 @@ class _Rows:
     pairs: Index | None
     distances: Array
     which: Index | None
+
+    @cached_property
+    def upper(self) -> tuple[Index, Index]:
+        """All pairs of two distinct rows, (q,) and (q,)."""
+        return np.triu_indices(len(self.Z), 1)
+
+    @cached_property
+    def apart(self) -> Array:
+        """Along each coordinate, of these pairs, shape (d, q)."""
+        first, second = self.upper
+        return np.abs(self.Z[first] - self.Z[second]).T.copy()
 
     @classmethod
     def of(cls, Z: Array, index: Index) -> _Rows:
@@ -222,30 +234,53 @@ def _contracted(weighted: Array, which: Index | None, slopes: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Factor:
-    """A leaf, and the rows that it looks at; `nu` is None where scikit-learn computes it."""
+    """A leaf, and the rows that it looks at.
+
+    `nu` is its smoothness where it has one length scale, `nus` where each coordinate has one; neither is
+    there where scikit-learn computes it.
+    """
 
     leaf: Leaf
     rows: _Rows
     nu: float | None = None
+    nus: float | None = None
 
     @classmethod
     def of(cls, leaf: Leaf, points: _Rows, times: _Rows) -> _Factor:
         """Of a leaf that looks at points, or at times."""
         rows = points if type(leaf.kernel) is OnSpace else times
         inner: Any = getattr(leaf.kernel, "kernel", None)
-        if type(inner) not in (RBF, Matern) or leaf.where.stop != leaf.where.start + 1:
+        if inner is None or any(each.fixed for each in inner.hyperparameters):
             return cls(leaf, rows)
-        if np.ndim(inner.length_scale):
+        if type(inner) in (Coordinates, PerParameter) or np.ndim(
+            getattr(inner, "length_scale", 0.0)
+        ):
+            nu = 2.5 if type(inner) is Coordinates else getattr(inner, "nu", math.inf)
+            known = type(inner) in (Coordinates, PerParameter, RBF, Matern) and nu in SLOPED
+            return cls(leaf, rows, nus=float(nu) if known else None)
+        if type(inner) not in (RBF, Matern):
             return cls(leaf, rows)
         nu = math.inf if type(inner) is RBF else float(inner.nu)
         return cls(leaf, rows, nu if nu in VALUES else None)
 
     def at(self, theta: Array) -> _Part:
         """Its amplitude, matrix and slopes."""
+        if self.leaf.where.start == self.leaf.where.stop:
+            return self._fixed
+        return self._at(theta)
+
+    @cached_property
+    def _fixed(self) -> _Part:
+        """Without hyperparameters."""
+        return self._at(np.empty(0))
+
+    def _at(self, theta: Array) -> _Part:
         kernel, rows, n = self.leaf.kernel, self.rows, len(self.rows.index)
         if type(kernel) is ConstantKernel:
             own = theta[self.leaf.where]
             return _Part(math.exp(own[0]) if len(own) else float(kernel.constant_value))
+        if self.nus is not None:
+            return self._by_coordinates(theta[self.leaf.where], SLOPED[self.nus])
         if self.nu is not None:
             r = rows.distances * math.exp(-theta[self.leaf.where][0])
             if self.nu in SLOPED:
@@ -254,22 +289,65 @@ class _Factor:
             else:
                 values = VALUES[self.nu](r)
                 slope = r * values
-            return _Part(1.0, _spread(values, rows.which, n), slope[:, None], rows.which)
+            which, steep = rows.which, slope[:, None]
+            matrix = _spread(values, which, n)
+            return _Part(1.0, matrix, lambda weighted: _contracted(weighted, which, steep))
         kernel = self.leaf.at(theta)
         inner = kernel if type(kernel) is Drift else kernel.kernel
         matrix, slopes = inner(rows.Z, eval_gradient=True)
         flat = np.asarray(slopes).reshape(len(rows.Z) ** 2, -1)
-        return _Part(1.0, _spread(np.asarray(matrix), rows.pairs, n), flat, rows.pairs)
+        matrix = _spread(np.asarray(matrix), rows.pairs, n)
+        return _Part(1.0, matrix, lambda weighted: _contracted(weighted, rows.pairs, flat))
+
+    def _by_coordinates(self, own: Array, profile: Profile) -> _Part:
+        """Of a kernel with a length scale for each coordinate, or for several of them.
+
+        By pairs of two distinct rows alone: a row is perfectly correlated with itself.
+        """
+        inner, rows = self.leaf.kernel.kernel, self.rows
+        m, upper = len(rows.Z), rows.upper
+        additive = float(math.exp(own[0])) if type(inner) is Coordinates else 0.0
+        widths = np.array([width for _, width in inner.parts]) if type(inner) is PerParameter else 1
+        scales = np.exp(own[1:] if additive else own)
+        r = rows.apart / np.repeat(scales, widths)[:, None]
+        squares = r * r
+        joint, slope = profile(np.sqrt(squares.sum(axis=0)))
+        values, slopes = joint, slope[None]
+        if additive:
+            each, apart = profile(r)
+            mean = each.mean(axis=0)
+            values = (joint + additive * mean) / (1.0 + additive)
+            slopes = (slope + (additive / len(r)) * apart) / (1.0 + additive)
+        matrix = np.ones((m, m))
+        matrix[upper] = values
+        matrix.T[upper] = values
+
+        def gradient(weighted: Array) -> Array:
+            if rows.pairs is not None:
+                counted = np.bincount(rows.pairs, weighted.ravel(), m * m).reshape(m, m)
+                weighted = np.asarray(counted, dtype=np.float64)
+            weights = weighted[upper] + weighted.T[upper]
+            lengths = np.einsum("jq,jq->j", squares, weights * slopes)
+            if not additive:
+                ends = np.cumsum(np.broadcast_to(widths, len(scales))) - widths
+                return np.asarray(np.add.reduceat(lengths, ends))
+            share = float(weights @ (mean - joint)) * additive / (1.0 + additive) ** 2
+            return np.concatenate([[share], lengths])
+
+        return _Part(1.0, _spread(matrix, rows.pairs, len(rows.index)), gradient)
+
+
+Profile = Callable[[Array], tuple[Array, Array]]
+"""Correlations at distances, and -1/r times their derivatives."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A factor at some hyperparameters: at the observations (n, n), and its slopes at distinct rows."""
+    """A factor at some hyperparameters: at the observations (n, n), and its gradient from weights."""
 
     amplitude: float
     matrix: Array | None = None
-    slopes: Array | None = None
-    which: Index | None = None
+    gradient: Callable[[Array], Array] | None = None
 
 
 def log_evidence(

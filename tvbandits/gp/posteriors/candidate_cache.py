@@ -35,12 +35,16 @@ class AppendBuffer:
 
     Attributes
     ----------
+    n : int
+    array : array of shape (n, columns), or (n, n) where square
+        The rows, without a copy.
     square : bool
         Rows and columns grow together, for triangular factors.
     """
 
     buffer: _Buffer = field(repr=False, compare=False)
     n: int
+    array: Array = field(repr=False, compare=False)
     square: bool = False
 
     @classmethod
@@ -51,34 +55,23 @@ class AppendBuffer:
         width = capacity if square else rows.shape[1]
         data = np.zeros((capacity, width))
         data[:n, : rows.shape[1]] = rows
-        return cls(_Buffer(data, [n]), n, square)
-
-    @cached_property
-    def array(self) -> Array:
-        """The rows, without a copy: shape (n, columns), or (n, n) where square."""
-        return self.buffer.data[: self.n, : self.n if self.square else None]
+        return cls(_Buffer(data, [n]), n, data[:n, : n if square else None], square)
 
     def append(self, row: Array) -> AppendBuffer:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
-        grown = self
-        if not self._taken():
-            grown = AppendBuffer.of(self.array, square=self.square)
-            grown._taken()
-        buffer = grown.buffer
-        buffer.data[self.n, : len(row)] = row
-        buffer.free.append(self.n + 1)
-        return AppendBuffer(buffer, self.n + 1, self.square)
-
-    def _taken(self) -> bool:
-        """Take the row after the last one to be written, unless another did, or there is none."""
+        buffer, n = self.buffer, self.n + 1
         try:
-            free = self.buffer.free.pop()
+            free = buffer.free.pop()
         except IndexError:
-            return False
-        if free == self.n < len(self.buffer.data):
-            return True
-        self.buffer.free.append(free)
-        return False
+            free = -1
+        if free != self.n or n > len(buffer.data):  # it is taken, or there is none
+            if free >= 0:
+                buffer.free.append(free)
+            buffer = AppendBuffer.of(self.array, square=self.square).buffer
+            buffer.free.clear()
+        buffer.data[self.n, : len(row)] = row
+        buffer.free.append(n)
+        return AppendBuffer(buffer, n, buffer.data[:n, : n if self.square else None], self.square)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows of this view are stored."""
@@ -127,6 +120,8 @@ class CandidateGrid:
 
     def at(self, now: float) -> Array:
         """Kernel inputs of the points at the time `now`."""
+        if not self.space_time:
+            return self.points
         return inputs(self.kernel, self.points, np.full(len(self.points), now))
 
     def prior_variance(self, now: float) -> Array:

@@ -30,7 +30,13 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
-from tvbandits.gp.posteriors.data import Data, Groups, level_noise, without_negligible
+from tvbandits.gp.posteriors.data import (
+    NEGLIGIBLE,
+    Data,
+    Groups,
+    level_noise,
+    without_negligible,
+)
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
@@ -69,8 +75,6 @@ class ExactPosterior(KernelPosterior):
     dictionary_size: ClassVar[None] = None
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = True
-    continued: ClassVar[None] = None
-    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
@@ -91,6 +95,28 @@ class ExactPosterior(KernelPosterior):
     def condition_number(self) -> float:
         """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
         return linalg.spread_of(np.diagonal(self.factor.array)) ** 2
+
+    def continued(
+        self, rows: Data, now: float, surface: CandidateGrid | None
+    ) -> ExactPosterior | None:
+        """With observations more, as rows of the factor; None if that takes `condition`."""
+        on = self.surface
+        if len(self.rows.Z) == 0 or self.jitter > 0 or (surface is None) != (on is None):
+            return None
+        if surface is not None and surface.space_time:
+            return None
+        if len(rows.Z) and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
+            return None
+        made: ExactPosterior | None = (
+            self if on is None else replace(self, surface=replace(on, now=now))
+        )
+        for i in range(len(rows.Z)):
+            row = rows if len(rows.Z) == 1 else rows.row(i)
+            made = None if made is None else _append(made, row, surface)
+        if made is None:
+            return None
+        data = made.rows if self.rows is self.data else self.data.append(rows)
+        return without_repeats(replace(made, data=data, extended=True))
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
@@ -140,7 +166,7 @@ class ExactPosterior(KernelPosterior):
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
-        on = self.fixed_points
+        on = self.surface or self.fixed_points
         return on.means * on.shrink, np.maximum(on.prior - on.explained * on.shrink**2, 0.0)
 
     def means_on_surface(self) -> Array:
@@ -210,9 +236,9 @@ class Factored:
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
     rows, merged_log_density = Groups.of(data.apart).merge(data)
-    K = np.array(kernel(rows.Z)) if len(rows) else np.empty((0, 0))
+    K = np.array(kernel(rows.Z)) if len(rows.Z) else np.empty((0, 0))
     noise = float(np.log(rows.variance).sum())
-    if rows.levels is not None and len(rows):
+    if rows.levels is not None and len(rows.Z):
         shared = level_noise(rows.levels, rows.variance, float(np.max(kernel.diag(rows.Z))))
         K += shared
         shared[np.diag_indices_from(K)] += rows.variance
@@ -229,7 +255,7 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         jitter=made.jitter,
         merged_log_density=merged_log_density,
         surface=None,
-        merged=len(rows),
+        merged=len(rows.Z),
     )
     if surface is not None:
         # Nobody has seen it yet: filling the field in spares a copy of the whole value.
@@ -245,7 +271,7 @@ def _spread(
         return None
     W = posterior.weights.array
     prior = surface.prior_variance(now)
-    if posterior.size == 0:
+    if len(W) == 0:
         empty = np.empty((0, len(prior)))
         return GridPosterior(
             AppendBuffer.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior
@@ -284,7 +310,7 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
 
     Rows that are appended are not merged; that is looked at whenever their number has doubled.
     """
-    size = posterior.size
+    size = len(posterior.rows.Z)
     if size - posterior.merged <= max(MERGE_FROM, posterior.merged):
         return posterior
     if 2 * len(Groups.of(posterior.rows.Z).first) <= size:
@@ -294,7 +320,7 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
 
 def _dropped(old: Data, new: Data) -> int | None:
     """How many of the oldest rows of `old` are gone, if `new` is the rest and perhaps more."""
-    if len(old) == 0 or len(new) == 0:
+    if len(old.Z) == 0 or len(new.Z) == 0:
         return None
     first = (new.Z[0] == old.Z).all(axis=1) & (old.variance == new.variance[0])
     # Repeated points make false starts; a few are tried, then a new factorisation is no loss.
@@ -347,7 +373,7 @@ def _append(
         on = on.appended(spread, weights)
     return replace(
         posterior,
-        rows=posterior.rows.joined(row),
+        rows=posterior.rows.append(row),
         factor=posterior.factor.append(np.append(below, pivot)),
         weights=posterior.weights.append(weights),
         log_det_ratio=posterior.log_det_ratio

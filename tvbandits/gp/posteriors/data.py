@@ -53,9 +53,9 @@ class Data:
 
     def starts_with(self, other: Data, skip: int = 0) -> bool:
         """Whether these rows begin with `other`'s rows from `skip` on, bit for bit."""
-        m = len(other) - skip
+        m = len(other.Z) - skip
         return (
-            len(self) >= m
+            len(self.Z) >= m
             and np.array_equal(self.variance[:m], other.variance[skip:])
             and np.array_equal(self.Z[:m], other.Z[skip:])
             and np.array_equal(self.Y[:m], other.Y[skip:])
@@ -86,7 +86,8 @@ class Data:
 
     def append(self, other: Data) -> Data:
         """These rows and then `other`'s, in storage that is shared where it can be."""
-        (Z, Y, variance), room = (self.room or Room(tuple(self))).grown(len(self), tuple(other))
+        own, theirs = (self.Z, self.Y, self.variance), (other.Z, other.Y, other.variance)
+        (Z, Y, variance), room = (self.room or Room(own)).grown(len(self.Z), theirs)
         made = Data(Z, Y, variance)
         object.__setattr__(made, "room", room)
         return made
@@ -107,7 +108,7 @@ class Data:
 
 def without_negligible(kernel: Any, data: Data) -> Data:
     """Leave out the observations that are too noisy to move the posterior at all."""
-    if len(data) == 0:
+    if len(data.Z) == 0:
         return data
     heard = data.variance <= NEGLIGIBLE * float(np.max(kernel.diag(data.Z)))
     if heard.all():

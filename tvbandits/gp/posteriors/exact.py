@@ -89,7 +89,7 @@ class Exact:
                 return extended
         # A run of appended rows that ends, as when rewards get a new scale, goes on from a new factor.
         appending = isinstance(previous, ExactPosterior) and previous.extended
-        if surface is None or surface.space_time or appending or len(data) < FEW:
+        if surface is None or surface.space_time or appending or len(data.Z) < FEW:
             return factor(kernel, data, surface, now)
         sparse = previous if isinstance(previous, NystromPosterior) else None
         groups = Groups.of(data.Z, None if sparse is None else sparse.groups)
@@ -119,7 +119,7 @@ def _state(data: Data, surface: CandidateGrid | None) -> SpaceFeatures | None:
     A row of a factor of n rows costs n (n + A) for A fixed points. Of a state of m numbers a step costs
     m^2, and a look at all points A m^2.
     """
-    n = len(data)
+    n = len(data.Z)
     if surface is None or not surface.space_time or n < FEW:
         return None
     A = len(surface.points)

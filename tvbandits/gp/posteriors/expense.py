@@ -16,6 +16,10 @@ SECONDS, GIGABYTES = 2.0, 1.0
 """A warning is due when twice as many rows need as much for one step."""
 
 
+FEW = 1000
+"""So many rows are never expensive."""
+
+
 class ExpensiveWarning(UserWarning):
     """A bandit goes on, but its steps will take long or much memory; the message says what helps."""
 

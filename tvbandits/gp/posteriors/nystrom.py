@@ -231,7 +231,7 @@ class Nystrom:
             there are many new ones at once (`tvbandits.gp.posteriors.nystrom`).
         """
         data = without_negligible(kernel, data)
-        drift = _markov(kernel)
+        drift = markov(kernel)
         if drift is not None:
             grows = self.tolerance if surface is None else None
             return filtered(
@@ -250,7 +250,7 @@ class Nystrom:
             dictionary = _moved(previous.dictionary, surface, now)
         else:
             rng = np.random.default_rng(0) if rng is None else rng
-            dictionary = self._drawn(kernel, rows, surface, now, previous, rng)
+            dictionary = self.drawn(kernel, rows, surface, now, previous, rng)
         # [BB] Algorithm 1, L17 and L18.
         return assemble(kernel, data, groups, dictionary, previous, now, lowest=self.tolerance)
 
@@ -262,7 +262,7 @@ class Nystrom:
         prior = np.full(len(features.pivots), drift.amplitude)
         return SpaceFeatures((drift,), (features,), (0,), prior)
 
-    def _drawn(
+    def drawn(
         self,
         kernel: Any,
         rows: Data,
@@ -274,13 +274,13 @@ class Nystrom:
         """Resparsify: the next dictionary."""
         if len(rows) == 0:
             # [BB] Algorithm 1, L2.
-            return _on_points(kernel, rows.Z, surface, now, None)
+            return on_points(kernel, rows.Z, surface, now, None)
         prior = np.asarray(kernel.diag(rows.Z))
         known = 0 if previous is None else previous.size
         if len(rows) - known > max(MANY, known):
             first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
             fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
-            return _on_points(kernel, fresh, surface, now, None)
+            return on_points(kernel, fresh, surface, now, None)
         z = np.empty((len(rows), 0)) if previous is None else embed(previous.dictionary, rows.Z)
         variance = prior if previous is None else previous.variances_of(rows.Z, z)
         # A new scale may have raised every noise since those variances: scores go by the lower noise.
@@ -298,10 +298,10 @@ class Nystrom:
             new = self._independent(kernel, rows.Z[kept], z[kept])
             if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
                 grown = np.concatenate([start.rows.Z, new])
-                return _on_points(kernel, grown, surface, now, start)
+                return on_points(kernel, grown, surface, now, start)
         # L11 and L15: a dictionary of what was drawn, and of nothing else.
         fresh = self._independent(kernel, rows.Z[kept], z[kept, :0])
-        return _on_points(kernel, fresh, surface, now, None)
+        return on_points(kernel, fresh, surface, now, None)
 
     def _independent(self, kernel: Any, Z: Array, z: Array) -> Array:
         """The points, in their order, without those that depend on others or on a dictionary.
@@ -318,7 +318,7 @@ class Nystrom:
         return np.asarray(Z[np.sort(made.pivots)])
 
 
-def _markov(kernel: Any) -> Term | None:
+def markov(kernel: Any) -> Term | None:
     """A kernel as one term space * time whose state in time is a single number, if it is one."""
     terms = terms_of(kernel) if is_space_time(kernel) else None
     if terms is None or len(terms) > 1:
@@ -327,7 +327,7 @@ def _markov(kernel: Any) -> Term | None:
     return terms[0] if single else None
 
 
-def _on_points(
+def on_points(
     kernel: Any,
     Z: Array,
     surface: CandidateGrid | None,

@@ -252,13 +252,14 @@ class Bound:
             variance = self.about_variance.predict(X)[1]
         return np.asarray(means @ self.columns + self.constant + self.times * np.sqrt(variance))
 
-    def slopes(self, X: Array) -> Array:
-        """Its slopes at points (m, d), shape (m, d)."""
-        _, variance, uphill, wider = self.about_mean.slopes(X)
+    def sloped(self, X: Array) -> tuple[Array, Array]:
+        """Values (m,) and slopes (m, d) at points (m, d)."""
+        means, variance, uphill, wider = self.about_mean.slopes(X)
         if self.about_variance is not self.about_mean:
             _, variance, _, wider = self.about_variance.slopes(X)
         deviation = np.sqrt(np.maximum(variance, 1e-300))[:, None]
-        return np.asarray(uphill @ self.columns + (0.5 * self.times) * wider / deviation)
+        values = means @ self.columns + self.constant + self.times * np.sqrt(variance)
+        return values, uphill @ self.columns + (0.5 * self.times) * wider / deviation
 
     @property
     def near(self) -> Array:
@@ -367,7 +368,7 @@ class View:
 
     def bound(self, beta: float) -> Callable[[Array], Array]:
         """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
-        field = self._field
+        field = None if self.surface is not None else self._field
         if field is None:
             return lambda X: self.upper_bound(X, beta)
         return self._bound_of(field, field, beta * self.scale)

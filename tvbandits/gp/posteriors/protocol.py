@@ -6,7 +6,7 @@ that can leave variances at the fixed points uncomputed says so by `LazyBounds`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -129,11 +129,10 @@ class Posterior(Protocol):
     def expansion(self, worst: float) -> Expansion | None:
         """As sums of kernel rows; None where it is none, or one of a condition number beyond `worst`."""
 
-    @property
-    def continued(self) -> Callable[[Data, float], Posterior | None] | None:
-        """Maps more observations and a time to what `condition` comes to, speaking about that time.
+    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Posterior | None:
+        """With observations more: what `condition` comes to, speaking about the time `now`.
 
-        None, or None for some observations, where that takes `condition` itself.
+        None where that takes `condition` itself.
         """
 
     def effective_dimension(self) -> float:
@@ -201,6 +200,10 @@ class KernelPosterior:
 
     def lookahead(self, points: Array, about: float, beta: float, noise_variance: float) -> None:
         """None: `cross_covariance` says it."""
+
+    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Posterior | None:  # noqa: ARG002
+        """None: more observations take `condition`."""
+        return None
 
 
 class PosteriorRule(Protocol):

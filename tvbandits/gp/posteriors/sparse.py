@@ -26,6 +26,7 @@ from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid,
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_levels
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
+from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
 
 @dataclass
@@ -73,6 +74,8 @@ class NystromPosterior(KernelPosterior):
         Whether the dictionary spans every observed point, by construction: nothing is approximated.
     raised : float
         The most that was added to the noise variance of a row that was too small for the dictionary.
+    filter : WeightFilter, optional
+        Under a kernel that forgets: what is known at the time of the latest observation.
     """
 
     kernel: Any
@@ -90,10 +93,9 @@ class NystromPosterior(KernelPosterior):
     bounds: _Bounds | None = field(repr=False, compare=False)
     exact: bool = False
     raised: float = 0.0
+    filter: WeightFilter | None = None
 
     dense: ClassVar[bool] = False
-    continued: ClassVar[None] = None
-    """More observations take `condition`."""
 
     @property
     def size(self) -> int:
@@ -122,8 +124,27 @@ class NystromPosterior(KernelPosterior):
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
+        if self.filter is not None and (Z[:, -1] < self.now).any():
+            return self._recalled(self.filter, Z)
         z = embed(self.dictionary, Z)
         return z @ self.coefficients, self.variances_of(Z, z)
+
+    def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
+        """`predict` about the past: the same dictionary, with what was its weights then."""
+        here, told = (
+            np.column_stack([each[:, :-1], np.full(len(each), self.now)])
+            for each in (Z, self.data.Z)
+        )
+        z, H = embed(self.dictionary, here), embed(self.dictionary, told)
+        prior = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
+        means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
+        for t in np.unique(Z[:, -1]):
+            at = Z[:, -1] == t
+            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, self.data.variance)
+            factor = linalg.cholesky(V, "sparse posterior's V").L
+            half, reach = linalg.solve_lower(factor, moment), linalg.solve_lower(factor, z[at].T)
+            means[at], variances[at] = reach.T @ half, _variances(prior[at], z[at].T, factor)
+        return means, variances
 
     def variances_of(self, Z: Array, z: Array) -> Array:
         """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
@@ -156,8 +177,8 @@ class NystromPosterior(KernelPosterior):
         return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
 
     def at_points(self, surface: CandidateGrid) -> NystromPosterior:
-        """The same with these fixed points, under a kernel that does not see time."""
-        V = embed(self.dictionary, surface.points).T
+        """The same with these fixed points, at the time of conditioning."""
+        V = embed(self.dictionary, surface.at(self.now)).T
         prior = surface.prior_variance(self.now)
         none = np.empty((len(prior), 0))
         on = GridPosterior(

@@ -517,7 +517,12 @@ class StateSpacePosterior(KernelPosterior):
             kept=kept,
         )
 
-    def continued(self, rows: Data, now: float) -> StateSpacePosterior | None:
+    def continued(
+        self,
+        rows: Data,
+        now: float,
+        surface: CandidateGrid | None = None,  # noqa: ARG002 - one face for all
+    ) -> StateSpacePosterior | None:
         """With observations more, speaking about the time `now`; None if that takes a new start."""
         if len(rows) == 0:
             # What was computed for this time is not computed again.

@@ -1,0 +1,198 @@
+"""A sparse posterior that forgets: a filter on a dictionary by ridge leverage scores.
+
+Under a kernel space * time whose correlation r in time is Markov, such as that of TV-GP-UCB, the weights
+of a dictionary's embedding z (`tvbandits.gp.posteriors.sparse`) move in time, each on its own:
+
+    f(x, t) = z(x)^T w_t + what the dictionary leaves out
+    after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`weight_filter`)
+
+With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
+where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score of a
+point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places which
+nobody has visited for long leave the dictionary.
+
+As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
+all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds
+`COUNTS` prior variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, finite_number, flag, positive_number
+from tvbandits.gp.kernels.terms import Term
+from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
+from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.nystrom import Nystrom, markov, on_points
+from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.weight_filter import WeightFilter
+
+COUNTS = 1e4
+"""A reading counts as long as its noise about now is at most so many prior variances."""
+
+
+@dataclass(frozen=True)
+class NystromFilter:
+    """The sparse posterior under a kernel that forgets, as a part of a recipe.
+
+    Parameters
+    ----------
+    oversampling, keep, tolerance
+        As those of `Nystrom`.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, NystromFilter, Recipe
+    >>> from tvbandits.gp.kernels.space_time import Drift, OnSpace
+    >>> kernel = OnSpace(RBF(1.0)) * Drift(0.1)
+    >>> recipe = Recipe(Candidates([[0.0], [1.0]]), kernel, 0.01, posterior=NystromFilter(), mean=0.0)
+    >>> bandit = Bandit(recipe)
+    >>> info = bandit.tell([[0.0]], [1.0], 1)
+    >>> print(bandit.predict([[0.0]], t=11)[0].round(3))  # what has faded since
+    [0.585]
+    """
+
+    self_learning: ClassVar[bool] = False
+    fixed_features: ClassVar[bool] = False
+    joint_draws: ClassVar[bool] = False
+
+    oversampling: float = 2.0
+    keep: bool = True
+    tolerance: float = 1e-9
+
+    def __post_init__(self) -> None:
+        positive_number("oversampling", self.oversampling)
+        flag("keep", self.keep)
+        finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
+
+    def condition(
+        self,
+        kernel: Any,
+        data: Data,
+        *,
+        surface: CandidateGrid | None = None,
+        now: float = 0.0,
+        previous: Posterior | None = None,
+        rng: np.random.Generator | None = None,
+        noise_variance: float = 0.0,  # noqa: ARG002 - one face for all
+    ) -> NystromPosterior:
+        """Condition on `data`, in any order, from `previous` where that is cheaper.
+
+        Parameters are those of `Nystrom.condition`.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is not one term space * time whose state in time is a single number.
+        """
+        term = markov(kernel)
+        if term is None:
+            raise ValueError(
+                "a filter on a dictionary needs one kernel over points times one over time, such as "
+                f"OnSpace(RBF(1.0)) * Drift(0.03) or OnTime(Matern(nu=0.5)) for the time; got {kernel}"
+            )
+        data = without_negligible(kernel, data)
+        order = np.argsort(data.Z[:, -1], kind="stable")
+        lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
+        raised = float((lowest - data.variance).max(initial=0.0))
+        noise = np.maximum(data.variance, lowest)  # as `sparse.assemble` has it
+        data = Data(data.Z[order], data.Y[order], noise[order])
+        known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
+        dictionary = self._dictionary(kernel, term, data, now, known, rng)
+        made = replace(_filtered(kernel, term, data, dictionary, now, known), raised=raised)
+        return made if surface is None else made.at_points(surface)
+
+    def _dictionary(
+        self,
+        kernel: Any,
+        term: Term,
+        data: Data,
+        now: float,
+        known: NystromPosterior | None,
+        rng: np.random.Generator | None,
+    ) -> ExactPosterior:
+        """Inducing points at the time `now`: those of before, if nothing is new, or resparsified."""
+        before = None
+        if known is not None:
+            points = known.dictionary.rows.Z.copy()
+            points[:, -1] = now
+            start = on_points(kernel, points, None, now, None)
+            if np.array_equal(data.Z, known.data.Z):
+                return start
+            before = _filtered(kernel, term, known.data, start, now, known)
+        rng = np.random.default_rng(0) if rng is None else rng
+        rows, _ = faded(kernel, term, data, now)
+        rule = Nystrom(self.oversampling, self.keep, self.tolerance)
+        return rule.drawn(kernel, rows, None, now, before, rng)
+
+
+def _filtered(
+    kernel: Any,
+    term: Term,
+    data: Data,
+    dictionary: ExactPosterior,
+    now: float,
+    known: NystromPosterior | None,
+) -> NystromPosterior:
+    """The posterior about the time `now` on a dictionary of that time; `data` are in order of time."""
+    rows, counts = faded(kernel, term, data, now)
+    last = WeightFilter.prior(term.time_scale, dictionary.size, data.Y.shape[1])
+    first = told = int(counts.argmax()) if len(data) else 0
+    if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
+        last, told = known.filter, len(known.data)
+    start = told if now >= data.Z[-1:, -1].max(initial=-np.inf) else min(first, told)
+    times, Y, variance = data.Z[start:, -1], data.Y[start:], data.variance[start:]
+    H, fresh = embed(dictionary, present(data, now)[start:]), slice(told - start, None)
+    last = last.told(times[fresh], H[fresh], Y[fresh], variance[fresh])
+    V, moment = last.about(now, times, H, Y, variance)
+    factor = linalg.cholesky(V, "sparse posterior's V").L
+    half = linalg.solve_lower(factor, moment)
+    return NystromPosterior(
+        kernel=kernel,
+        data=data,
+        groups=Groups.of(rows.Z),
+        rows=rows,
+        dictionary=dictionary,
+        embedded=embed(dictionary, rows.Z),
+        V=V,
+        factor=factor,
+        coefficients=linalg.solve_lower(factor, half, transposed=True),
+        products=last.products,
+        log_det_ratio=last.log_det_ratio,
+        now=now,
+        bounds=None,
+        filter=last,
+    )
+
+
+def present(data: Data, now: float) -> Array:
+    """Inputs (n, p) of observations as if they were of the time `now`."""
+    return np.column_stack([data.Z[:, :-1], np.full(len(data), now)])
+
+
+def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:
+    """Observations as statements about the time `now`, one for each point, and which of them count."""
+    here = present(data, now)
+    r2 = np.exp(-2.0 * np.abs(now - data.Z[:, -1]) / term.time_scale)
+    counts = r2 * (1.0 + COUNTS) >= 1.0
+    here, r2 = here[counts], r2[counts]
+    noise = (np.asarray(kernel.diag(here)) * (1.0 - r2) + data.variance[counts]) / r2
+    return Groups.of(here).merge(Data(here, data.Y[counts], noise))[0], counts
+
+
+def _goes_on(known: NystromPosterior, data: Data, dictionary: ExactPosterior) -> bool:
+    """Whether a filter on the same dictionary has to be told the last of the data alone."""
+    assert known.filter is not None
+    same = np.array_equal(known.dictionary.rows.Z[:, :-1], dictionary.rows.Z[:, :-1])
+    rest = data.Z[len(known.data) :, -1]
+    later = len(rest) == 0 or bool(rest[0] >= known.filter.time)
+    return same and later and data.starts_with(known.data)
