@@ -15,7 +15,7 @@ from tvbandits import Campaign, Candidates, Limit, policies
 from tvbandits.cli.campaign_config import read_config
 
 SITES = Candidates(np.linspace(0.0, 5.0, 6)[:, None])
-LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0)
+LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0, each=True)
 
 CONFIG = """
 [domain]
