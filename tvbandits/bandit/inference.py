@@ -16,7 +16,7 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
-from tvbandits.bandit.recipe import Recipe, conditioning_kernel, learned_noise
+from tvbandits.bandit.recipe import Recipe, learned_noise
 from tvbandits.bandit.state import PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
@@ -255,7 +255,8 @@ class Model:
             was, posterior = known.of, known.made.posterior
             if (
                 posterior is None
-                or (posterior.dense and posterior is not state.posterior)
+                # A filter alone comes to the same bits from wherever it goes on.
+                or ((posterior.dense or self._self_learning) and posterior is not state.posterior)
                 or known.made.model is not state.model
                 or was.since != (0, 0)
                 or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
