@@ -1,7 +1,8 @@
 """Which forgetting suits weights of features: `python -m benchmarks.forgetting [--seeds 3]`.
 
 On 40 x 40 points, all of whose features are known to it, a bandit plays 80 batches of four by upper
-bounds of width 2. Weights w ~ N(m, P) of prior N(0, I), with V = P^-1, forget by the share 1 - g at a step:
+bounds of width 2. Weights w ~ N(m, P) of prior N(0, I), with V = P^-1, forget by the share 1 - g at
+a step:
 
     still      nothing
     window     all rewards but the latest

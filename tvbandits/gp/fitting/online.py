@@ -283,9 +283,10 @@ def refit(
 
 
 def _fitted(
-    evidence: Evidence, theta: Array, bounds: Array, iterations: int
+    evidence: Evidence, theta: Array, bounds: Any, iterations: int
 ) -> tuple[Array, float, int]:
     """Hyperparameters after some iterations, minus their log posterior density, and looks at it."""
+    # The types of scipy know no array of bounds.
     if len(theta) == 0:
         return theta, evidence(theta)[0], 1
     found = minimize(
