@@ -86,7 +86,7 @@ class Space:
     -----
     `maximise` looks at every point of a finite space of at most 20,000. Spaces of intervals alone are
     searched like a `Box`, others by evolution, refinement of the intervals and moves to neighbours in
-    the rest, in 100 to 200 calls of the acquisition.
+    the rest, in 40 to 80 calls of the acquisition.
 
     Examples
     --------
