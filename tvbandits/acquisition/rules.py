@@ -63,6 +63,8 @@ class Decision:
         Only these may be played.
     move : Move or None
         What a move from here costs; None: nothing.
+    price : callable, optional
+        What else points (m, d) cost, shape (m,).
     leaders : Leaders, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
@@ -80,13 +82,14 @@ class Decision:
     taken: Array
     available: Available | None
     move: Move | None = None
+    price: Callable[[Array], Array] | None = None
     leaders: Leaders | None = None
     rest: float = -math.inf
 
     def allowed(self, taken: Array | None = None) -> Allowed:
         """What is left to choose from; points that are taken, by default those of this time, last."""
         without = self.taken if taken is None else taken
-        return Allowed(self.domain, self.available, without, self.move)
+        return Allowed(self.domain, self.available, without, self.move, self.price)
 
     def narrowed(self, wanted: Request) -> Decision:
         """Among the leaders alone."""
@@ -278,7 +281,8 @@ class UpperConfidenceBound:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        smooth = width.smooth if decision.available is None and decision.move is None else None
+        free = decision.available is None and decision.move is None and decision.price is None
+        smooth = width.smooth if free else None
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
         everything = allowed.everything and decision.n is None

@@ -14,7 +14,13 @@ from tvbandits.acquisition.availability import (
 )
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
+from tvbandits.bandit.limited import (
+    OutcomeBeliefs,
+    Outcomes,
+    play_within,
+    priced,
+    where_limits_hold,
+)
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.core.arrays import Array
@@ -160,13 +166,17 @@ def best_point(
 
     Where they do nowhere, the point where they are likeliest to.
     """
+    beliefs: list[OutcomeBeliefs] = []
+    own = rng
     if any(len(each.rewards) for each in state.outcomes.values()):
         _, beliefs, own = outcomes.believed(state, now)
         free, likeliest, holds = where_limits_hold(domain, free, beliefs, own)
         if not holds:
             return np.asarray(likeliest[0])
     decision = model.decision(state, now, 0.0, None, domain, free)
+    decision = priced(decision, beliefs, own)
     if decision.leaders is not None:
         decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
-    allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+    none = decision.taken[:0]
+    allowed = Allowed(decision.domain, decision.available, none, price=decision.price)
     return allowed.best(decision.view.mean_to_climb(), rng)

@@ -4,7 +4,8 @@ A reading is beyond belief if it is off by more than `FAR` deviations of what ma
 reward as it is known, of one that has changed to any other one of the prior, and of noise together. So
 a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
 play had brought no reading, and so the place is played again. If readings then agree with each other
-more than gross errors would, they were right, and come back: two of one place, or three of several.
+more than gross errors would, they were right, and come back: two of one place, or three of several. If
+the place is read again as was believed, it was an error, and confirms no other.
 
 A contaminated normal law [Tu] instead of a normal one for rewards, with its components told apart for
 each reading; an alternative to Student's law, under which an unknown place takes a gross error for its
@@ -111,6 +112,8 @@ def _judged(
     n, known, first = len(every), len(out), len(every) <= FIRST
     since = np.unique(every.t)[-LATEST:][0]
     lately = np.flatnonzero(out & ((every.t[:known] >= since) | first))
+    if not first:
+        lately = lately[~_answered(every.take(lately), every.take(np.flatnonzero(~out)))]
     rows = np.concatenate([lately, np.arange(known, n)])
     seen = model.known(state, every.take(rows))
     error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
@@ -133,6 +136,12 @@ def _judged(
     return now
 
 
+def _answered(outliers: Observations, believed: Observations) -> NDArray[np.bool_]:
+    """Which outliers (k,) were errors: the place was read again since, and as was believed of it."""
+    again = (outliers.X[:, None] == believed.X).all(axis=2)
+    return np.asarray((again & (believed.t > outliers.t[:, None])).any(axis=1))
+
+
 def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which readings (n, n) confirm each other, a row for each: none where they are too few."""
     own = np.diagonal(prior)
@@ -140,5 +149,7 @@ def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -
     size = np.maximum(np.abs(error[:, None]), np.abs(error))
     odds = np.log(size / np.sqrt(apart)) - 0.5 * (error[:, None] - error) ** 2 / apart
     counts = (odds > 0) & ~np.eye(len(error), dtype=bool) & far
-    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED
+    # Of several gross errors, two are likelier to be alike by chance.
+    others = np.maximum(far.sum() - 1, 1)
+    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED + np.log(others)
     return np.asarray(counts & enough[:, None])

@@ -59,7 +59,11 @@ class Leaf:
         return self.kernel.clone_with_theta(own) if len(own) else self.kernel
 
 
-def leaves_of(kernel: Kernel) -> tuple[tuple[Leaf, ...], ...] | None:
+Terms = tuple[tuple[Leaf, ...], ...]
+"""A sum of products, each as its factors."""
+
+
+def leaves_of(kernel: Kernel) -> Terms | None:
     """The terms of a kernel, each as its factors; None where it has factors of another kind."""
     expanded = products_of(kernel)
     kinds = (ConstantKernel, OnSpace, OnTime, Drift)
