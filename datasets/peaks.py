@@ -136,8 +136,6 @@ class MovingPeaks(Drawn):
     name: str = "moving-peaks"
     unit: str = ""
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact: the height of the highest peak"
-    source: ClassVar[str] = "Branke 1999, scenario 2"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -226,8 +224,6 @@ class GeneralisedMovingPeaks(Drawn):
     name: str = "gmpb"
     unit: str = ""
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact: the height of the highest peak"
-    source: ClassVar[str] = "Yazdani et al., arXiv 2106.06174"
 
     def __post_init__(self) -> None:
         _check(self)

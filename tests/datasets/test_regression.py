@@ -426,6 +426,7 @@ MINIMA = {
     "rosenbrock3": ([1.0] * 3, 0.0, 1e-12),
     "schwefel4": ([420.9687] * 4, 0.0, 1e-4),
     "shekel4": ([4.0] * 4, -10.536, 1e-3),
+    "shekelfive": ([4.0] * 4, -10.1532, 1e-3),
     "styblinski4": ([-2.903534] * 4, -39.16617 * 4, 1e-3),
 }
 """Minimisers and minima as they are printed (Surjanovic and Bingham 2013), and to which digit."""

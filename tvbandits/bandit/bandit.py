@@ -569,10 +569,10 @@ class Bandit:
             self._outcomes.told(before, told, outcomes) if outcomes is not None else before.outcomes
         )
         rng = model.generator(before.random)
-        state = replace(with_rewards(recipe, model, before, told, rng), outcomes=read)
+        state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = replace(state, random=model.stored(rng))
+        self._state = replace(state, outcomes=read, random=model.stored(rng))
         return self._state.info
 
     @in_turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +33,8 @@ from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data, without_levels
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data, without_levels
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
@@ -83,7 +85,8 @@ class Model:
         self._on_candidates: CandidateGrid | None = None
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
-        self._kept: tuple[Learned, Array, NDArray[np.bool_]] | None = None
+        self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
+        self._gone: tuple[Observations, int, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
@@ -143,13 +146,14 @@ class Model:
             made, view = self._conditioned(state, now, rng)
             known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
             self._latest = (known, *self._latest[: KEPT - 1])
+            return made
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
         info = replace(
             state.info,
             posterior=about.posterior,
             model=about.model,
-            seconds={**state.info.seconds, **about.seconds},
+            seconds={**state.info.seconds, "posterior": about.seconds["posterior"]},
             expensive=about.expensive,
         )
         return replace(state, model=made.model, posterior=made.posterior, info=info)
@@ -206,15 +210,16 @@ class Model:
                 dictionary_size=posterior.dictionary_size,
             ),
             model=replace(info.model, **learned),
-            seconds={"posterior": time.perf_counter() - started},
+            seconds={**info.seconds, "posterior": time.perf_counter() - started},
             expensive=expensive,
         )
         return replace(state, posterior=posterior, info=info), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
-        every, effective, used = self._aged(state, now)
         model = state.model
+        whole = learns or model.learned is not None or self._beside
+        every, effective, used = self._aged(state, now, whole=whole)
         if learns:
             least = self.noise_variance(state)
             scaled = self._scaled(state, every, used, least)
@@ -539,16 +544,22 @@ class Model:
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
-        """Observations, larger being better, their effective variances, and which are in use."""
+    def _aged(
+        self, state: State, now: float, *, whole: bool = True
+    ) -> tuple[Observations, Array, Array]:
+        """Observations, larger being better, their effective variances, and which are in use.
+
+        Unless the whole is wanted, without rewards that are known to be forgotten.
+        """
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        seen = state.rewards
+        start = 0 if whole else self._forgotten(state, latest)
+        seen = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
             seen = seen.joined(state.answers)
         seen = self._maximised(state, seen)
         if _ages_nothing(state):
             return seen, seen.variance, np.ones(len(seen), dtype=bool)
-        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
+        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest, start)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -560,7 +571,43 @@ class Model:
             effective = effective.copy()
             effective[:rewards] = np.inf
             effective[told : told + answers] = np.inf
-        return seen, effective, np.isfinite(effective)
+        used: Any = np.isfinite(effective) if whole else effective <= self._most_noise(state)
+        gone = 0
+        if not whole and len(used):
+            gone = min(int(used.argmax()), len(state.rewards.t) - start)
+        if gone and (np.diff(state.rewards.t[max(start - 1, 0) : start + gone]) >= 0).all():
+            least = float(seen.variance[:gone].min())
+            if start and self._gone is not None:
+                least = min(least, self._gone[2])
+            self._gone = state.rewards, start + gone, least
+        return seen, effective, used
+
+    def _most_noise(self, state: State) -> float:
+        """An observation of a larger variance does not count, or is too noisy to move the posterior."""
+        surface, scale = self._surface(state), state.model.scaling.scale
+        if surface is None or not isinstance(self._recipe.posterior, Exact):
+            return sys.float_info.max
+        # Rounding shall leave nothing out that the posterior would not.
+        return min(2.0 * NEGLIGIBLE * surface.largest_prior * scale**2, sys.float_info.max)
+
+    def _forgotten(self, state: State, latest: float) -> int:
+        """How many of the first rewards are forgotten, as far as that can be known by the last of them.
+
+        They are if they were told in order of time and their last one would be forgotten, had it the
+        least variance of all: a step need not look at all that was ever told.
+        """
+        aging = self._aging(state)
+        if self._gone is None or state.since != (0, 0) or not getattr(aging, "monotone", False):
+            return 0
+        rewards, start, least = self._gone
+        t = state.rewards.t
+        ordered = state.rewards.begins_with(rewards) and (np.diff(t[start - 1 :]) >= 0).all()
+        if not ordered or state.answers.t.min(initial=math.inf) < t[start - 1]:
+            return 0
+        age = np.maximum(latest - t[start - 1 : start], 0.0)
+        ages = Ages(age, np.array([len(t) - start]), len(t))
+        least = min(least, self.noise_variance(state))
+        return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
@@ -572,17 +619,19 @@ class Model:
         fitted = np.zeros(n, dtype=bool)
         fitted[:rewards] = True
         fitted[len(state.rewards) : len(state.rewards) + answers] = True
-        plays = np.column_stack([seen.X, seen.t])[fitted]
+        known = self._kept
         if (
-            self._kept is None
-            or self._kept[0] is not learned
-            or not np.array_equal(self._kept[1], plays)
+            known is None
+            or known[0] is not learned
+            or not state.rewards.begins_with(known[1])
+            or not state.answers.begins_with(known[2])
         ):
             # What a fit saw is the same until the next one, or until a reading is set aside.
             Z = self.inputs(state, seen.X, seen.t)
-            self._kept = learned, plays, every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
+            remembered = every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
+            known = self._kept = learned, state.rewards, state.answers, remembered
         kept = np.ones(n, dtype=bool)
-        kept[fitted] = self._kept[2]
+        kept[fitted] = known[3]
         return kept
 
     def _origin(self, state: State) -> float:

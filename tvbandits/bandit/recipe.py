@@ -87,9 +87,10 @@ class Recipe:
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or IndependentArms
         How the posterior is computed: exactly, on a dictionary of inducing points, by a filter on one,
-        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble
-        of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
-        the first observation, and `aging`, `learn`, `reset` and `mean` stay as they are by default.
+        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An
+        ensemble of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what
+        points share before the first observation, and `aging`, `learn`, `reset` and `mean` stay as they
+        are by default.
     confidence : Confidence
         The width beta; a constant 2 by default, and `Theory()` is the theorem's.
     mean : float or "online"

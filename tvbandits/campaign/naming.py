@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.campaign.store.rows import points
+from tvbandits.campaign.store.store import points
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
