@@ -95,6 +95,8 @@ POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     "a window": lambda domain: policies.sw_gp_ucb(
         domain, RBF(0.6), 0.01, window=12, posterior="nystrom"
     ),
+    "forgetting": lambda domain: policies.tv_bbkb(domain, RBF(0.6), 0.01, epsilon=0.05),
+    "a rate that is learned": lambda domain: policies.tv_bbkb(domain, RBF(0.6), 0.01, learn=10),
     "far apart": lambda domain: policies.bkb(domain, RBF(0.003), 0.01),
 }
 
@@ -105,6 +107,27 @@ def test_no_policy_chooses_otherwise(name: str, monkeypatch: pytest.MonkeyPatch)
         return play(POLICIES[name](Candidates(POINTS)), 40)
 
     np.testing.assert_array_equal(made(), in_memory(monkeypatch, made))
+
+
+@pytest.mark.parametrize(
+    ("kept", "block"), [(0, 300), (0, COUNT), (8 * COUNT, 300), (8 * COUNT, COUNT)]
+)
+def test_kernel_values_that_are_kept_change_no_choice(
+    kept: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them, and those of the first eight inducing points."""
+    expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), 60))
+    monkeypatch.setattr(leaders, "KEPT", kept)
+    monkeypatch.setattr(rows, "BLOCK", block)
+    np.testing.assert_array_equal(play(bbkb(Candidates(POINTS)), 60), expected)
+
+
+def test_means_by_kernel_rows_are_upper_bounds() -> None:
+    for looker in states(policies.bkb(Candidates(POINTS[:200]), RBF(2.0), 1e-6))[::5]:
+        mean, _ = looker(POINTS)
+        above = looker.means_above(RBF(2.0)(looker.Z, POINTS), 1.0)
+        assert (above >= mean).all()
+        assert (above - mean).max() < 1e-3
 
 
 @pytest.mark.parametrize("asked", [{"n": 7}, {"among": np.arange(5, COUNT, 3)}, {"n": 150}])

@@ -336,7 +336,7 @@ def _factors_each(A: Array) -> Array:
         raise _failed(what, A, "is not positive definite") from None
 
 
-RATIOS = (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0)
+RATIOS = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.5, 1.0, 3.0)
 """What is tried beyond 1 for the ratio of two matrices."""
 
 

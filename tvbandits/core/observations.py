@@ -335,7 +335,7 @@ class Plays:
         found: list[int | None] = []
         for i, x in enumerate(X + 0.0):
             rows = waiting.get(x.tobytes(), [])
-            of_time = (k for k, row in enumerate(rows) if t is not None and self.t[row] == t[i])
+            of_time = (k for k, row in enumerate(rows) if t is None or self.t[row] == t[i])
             found.append(rows.pop(next(of_time, 0)) if rows else None)
         return found
 

@@ -190,6 +190,12 @@ class ExactPosterior(KernelPosterior):
             raise ValueError(UNCONDITIONED)
         return self.surface
 
+    def begins_with(self, other: ExactPosterior) -> bool:
+        """Whether its rows, and those of its factor, are the other's and then perhaps more."""
+        n = other.size
+        same = self.size >= n and np.array_equal(self.rows.Z[:n], other.rows.Z)
+        return same and np.array_equal(self.factor.array[:n, :n], other.factor.array)
+
     def log_evidence(self) -> Array:
         """Log marginal likelihood of each value column, shape (c,)."""
         W, v = self.weights.array, self.rows.variance

@@ -11,6 +11,7 @@ that has these inducing points and perhaps more,
 so a candidate that was looked at once has an upper confidence bound ever after: two numbers of its own,
 rounded up to 32 bits, and three of the posteriors then and now. Only candidates whose bound exceeds what
 the leaders have are looked at again. A dictionary that is drawn afresh takes a look at all of them.
+Means move more than deviations do: where there is room for kernel rows, all of them are exact.
 
 Candidates come in blocks, and nothing of the size of a block leaves it: it may stand in memory, in a
 file, or on a worker of a cluster.
@@ -31,10 +32,10 @@ from numpy.typing import NDArray
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
-from tvbandits.gp.kernels.structure import inputs, is_space_time
+from tvbandits.gp.posteriors.nystrom import markov
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
-SMALLEST_LOOK, LARGEST_LOOK = 256, 8192
+SMALLEST_LOOK, LARGEST_LOOK = 64, 8192
 """Candidates that are looked at together: few at first, since they raise the floor for the others."""
 
 LIVE = 12
@@ -42,6 +43,12 @@ LIVE = 12
 
 LONGEST = 4096
 """After so many posteriors everything is looked at again."""
+
+KEPT = 2**24
+"""Kernel values that are kept, of all blocks together: 128 MB."""
+
+ROUNDING = 4 * float(np.finfo(float).eps)
+"""Of a sum, for each of its terms."""
 
 SLACK = 1e-7
 """By what share a bound is raised, for rounding."""
@@ -61,28 +68,38 @@ class Looker:
 
     def __init__(self, posterior: NystromPosterior, columns: Array, centre: float) -> None:
         self.kernel, self.Z = posterior.kernel, posterior.dictionary.rows.Z
-        self.now, self.dimension = posterior.now, self.Z.shape[1] - is_space_time(self.kernel)
+        term = markov(self.kernel)
+        if term is not None:  # all is of one time, at which the rest of the kernel is 1
+            self.kernel, self.Z = term.at_one_time, self.Z[:, :-1]
         self.root = np.asfortranarray(posterior.dictionary.factor.array)
         self.factor, self.V = posterior.factor, posterior.V
         self.weights, self.centre = posterior.coefficients @ columns, centre
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Means, and deviations in prior units, at points (n, d), shape (n,) each."""
-        Z = inputs(self.kernel, X, self.now)
-        prior = np.asarray(self.kernel.diag(Z))
+        prior = np.asarray(self.kernel.diag(X))
         if len(self.Z) == 0:
             return np.full(len(X), self.centre), np.sqrt(prior)
-        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, Z)))
+        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
         half = linalg.solve_lower(self.factor, z)
         variance = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
         variance += np.einsum("ij,ij->j", half, half)
         return self.centre + self.weights @ z, np.sqrt(variance)
 
+    def means_above(self, cross: Array, prior: float) -> Array:
+        """Means (n,) from kernel rows (m, n), raised by all that rounding may take off them.
+
+        A mean is k_S(x)^T R^-T w, whose second factor is large where inducing points are close; `prior`
+        is the largest k(x, x).
+        """
+        by_kernel = linalg.solve_lower(self.root, self.weights, transposed=True)
+        rounding = len(self.Z) * ROUNDING * prior * float(np.abs(by_kernel).sum())
+        return np.asarray(by_kernel @ cross + (self.centre + rounding))
+
     def extends(self, other: Looker) -> bool:
         """Whether its dictionary begins with the other's."""
         m = len(other.Z)
-        known = inputs(self.kernel, other.Z[:, : self.dimension], self.now)
-        same = len(self.Z) >= m and np.array_equal(self.Z[:m], known)
+        same = len(self.Z) >= m and np.array_equal(self.Z[:m], other.Z)
         return same and np.array_equal(self.root[:m, :m], other.root)
 
     def moved_from(self, other: Looker) -> float:
@@ -141,12 +158,15 @@ class Block:
     start, size : int
         Its rows.
     take : BlockReader
+    room : int
+        So many kernel values may be kept. With those of all candidates, means are never out of date.
     """
 
-    def __init__(self, start: int, size: int, take: BlockReader) -> None:
-        self.start, self.take = start, take
+    def __init__(self, start: int, size: int, take: BlockReader, room: int = 0) -> None:
+        self.start, self.take, self.room = start, take, room
         self.mean, self.deviation = np.zeros((2, size), dtype=np.float32)
         self.look = np.zeros(size, dtype=np.int32)
+        self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
 
     def leaders(
         self,
@@ -157,7 +177,7 @@ class Block:
         free: NDArray[np.bool_] | None = None,
     ) -> Found:
         """The leaders, of those that are `free`; what is looked at now has the given number."""
-        bound = self._bounds(since, wanted)
+        bound = self._bounds(looker, since, wanted)
         if free is not None:
             bound[~free] = -np.inf
         exact = np.zeros(len(bound), dtype=bool)
@@ -183,16 +203,40 @@ class Block:
         rest = float(bound.max(initial=-np.inf))
         return Found(lead + self.start, self.take(lead), values, rest, int(exact.sum()))
 
-    def _bounds(self, since: Since, wanted: Request) -> Array:
+    def _bounds(self, looker: Looker, since: Since, wanted: Request) -> Array:
         at = self.look - since.first
-        known = at >= 0
-        at[~known] = 0
-        width = wanted.with_mean * since.drift + wanted.times * since.growth
-        bound = width[at] * self.deviation if len(width) else np.zeros(len(at))
-        if wanted.with_mean and len(width):
+        unknown = at < 0
+        at[unknown] = 0
+        if not len(since.growth):
+            return np.full(len(at), np.inf)
+        means = self._means(looker) if wanted.with_mean else None
+        drift = since.drift if wanted.with_mean and means is None else 0.0
+        bound = (drift + wanted.times * since.growth)[at] * self.deviation
+        if means is not None:
+            bound += means
+        elif wanted.with_mean:
             bound += self.mean + since.shift[at]
-        bound[~known] = np.inf
+        bound[unknown] = np.inf
         return bound
+
+    def _means(self, looker: Looker) -> Array | None:
+        """Upper bounds of all means, from kernel rows that are kept; None where there is no room."""
+        size, m, known = len(self.look), len(looker.Z), len(self._inducing)
+        if size * m > self.room:
+            self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
+            return None
+        X = self.take(slice(None))
+        if not np.array_equal(self._inducing, looker.Z[:known]):
+            known = 0
+        self._inducing = looker.Z[:known]
+        if m > len(self._cross):
+            grown = np.empty((m + m // 2, size))
+            grown[:known] = self._cross[:known]
+            self._cross = grown
+        if m > known:
+            self._cross[known:m] = looker.kernel(looker.Z[known:], X)
+        self._inducing = looker.Z
+        return looker.means_above(self._cross[:m], float(np.max(looker.kernel.diag(X))))
 
 
 def _above(values: Array) -> NDArray[np.float32]:
@@ -276,9 +320,10 @@ class Here:
     """Blocks that are looked at one after the other."""
 
     def __init__(self, rows: Rows) -> None:
+        self.single = len(rows.sizes) == 1
         starts = np.cumsum([0, *rows.sizes]).tolist()
         self.blocks = [
-            Block(start, size, rows.block(number))
+            Block(start, size, rows.block(number), KEPT * size // rows.shape[0])
             for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
         ]
 
@@ -371,6 +416,8 @@ class Leaders:
     ) -> float:
         """What the last leaders have now: there are so many of at least that."""
         rows, X = self._last
+        if self.blocks.single:  # what it looks at first says the same
+            return -np.inf
         X = X if free is None else X[free[rows]]
         if len(X) < wanted.enough:
             return -np.inf
@@ -404,7 +451,7 @@ class OnWorkers:
     """
 
     def __init__(self, rows: DaskRows, client: Any) -> None:
-        self.client, self.search = client, uuid4().hex
+        self.client, self.search, self.single = client, uuid4().hex, False
         array = client.persist(rows.array)
         self.chunks = [client.compute(chunk) for chunk in array.to_delayed()[:, 0]]
         self.starts = np.cumsum([0, *rows.sizes]).tolist()

@@ -34,11 +34,11 @@ from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_nu
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored, embed
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.features import Features, SpaceFeatures
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
+from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble, embedding
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 STEP = 2.0
@@ -281,8 +281,10 @@ class Nystrom:
             first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
             fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
             return on_points(kernel, fresh, surface, now, None)
-        z = np.empty((len(rows), 0)) if previous is None else embed(previous.dictionary, rows.Z)
-        variance = prior if previous is None else previous.variances_of(rows.Z, z)
+        z, variance = np.empty((len(rows), 0)), prior
+        if previous is not None:
+            z = embedding(rows.Z, previous.dictionary, previous)
+            variance = previous.variances_of(rows.Z, z)
         # A new scale may have raised every noise since those variances: scores go by the lower noise.
         noise = rows.variance.copy()
         if previous is not None and np.array_equal(rows.Z[:known], previous.rows.Z):

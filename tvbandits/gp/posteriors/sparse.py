@@ -124,13 +124,18 @@ class NystromPosterior(KernelPosterior):
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
-        if self.filter is not None and (Z[:, -1] < self.now).any():
+        if self.filter is not None and not self._follows(Z[:, -1]):
             return self._recalled(self.filter, Z)
         z = embed(self.dictionary, Z)
         return z @ self.coefficients, self.variances_of(Z, z)
 
+    def _follows(self, times: Array) -> bool:
+        """Whether what is known of those times is what is known of now, faded by the kernel."""
+        latest = self.filter is None or self.now >= self.filter.time
+        return bool((times >= self.now).all() if latest else (times == self.now).all())
+
     def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
-        """`predict` about the past: the same dictionary, with what was its weights then."""
+        """`predict` about any time: the same dictionary, with its weights of then."""
         here, told = (
             np.column_stack([each[:, :-1], np.full(len(each), self.now)])
             for each in (Z, self.data.Z)
@@ -302,10 +307,11 @@ def assemble(
     if len(rows):
         raised = np.maximum(given, lowest * np.asarray(kernel.diag(rows.Z)))
         rows = Data(rows.Z, rows.Y, raised, rows.levels)
-    embedded = _embedding(rows.Z, dictionary, previous)
+    embedded = embedding(rows.Z, dictionary, previous)
     if rows.levels is not None:  # Z' P Z with the P that is left of the precisions without levels
         embedded = without_levels(rows.levels, embedded, rows.variance)
-    V = np.eye(dictionary.size) + embedded.T @ (embedded / rows.variance[:, None])
+    weighted = embedded / np.sqrt(rows.variance)[:, None]
+    V = np.eye(dictionary.size) + weighted.T @ weighted  # of one array: half of the products
     made = linalg.cholesky(V, "sparse posterior's V")
     precision = 1.0 / rows.variance
     moment = embedded.T @ (precision[:, None] * rows.Y)
@@ -340,15 +346,23 @@ def _settled(posterior: NystromPosterior) -> NystromPosterior:
     return replace(posterior, bounds=_Bounds(variances, np.ones(len(variances), dtype=bool)))
 
 
-def _embedding(Z: Array, dictionary: ExactPosterior, previous: NystromPosterior | None) -> Array:
-    """Z of inputs (u, p); of those that come first as before, on the same root, it is known."""
+def embedding(Z: Array, dictionary: ExactPosterior, previous: NystromPosterior | None) -> Array:
+    """Z of inputs (u, p) on a root; what a posterior has of the first of them is continued.
+
+    Where the root is that of before and has more rows, the columns of these are all that is new.
+    """
     known = 0 if previous is None else previous.size
     if (
         previous is None
-        or known > len(Z)
+        or not 0 < known <= len(Z)
+        or previous.rows.levels is not None
         or not np.array_equal(Z[:known], previous.rows.Z)
-        or not np.array_equal(dictionary.rows.Z, previous.dictionary.rows.Z)
-        or not np.array_equal(dictionary.factor.array, previous.dictionary.factor.array)
+        or not dictionary.begins_with(previous.dictionary)
     ):
         return embed(dictionary, Z)
-    return np.concatenate([previous.embedded, embed(dictionary, Z[known:])])
+    z, m, root = previous.embedded, previous.dictionary.size, dictionary.factor.array
+    if m < dictionary.size:
+        beyond = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:known]))
+        beyond -= root[m:, :m] @ z.T
+        z = np.hstack([z, linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T])
+    return np.concatenate([z, embed(dictionary, Z[known:])])
