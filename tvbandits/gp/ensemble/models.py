@@ -222,6 +222,9 @@ def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:
 
     Half of the others hold a static part as large as the drift. The eight come in twins, one of which
     may start afresh.
+
+    They begin with equal weights. Log-normal ones about a length scale of 0.1 and 60 steps had some per
+    cent less regret on most of 14 fields, and missed the drifting bump in 10 of 20 runs instead of 6.
     """
     lengths = tuple(math.sqrt(dimension) * length for length in LENGTHS)
     drifting = tuple(
