@@ -310,6 +310,33 @@ def test_readings_are_corrected_and_taken_back_with_their_plays() -> None:
     assert bandit.state.outcomes == less.state.outcomes
 
 
+def test_each_bandit_warns_of_its_own() -> None:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            limited(safe=()).ask(1)
+    assert [each.category for each in given] == [LimitWarning] * 2
+
+
+@pytest.mark.parametrize("domain", [SITES, Box([(0.0, 10.0)])])
+def test_a_safe_start_is_within_reach_too(domain: Candidates | Box) -> None:
+    recipe = Recipe(domain, RBF(2.0), 0.01, limits=[LOAD], safe=[[0.0], [3.0], [9.0]])
+    bandit = Bandit(recipe, seed=0)
+    bandit.tell([[4.0]], [0.0], 1, outcomes={"load": [-2.0]})
+    assert bandit.ask(2, near=1.5).tolist() == [[3.0]]
+    bandit.drop(bandit.pending)
+    bandit.tell([[3.0]], [0.0], 2, outcomes={"load": [-3.0]})
+    assert abs(bandit.ask(3, near=2.5)[0, 0] - 3.0) <= 2.5
+
+
+def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
+    bandit = policies.boba(SITES, noise_variance=0.01)
+    bandit = bandit.with_limits([LOAD], SAFE)
+    played(bandit, 12)
+    assert [limit.each for limit, _, _ in bandit._outcomes._parts.values()] == [True]
+    assert bandit.state.outcomes["load"].spent == 0.0
+
+
 def test_no_warning_where_points_are_known() -> None:
     bandit = limited()
     played(bandit, 25)

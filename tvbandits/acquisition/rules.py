@@ -91,6 +91,11 @@ class Decision:
         without = self.taken if taken is None else taken
         return Allowed(self.domain, self.available, without, self.move, self.price)
 
+    @property
+    def restricted(self) -> bool:
+        """Whether some points are not available, or cost something."""
+        return any(each is not None for each in (self.available, self.move, self.price))
+
     def narrowed(self, wanted: Request) -> Decision:
         """Among the leaders alone."""
         view, leaders = self.view, self.leaders
@@ -247,8 +252,8 @@ class UpperConfidenceBound:
         simple = plain and isinstance(batching.rule, One) and not uncertain
         if simple and view.posterior.settled and (decision.leaders is None or not decision.untold):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
-            bound, restricted = view.bound(decision.beta), len(decision.taken) > 0
-            if restricted or decision.available is not None or decision.move is not None:
+            bound = view.bound(decision.beta)
+            if len(decision.taken) > 0 or decision.restricted:
                 x = decision.allowed().best(bound, rng)
             else:
                 x, _ = decision.domain.maximise(bound, rng)
@@ -281,8 +286,7 @@ class UpperConfidenceBound:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        free = decision.available is None and decision.move is None and decision.price is None
-        smooth = width.smooth if free else None
+        smooth = None if decision.restricted else width.smooth
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
         everything = allowed.everything and decision.n is None

@@ -44,7 +44,7 @@ from tvbandits.bandit.told import (
     told_next,
 )
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, completed, inputs_of
 from tvbandits.core.counts import Counted
@@ -704,7 +704,7 @@ class Bandit:
         """
         return self.on(changed_candidates(self._recipe, self._whole(), X))
 
-    def on(self, domain: Candidates) -> Bandit:
+    def on(self, domain: Candidates | CandidatesInContext) -> Bandit:
         """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 

@@ -85,7 +85,7 @@ def points_of_decision(
             decision = _within(decision, recipe.domain, check_near(near, start), start)
     if outcomes:
         state, beliefs, own = outcomes.believed(state, now)
-        first, rule = outcomes.start(state, free), recipe.acquisition
+        first, rule = outcomes.start(state, decision.available), recipe.acquisition
         X, looks = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
         state = state if len(first) else outcomes.played(state, beliefs, X)
     else:
@@ -96,9 +96,15 @@ def points_of_decision(
 
 
 def _position(recipe: Recipe, state: State) -> Position | None:
-    """Where one is: at what was played last, or asked and not dropped."""
+    """Where one is: at what was played last, or asked and not dropped.
+
+    A control, which comes with every batch, ends no stay at another point.
+    """
     plays = (state.readings, state.failed, state.pending)
     X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
+    others = ~recipe.is_control(X)
+    if others.any():
+        X, t = X[others], t[others]
     return Position.after(recipe.domain, X, t)
 
 

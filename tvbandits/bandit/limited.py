@@ -19,6 +19,7 @@ other look is made for what it could open.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -353,9 +354,14 @@ class Outcomes:
         return len(self._parts)
 
     def warn(self, text: str | None) -> None:
-        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        """Give a `LimitWarning`, once until there is nothing to warn of.
+
+        It speaks of the line that asked; another bandit's warning there is no reason to be silent.
+        """
         if text is not None and not self._warned:
-            warnings.warn(text, LimitWarning, stacklevel=7)
+            line = sys._getframe(6)
+            where = line.f_code.co_filename, line.f_lineno
+            warnings.warn_explicit(text, LimitWarning, *where, registry={})
         self._warned = text is not None
 
     def check(self, name: str) -> None:

@@ -25,7 +25,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, optional, outcomes_in, points
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.limits import LimitWarning
@@ -357,7 +357,7 @@ def _retract(bandit: Bandit, given: Given) -> Array:
 
 def _sites(bandit: Bandit, given: Given) -> Bandit:
     domain = bandit.recipe.domain
-    assert isinstance(domain, Candidates)  # there are no others
+    assert isinstance(domain, Candidates | CandidatesInContext)  # there are no others
     return bandit.on(on_sites(domain, given))
 
 
