@@ -1,8 +1,7 @@
-"""Which forgetting suits weights of features: `python -m benchmarks.forgetting [--seeds 3]`.
+"""Which forgetting suits weights of features: `python -m benchmarks.forgetting [--seeds 2]`.
 
-On 40 x 40 points, all of whose features are known to it, a bandit plays 80 batches of four by upper
-bounds of width 2. Weights w ~ N(m, P) of prior N(0, I), with V = P^-1, forget by the share 1 - g at
-a step:
+On 30 x 30 points, all of whose features are known to it, a bandit plays 60 batches of four by upper
+bounds of width 2. Weights w ~ N(m, P) of prior N(0, I), V = P^-1, forget by the share 1 - g at a step:
 
     still      nothing
     window     all rewards but the latest
@@ -28,7 +27,7 @@ from tvbandits import Candidates
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.features import Features
 
-SIDE, STEPS, BATCH, LENGTH, BETA, NOISE = 40, 80, 4, 0.15, 2.0, 0.05
+SIDE, STEPS, BATCH, LENGTH, BETA, NOISE = 30, 60, 4, 0.15, 2.0, 0.05
 X = Candidates.grid([(0.0, 1.0), (0.0, 1.0)], SIDE).X
 
 
@@ -156,7 +155,7 @@ def played(name: str, kind: str, rate: float, seed: int) -> float:
 def main() -> None:
     """Play, and print a line for each field and kind."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.forgetting", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=2)
     seeds = range(parser.parse_args().seeds)
     for name in FIELDS:
         for kind, rates in RATES.items():

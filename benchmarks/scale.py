@@ -5,6 +5,8 @@ reward is the highest of three bumps. Prints processor time and the peak of this
 With `--everywhere` the same candidates are played from memory, from the mapped file, from a Dask array,
 and on two workers of Dask of which one is killed midway; it says whether all choices were the same.
 `--growth` prints seconds for 2,000 to 128,000 plays on 20,640 candidates, and the exponent between.
+`--posteriors FILE.png` draws what a step costs each posterior by the number of candidates N, and the least
+that a filter of s numbers can take: 16 (s^2 + N s) bytes, at the rate at which this machine copies memory.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import os
 import resource
 import signal
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.harness import clock
-from tvbandits import Candidates, policies
+from benchmarks.harness import clock, seconds
+from tvbandits import Bandit, Candidates, StateSpace, policies
 from tvbandits.core.arrays import Array
 
 DIMENSION, BLOCK = 8, 1_000_000
@@ -127,6 +131,66 @@ def growth() -> None:
     print(f"exponent {log(seconds[-1] / seconds[0]) / log(plays[-1] / plays[0]):.2f}")
 
 
+POSTERIORS: dict[str, Callable[[Candidates], Bandit]] = {
+    "exact": lambda X: policies.gp_ucb(X, RBF(0.3), NOISE_VARIANCE),
+    "nystrom": lambda X: policies.gp_ucb(X, RBF(0.3), NOISE_VARIANCE, posterior="nystrom"),
+    "state space": lambda X: policies.tv_gp_ucb(
+        X, RBF(0.3), NOISE_VARIANCE, epsilon=0.05, posterior=StateSpace()
+    ),
+    "ensemble": lambda X: policies.adaptive_gp_ucb(X, None, NOISE_VARIANCE),
+}
+SIZES, TOLD, TIMED = (100, 300, 1000, 3000, 10_000), 100, 15
+
+
+def step_of(bandit: Bandit) -> float:
+    """Median seconds of an ask and a tell, after 100 others."""
+    rng = np.random.default_rng(0)
+
+    def step() -> None:
+        X = bandit.ask()
+        bandit.tell(
+            X, np.sin(5 * X).sum(axis=1) + NOISE_VARIANCE**0.5 * rng.standard_normal(len(X))
+        )
+
+    return statistics.median([seconds(step) for _ in range(TOLD + TIMED)][TOLD:])
+
+
+def copying() -> float:
+    """Seconds for a number that is read and written, 16 bytes, as in 128 MB of them."""
+    source = np.ones(2**23)
+    target = np.ones_like(source)
+    return min(seconds(lambda: np.copyto(target, source)) for _ in range(9)) / len(source)
+
+
+def posteriors(path: Path) -> None:
+    """The table, and the picture."""
+    found: dict[str, list[float]] = {name: [] for name in POSTERIORS}
+    each, s = copying(), 0
+    for count in SIZES:
+        X = Candidates(np.random.default_rng(1).random((count, 2)))
+        for name, make in POSTERIORS.items():
+            bandit = make(X)
+            found[name].append(1e3 * step_of(bandit))
+            if name == "state space":
+                s = max(s, len(bandit.state.posterior.mean))  # type: ignore[union-attr]
+    found["floor"] = [1e3 * each * (s**2 + count * s) for count in SIZES]
+    print(f"copies {16e-9 / each:.1f} GB/s; a filter of s = {s} numbers", "", sep="\n")
+    print("| candidates |", " | ".join(found), "|\n|---|" + "---|" * len(found))
+    for row, count in enumerate(SIZES):
+        print(f"| {count} |", " | ".join(f"{of[row]:.3g}" for of in found.values()), "|")
+    drawn = Figure(figsize=(7.5, 3.6), layout="constrained")
+    axes = drawn.subplots()
+    for name, line, marker in zip(POSTERIORS, ("-", "--", "-.", ":"), "osD^", strict=True):
+        axes.plot(SIZES, found[name], "k", linestyle=line, marker=marker, linewidth=1.2, label=name)
+    floor = f"floor: 16 (s² + N s) bytes,\ns = {s}, {16e-9 / each:.0f} GB/s"
+    axes.plot(SIZES, found["floor"], color="0.6", linewidth=4, label=floor)
+    axes.set(
+        xscale="log", yscale="log", xlabel="candidates N", ylabel="processor time of a step (ms)"
+    )
+    drawn.legend(loc="outside right upper", frameon=False)
+    drawn.savefig(path, dpi=120)
+
+
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
@@ -134,7 +198,11 @@ def main() -> None:
     parser.add_argument("--plays", type=int, default=2000)
     parser.add_argument("--everywhere", action="store_true")
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--posteriors", type=Path, metavar="FILE.png")
     given = parser.parse_args()
+    if given.posteriors:
+        posteriors(given.posteriors)
+        return
     if given.growth:
         growth()
         return

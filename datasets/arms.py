@@ -165,7 +165,6 @@ class AutoregressiveArms(OnPath, Drawn):
     seed: int = 0
     name: str = "ar-arms"
     unit: str = ""
-    kernel: ClassVar[None] = None
     moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -245,8 +244,6 @@ class WearingArms(OnCandidates, Drawn):
     seed: int = 0
     name: str = "wearing-arms"
     unit: str = ""
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
     moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -337,8 +334,6 @@ class BannersByDay(OnCandidates, Drawn):
     seed: int = 0
     name: str = "banners-by-day"
     unit: str = ""
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         check_made_up(self)

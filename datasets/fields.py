@@ -157,7 +157,6 @@ class Field(OnPath, Drawn):
     noise_variance: float = 0.01
     seed: int = 0
     unit: str = ""
-    kernel: ClassVar[None] = None
     moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -147,9 +147,6 @@ class MovingPeaks(Drawn):
         """[0, 100]^d."""
         return Box(np.array([[0.0, 100.0]] * self.dimension))
 
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
-
     @cached_property
     def landscapes(self) -> tuple[Array, Array, Array]:
         """Centres (c, m, d), heights (c, m) and widths (c, m) after each of the c - 1 changes."""
@@ -232,9 +229,6 @@ class GeneralisedMovingPeaks(Drawn):
     def domain(self) -> Box:
         """[-50, 50]^d."""
         return Box(np.array([[-50.0, 50.0]] * self.dimension))
-
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
 
     @cached_property
     def landscapes(self) -> dict[str, Array]:

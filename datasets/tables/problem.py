@@ -87,7 +87,10 @@ class OnPath(OnCandidates):
 
 
 class Drawn:
-    """A reward that is drawn anew for every seed."""
+    """A reward that is drawn anew for every seed; no kernel and no drift are known of it but its own."""
+
+    kernel: Any = None
+    variation: Any = None
 
     def realise(self, seed: int) -> Self:
         """Another one of the same kind."""

@@ -296,10 +296,8 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = parquet(tmp_path / "blocks.parquet", BLOCKS)
     for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        ValueError, match=r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
-    ):
-        california([path])
+    match = r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
+    refused(ValueError, match, california, [path])
 
 
 def test_one_file_only(tmp_path: Path) -> None:

@@ -139,8 +139,8 @@ class LazyFantasy(FantasyModel):
     """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.
 
     Every added point takes (w^T z)^2 off the variances, with w = V^-1 z / sqrt(v + z^T V^-1 z) at its
-    turn; a look adds up what the points so far take. Once there are more of them than inducing points, a
-    factor of V is cheaper, and is kept up to date instead.
+    turn; a look adds up what the points so far take. Once there are more of them than inducing points,
+    they go into V, which is factored anew: a batch of b points costs O(b m^2).
     """
 
     domain: Candidates
@@ -149,9 +149,11 @@ class LazyFantasy(FantasyModel):
     def __post_init__(self) -> None:
         upper, fresh = self.start.upper_variances()
         self.upper, self.fresh = upper.copy(), fresh.copy()
-        self.taken = self.added = np.empty((0, len(self.start.factor)))
-        self.noises: list[float] = []
-        self.factor: Array | None = None
+        self.V, self.factor = self.start.V, self.start.factor
+        # Variances of V at all candidates; those of the batch's start are kept by the posterior.
+        self.level: Array | None = None
+        m = len(self.factor)
+        self.taken, self.weighted, self.count = np.empty((m + 1, m)), np.empty((m + 1, m)), 0
         self.means_changed()
 
     def best(self, rng: np.random.Generator) -> Array:
@@ -195,47 +197,29 @@ class LazyFantasy(FantasyModel):
     def _add(self, x: Array, noise: float) -> BatchStep:
         i = self.surface.index(x)
         at = self.domain.index(x[None, :]) if i is None else np.array([i])
-        known, embedded = self.start.refresh(at), self.start.embedding_on_surface(at)
-        start, now = float(known[0]), float(self._left(at, known, embedded)[0])
-        z = embedded[0]
-        if self.factor is not None:
-            self.factor = linalg.rank_one_update(self.factor, z / np.sqrt(noise))
-        else:
-            half = linalg.solve_lower(self.start.factor, z)
-            w = linalg.solve_lower(self.start.factor, half, transposed=True)
-            w = w - self.taken.T @ (self.taken @ z)
-            w = w / np.sqrt(noise + max(float(z @ w), 0.0))
-            self.taken = np.vstack([self.taken, w])
-            self.added = np.vstack([self.added, z])
-            self.noises.append(noise)
-            if len(self.taken) > len(z):
-                V = self.start.V + self._gram()
-                self.factor = linalg.cholesky(V, "sparse posterior's V").L
+        start, now = float(self.start.refresh(at)[0]), float(self._variances(at)[0])
+        z = self.start.embedding_on_surface(at)[0]
+        half = linalg.solve_lower(self.factor, z)
+        w = linalg.solve_lower(self.factor, half, transposed=True)
+        before = self.taken[: self.count]
+        w = w - before.T @ (before @ z)
+        self.taken[self.count] = w / np.sqrt(noise + max(float(z @ w), 0.0))
+        self.weighted[self.count] = z / np.sqrt(noise)
+        self.count += 1
+        if self.count == len(self.taken):
+            self.V, self.count = self.V + self.weighted.T @ self.weighted, 0
+            self.factor = linalg.cholesky(self.V, "sparse posterior's V").L
+            self.level = self.start.variances_with(self.factor, slice(None))
         self.fresh[:] = False
         return BatchStep(start / noise, now / noise, lambda: self._local(at, z))
 
-    def _gram(self) -> Array:
-        """Sum over the added points of z z^T / v."""
-        if len(set(self.noises)) == 1:
-            return np.asarray(self.added.T @ self.added / self.noises[0])
-        return np.asarray((self.added.T / self.noises) @ self.added)
-
     def _variances(self, points: Index) -> Array:
         """Variances at some of the candidates, now."""
-        if self.factor is not None:
-            return np.asarray(self.start.variances_with(self.factor, points))
-        return self._left(
-            points, self.start.refresh(points), self.start.embedding_on_surface(points)
-        )
-
-    def _left(self, points: Index, start: Array, embedded: Array) -> Array:
-        """What those of the batch's start (n,) are now, at candidates of embeddings (n, m)."""
-        if self.factor is not None:
-            return np.asarray(self.start.variances_with(self.factor, points))
-        if len(self.taken) == 0:
-            return start
-        reach = embedded @ self.taken.T
-        return np.asarray(np.maximum(start - np.einsum("ij,ij->i", reach, reach), 0.0))
+        level = self.start.refresh(points) if self.level is None else self.level[points]
+        if self.count == 0:
+            return np.asarray(level)
+        reach = self.start.embedding_on_surface(points) @ self.taken[: self.count].T
+        return np.asarray(np.maximum(level - np.einsum("ij,ij->i", reach, reach), 0.0))
 
     def _look(self, points: Index) -> None:
         self.looks += len(points)

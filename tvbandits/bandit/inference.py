@@ -16,7 +16,7 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
-from tvbandits.bandit.recipe import Recipe, conditioning_kernel, learned_noise
+from tvbandits.bandit.recipe import Recipe, learned_noise
 from tvbandits.bandit.state import PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
@@ -43,6 +43,9 @@ from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
+
+MANY = 2000
+"""Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten."""
 
 KEPT = 3
 """So many conditioned states are remembered: looks ahead are made aside from what is gone on with."""
@@ -86,7 +89,7 @@ class Model:
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
-        self._gone: tuple[Observations, int, float] | None = None
+        self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
@@ -173,7 +176,7 @@ class Model:
             state, used, effective = self._in_use(state, now, learns)
             effective_size, in_use = float((used.variance / effective).sum()), len(used.y)
             posterior = self._recipe.beliefs[0].condition(
-                conditioning_kernel(self._recipe, state),
+                self._recipe.beliefs[1] if self._beside else state.model.kernel,
                 self._data(state, used, effective),
                 surface=surface,
                 now=now,
@@ -218,7 +221,8 @@ class Model:
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
         model = state.model
-        whole = learns or model.learned is not None or self._beside
+        many = len(state.rewards.t) > MANY
+        whole = learns or model.learned is not None or self._beside or not many
         every, effective, used = self._aged(state, now, whole=whole)
         if learns:
             least = self.noise_variance(state)
@@ -251,7 +255,8 @@ class Model:
             was, posterior = known.of, known.made.posterior
             if (
                 posterior is None
-                or (posterior.dense and posterior is not state.posterior)
+                # A filter alone comes to the same bits from wherever it goes on.
+                or ((posterior.dense or self._self_learning) and posterior is not state.posterior)
                 or known.made.model is not state.model
                 or was.since != (0, 0)
                 or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
@@ -575,11 +580,11 @@ class Model:
         gone = 0
         if not whole and len(used):
             gone = min(int(used.argmax()), len(state.rewards.t) - start)
-        if gone and (np.diff(state.rewards.t[max(start - 1, 0) : start + gone]) >= 0).all():
-            least = float(seen.variance[:gone].min())
+        if gone:
+            newest, least = float(seen.t[:gone].max()), float(seen.variance[:gone].min())
             if start and self._gone is not None:
-                least = min(least, self._gone[2])
-            self._gone = state.rewards, start + gone, least
+                newest, least = max(newest, self._gone[2]), min(least, self._gone[3])
+            self._gone = state.rewards, start + gone, newest, least
         return seen, effective, used
 
     def _most_noise(self, state: State) -> float:
@@ -591,20 +596,21 @@ class Model:
         return min(2.0 * NEGLIGIBLE * surface.largest_prior * scale**2, sys.float_info.max)
 
     def _forgotten(self, state: State, latest: float) -> int:
-        """How many of the first rewards are forgotten, as far as that can be known by the last of them.
+        """How many of the first rewards are forgotten, as far as that can be known by one of them.
 
-        They are if they were told in order of time and their last one would be forgotten, had it the
-        least variance of all: a step need not look at all that was ever told.
+        They are if all others are newer, and their newest one would be forgotten, had it the least
+        variance of them: a step need not look at all that was ever told.
         """
         aging = self._aging(state)
         if self._gone is None or state.since != (0, 0) or not getattr(aging, "monotone", False):
             return 0
-        rewards, start, least = self._gone
-        t = state.rewards.t
-        ordered = state.rewards.begins_with(rewards) and (np.diff(t[start - 1 :]) >= 0).all()
-        if not ordered or state.answers.t.min(initial=math.inf) < t[start - 1]:
+        rewards, start, newest, least = self._gone
+        t, about = state.rewards.t, state.answers.t
+        if not state.rewards.begins_with(rewards):
             return 0
-        age = np.maximum(latest - t[start - 1 : start], 0.0)
+        if min(t[start:].min(initial=math.inf), about.min(initial=math.inf)) < newest:
+            return 0
+        age = np.array([max(latest - newest, 0.0)])
         ages = Ages(age, np.array([len(t) - start]), len(t))
         least = min(least, self.noise_variance(state))
         return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0

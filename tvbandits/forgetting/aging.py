@@ -153,6 +153,8 @@ class ResetEvery:
 
     every: int
 
+    monotone: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         whole_number("every", self.every)
 
@@ -360,7 +362,9 @@ class DiscardAbove:
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
-        limit = _number(f"threshold({ages.told})", self.threshold(ages.told))
+        limit = self.threshold(ages.told)
+        if type(limit) is not float or math.isnan(limit):
+            limit = _number(f"threshold({ages.told})", limit)
         # [S] Algorithm 1, line 4.
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 

@@ -15,6 +15,7 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
+from tests.helpers.refusals import refused
 from tests.places import ROOT
 from tvbandits import Box, Campaign, Candidates, Clock, Limit, policies, rate
 from tvbandits.campaign.service import Remote, RemoteError
@@ -54,8 +55,7 @@ def test_moves_cost_over_it(tmp_path: Path) -> None:
         remote.tell(DOMAIN.X[:1], [0.0], 1)
         assert np.linalg.norm(remote.ask(2, near=1.0) - DOMAIN.X[0]) <= 1.0
         assert len(remote.history["move_cost"]) == 2
-        with pytest.raises(RemoteError, match="near"):
-            remote.ask(2, near=-1.0)
+        refused(RemoteError, "near", remote.ask, 2, near=-1.0)
 
 
 def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
@@ -109,8 +109,7 @@ def test_sites_come_and_go_over_it(tmp_path: Path) -> None:
         assert len(left) == len(DOMAIN)
         assert first not in left
         remote.tell(DOMAIN.X[-1:] + 1.0, [3.0], 1)
-        with pytest.raises(RemoteError, match="already"):
-            remote.change_sites({left[0]: None})
+        refused(RemoteError, "already", remote.change_sites, {left[0]: None})
         with pytest.raises(RemoteError):
             Remote(served.address, served.tokens["read"]).change_sites([first])
         assert served.campaign.verify().fine
@@ -150,8 +149,7 @@ def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:
 
 def test_a_policy_that_asks_nobody_says_so(served: Served) -> None:
     remote = Remote(served.address, served.tokens["all"])
-    with pytest.raises(RemoteError, match=r"nothing to ask.*422"):
-        remote.questions(1)
+    refused(RemoteError, r"nothing to ask.*422", remote.questions, 1)
     with pytest.raises(RemoteError, match=r"nothing to answer.*422"):
         remote.answer(DOMAIN.X[:2], [1.0, np.nan], 1.0, 0.01)
     assert served.campaign.status.rows == 0
