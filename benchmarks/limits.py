@@ -1,8 +1,9 @@
 """Play under limits that drift, beside policies that know the limits and beside a simple peer.
 
-`python -m benchmarks.limits [--seeds 10] [--out FILE]` prints, for each problem and policy, the mean
-regret against the best point that satisfies the limit at its time, over all steps and over those after
-the first 20, and the share of plays after them that violate the limit in truth.
+`python -m benchmarks.limits [--judged] [--seeds 10] [--out FILE]` prints, for each problem and policy,
+the mean regret against the best point that satisfies the limit at its time, over all steps and over
+those after the first 20, and the share of plays after them that violate the limit in truth. `--judged`
+plays two problems that nothing was chosen on.
 """
 
 from __future__ import annotations
@@ -11,21 +12,108 @@ import argparse
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from tvbandits import Bandit, LimitWarning, compare, policies
+from tvbandits import Bandit, Candidates, Limit, LimitWarning, compare, policies
 from tvbandits.core.arrays import Array
+from tvbandits.core.linalg import square_root
 from tvbandits.datasets import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.limited import UnderALimit
 from tvbandits.policies import Setting
 
+
+@dataclass(frozen=True)
+class DiscAndBump(UnderALimit):
+    """A bump that circles on a square, and a depth that is large enough on a disc that wanders."""
+
+    horizon: int = 100
+    noise_variance: float = 0.02
+    seed: int = 0
+    name: str = "disc-and-bump"
+    limit: ClassVar[Limit] = Limit("depth", at_least=2.0, noise_variance=0.09)
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """12 x 12 points."""
+        side = np.linspace(0.0, 6.0, 12)
+        return Candidates(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
+
+    @property
+    def safe(self) -> Array:
+        """The six deepest places at the start."""
+        return self.domain.X[np.argsort(-self.outcome_at(1))[:36:6]]
+
+    @cached_property
+    def phases(self) -> Array:
+        """Of the bump and of the disc."""
+        return self.rng().uniform(0.0, 2 * np.pi, 2)
+
+    def rewards_at(self, t: float) -> Array:
+        """The bump and a slope."""
+        turn = self.phases[0] + 0.05 * t
+        centre = 3.0 + 2.2 * np.array([np.cos(turn), np.sin(turn)])
+        away = cdist(self.domain.X, centre[None])[:, 0]
+        return np.asarray(2.0 * np.exp(-(away**2) / 5.0) + 0.1 * self.domain.X[:, 1])
+
+    def outcome_at(self, t: float) -> Array:
+        """The depth: that of a cone."""
+        turn = self.phases[1] - 0.04 * t
+        centre = 3.0 + 1.2 * np.array([np.sin(2.0 * turn), np.cos(turn)])
+        return np.asarray(5.0 - cdist(self.domain.X, centre[None])[:, 0] * 1.2)
+
+
+@dataclass(frozen=True)
+class ShiftingNetwork(UnderALimit):
+    """Stations whose rewards and loads are rough over the map; all loads rise and fall together, too."""
+
+    horizon: int = 100
+    noise_variance: float = 0.05
+    seed: int = 0
+    name: str = "shifting-network"
+    limit: ClassVar[Limit] = Limit("load", at_most=1.0, noise_variance=0.05)
+
+    @cached_property
+    def domain(self) -> Candidates:
+        """40 stations at random."""
+        return Candidates(np.random.default_rng(40).random((40, 2)))
+
+    @property
+    def safe(self) -> Array:
+        """The six least loaded at the start."""
+        return self.domain.X[np.argsort(self.paths[1][0])[:6]]
+
+    @cached_property
+    def paths(self) -> tuple[Array, Array]:
+        """Rewards and loads, shape (horizon, 40) each."""
+        rng, X = self.rng(), self.domain.X
+        root = square_root(np.exp(-cdist(X, X) / 0.4))
+        static = rng.standard_normal((2, root.shape[1])) @ root.T
+        walk = np.cumsum(0.08 * rng.standard_normal((2, self.horizon, root.shape[1])), axis=1)
+        together = 0.6 * np.sin(0.07 * np.arange(self.horizon) + rng.uniform(0.0, 2 * np.pi))
+        rewards, loads = static[:, None] + walk @ root.T
+        return rewards, loads + together[:, None]
+
+    def rewards_at(self, t: float) -> Array:
+        """A row of the path."""
+        return np.asarray(self.paths[0][int(t) - 1])
+
+    def outcome_at(self, t: float) -> Array:
+        """A row of the other."""
+        return np.asarray(self.paths[1][int(t) - 1])
+
+
 PROBLEMS: tuple[UnderALimit, ...] = (BumpAndWall(), HeatPump(), QuietNetwork())
+
+JUDGED: tuple[UnderALimit, ...] = (DiscAndBump(), ShiftingNetwork())
+"""Nothing was chosen on these."""
 
 FIRST = 20
 """Steps that are not counted as violations."""
@@ -79,7 +167,8 @@ class Simple:
             model.fit(table[:, : d + 1], y)
         now = np.column_stack([X, np.full(len(X), t)])
         (m, s), (level, spread) = (model.predict(now, return_std=True) for model in self.models)
-        chance = norm.cdf((self.problem.limit.at_most - level) / spread)
+        low, high = self.problem.limit.bounds
+        chance = norm.cdf((high - level) / spread) - norm.cdf((low - level) / spread)
         if self.improves:
             rows = self.problem.domain.index(np.unique(table[:, :d], axis=0))
             holds = rows[chance[rows] >= 0.5] if (chance[rows] >= 0.5).any() else rows
@@ -110,14 +199,14 @@ def makers(problem: UnderALimit) -> dict[str, Callable[[Setting], Any]]:
     def weighted(setting: Setting) -> Bandit:
         return policies.w_gp_ucb(*setting.parts, seed=setting.seed)
 
-    def all_plays(setting: Setting) -> Bandit:
+    def each_play(setting: Setting) -> Bandit:
         realised = problem.realise(setting.seed)
-        return adaptive(setting).with_limits([replace(problem.limit, each=False)], realised.safe)
+        return adaptive(setting).with_limits([replace(problem.limit, each=True)], realised.safe)
 
     knowing = {"adaptive": adaptive, "tv": drifting, "w": weighted}
     return {
         "under the limit": adaptive,
-        "under the limit, all plays": all_plays,
+        "under the limit, each play": each_play,
         "simple peer": lambda setting: Simple(problem.realise(setting.seed)),
         "constrained EI": lambda setting: Simple(problem.realise(setting.seed), improves=True),
     } | {
@@ -135,12 +224,13 @@ def main() -> None:
     parser.add_argument(
         "--policies", nargs="*", help="those that begin with one of these; all by default"
     )
+    parser.add_argument("--judged", action="store_true", help="the two that nothing was chosen on")
     parser.add_argument("--out", help="where to keep the rows (csv)")
     given = parser.parse_args()
     warnings.simplefilter("ignore", LimitWarning)
     warnings.simplefilter("ignore", UserWarning)  # of scikit-learn's fits
     kept = []
-    for problem in PROBLEMS:
+    for problem in JUDGED if given.judged else PROBLEMS:
         wanted = tuple(given.policies or [""])
         played = {name: make for name, make in makers(problem).items() if name.startswith(wanted)}
         rows = compare(problem, played, seeds=given.seeds).to_frame()

@@ -31,13 +31,7 @@ from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.problem import (
-    Drawn,
-    OnCandidates,
-    check_made_up,
-    mean_change,
-    whole_step,
-)
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, check_made_up, whole_step
 
 MOST_ARMS = 10_000
 
@@ -78,8 +72,6 @@ class SwitchingArms(OnCandidates, Drawn):
     name: str = "switching-arms"
     unit: str = ""
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact"
-    source: ClassVar[str] = "Hong, Li and Tewari, AISTATS 2023"
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -144,7 +136,7 @@ def autoregression() -> tuple[Array, float]:
 
 
 @dataclass(frozen=True)
-class AutoregressiveArms(OnCandidates, Drawn):
+class AutoregressiveArms(OnPath, Drawn):
     """Arms of a grid that drift with a memory of 20 steps: no first-order model is right about them.
 
     f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance and correlation
@@ -173,10 +165,7 @@ class AutoregressiveArms(OnCandidates, Drawn):
     seed: int = 0
     name: str = "ar-arms"
     unit: str = ""
-    kernel: ClassVar[None] = None
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact"
-    source: ClassVar[str] = "an AR(20) field on a grid, misspecified for every policy here"
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -214,15 +203,6 @@ class AutoregressiveArms(OnCandidates, Drawn):
             past = z[step - AR_ORDER : step][::-1]
             z[step] = coefficients @ past + variance**0.5 * innovation
         return np.asarray(means + z[-self.horizon :])
-
-    @cached_property
-    def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
-        return mean_change(self.path)
-
-    def rewards_at(self, t: float) -> Array:
-        """A row of the path."""
-        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
 
 
 @dataclass(frozen=True)
@@ -264,11 +244,7 @@ class WearingArms(OnCandidates, Drawn):
     seed: int = 0
     name: str = "wearing-arms"
     unit: str = ""
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact, given what was played"
-    source: ClassVar[str] = "the candy cane environment of river"
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -358,8 +334,6 @@ class BannersByDay(OnCandidates, Drawn):
     seed: int = 0
     name: str = "banners-by-day"
     unit: str = ""
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         check_made_up(self)

@@ -53,7 +53,7 @@ TIMES = ("time", "timestamp", "datetime", "date_time", "date", "t", "epoch")
 """Names of a column of times in a long table."""
 
 
-Facts = list[tuple[str, str]]
+Facts = dict[str, str]
 """Lines of a description: what they are about, and what there is to say."""
 
 
@@ -91,8 +91,9 @@ def describe(file: File) -> str:
         what, facts = "EPA daily ozone", _ozone_facts(path)
     else:
         what, facts = _table_facts(path, with_index_as_column(read_table(path)))
-    width = max(len(about) for about, _ in facts)
-    return "\n".join([f"{path}: {what}", *(f"  {about:<{width}}  {said}" for about, said in facts)])
+    width = max(map(len, facts))
+    lines = [f"  {about:<{width}}  {said}" for about, said in facts.items()]
+    return "\n".join([f"{path}: {what}", *lines])
 
 
 def _ozone_facts(path: Path) -> Facts:
@@ -110,42 +111,31 @@ def _ozone_facts(path: Path) -> Facts:
         f"{site} {names[site][:30]}".strip() + f" {share:.1%}"
         for site, share in completeness.head(5).items()
     )
-    facts = [
-        ("rows", f"{len(rows)} readings, {first:%Y-%m-%d} to {last:%Y-%m-%d} ({len(days)} days)"),
-        ("states", few(states)),
-        (
-            "sites",
-            f"{len(completeness)}, {len(usable)} of them with readings on at least "
-            f"{ENOUGH:.0%} of the days",
-        ),
-        ("most complete", best),
-    ]
+    facts = {
+        "rows": f"{len(rows)} readings, {first:%Y-%m-%d} to {last:%Y-%m-%d} ({len(days)} days)",
+        "states": few(states),
+        "sites": f"{len(completeness)}, {len(usable)} of them with readings on at least "
+        f"{ENOUGH:.0%} of the days",
+        "most complete": best,
+    }
     if len(usable) < 2:
         least = completeness.iloc[min(1, len(completeness) - 1)]
         wanted = np.floor(100 * least) / 100
-        return [
-            *facts,
-            (
-                "use",
-                "not as it is: fewer than two sites are complete enough"
-                + (f"; try min_completeness={wanted:g}" if wanted > 0 else ""),
-            ),
-        ]
+        remedy = f"; try min_completeness={wanted:g}" if wanted > 0 else ""
+        why = "not as it is: fewer than two sites are complete enough"
+        return facts | {"use": why + remedy}
     missing = table[usable.index].isna().to_numpy()
-    facts += [
-        (
-            "gaps",
-            f"{missing.mean():.1%} of the days of those {len(usable)} sites; the longest "
-            f"is {_longest_run(missing)} days",
-        )
-    ]
+    facts["gaps"] = (
+        f"{missing.mean():.1%} of the days of those {len(usable)} sites; the longest "
+        f"is {_longest_run(missing)} days"
+    )
     try:
         chosen = places.loc[usable.index].reset_index()
         check_places(chosen["site"], chosen[["latitude", "longitude"]])
     except ValueError as error:
-        facts += [("caution", f"{error}; a smaller choice (sites=, state=) may do without them")]
+        facts["caution"] = f"{error}; a smaller choice (sites=, state=) may do without them"
     problem = "ozone" if len(usable) <= 28 else "ozone:sites=28"
-    return [*facts, ("use", _command(problem, path))]
+    return facts | {"use": _command(problem, path)}
 
 
 def _longest_run(missing: Array) -> int:
@@ -170,7 +160,7 @@ def _table_facts(path: Path, table: pd.DataFrame) -> tuple[str, Facts]:
             return "answers of an expert", _answer_facts(table)
         for source, problem in ((ABALONE, abalone), (CALIFORNIA, california)):
             if not source.form.missing(names):
-                facts = [("rows", problem(path).summary), ("use", _command(source.name, path))]
+                facts = {"rows": problem(path).summary, "use": _command(source.name, path)}
                 return f"the {source.name} table", facts
         if _is_long(table):
             return "a long table, with a row for each reading", _long_facts(path, table)
@@ -209,15 +199,12 @@ def _long_facts(path: Path, table: pd.DataFrame) -> Facts:
     rest = [str(name) for name in table.columns if str(name) not in {sensor, *times}]
     value = next((name for name in reversed(rest) if plain(name) == "value"), "...")
     ids = set(as_ids(table[sensor])) - {""}
-    return [
-        ("rows", f"{len(table)} readings of {len(ids)} sensors ({sensor}): {few(ids)}"),
-        ("columns", ", ".join(map(str, table.columns))),
-        (
-            "use",
-            f"make a wide table of it: tvbandits.datasets.from_long({str(path)!r}, "
-            f"time={when!r}, sensor={sensor!r}, value={value!r})",
-        ),
-    ]
+    return {
+        "rows": f"{len(table)} readings of {len(ids)} sensors ({sensor}): {few(ids)}",
+        "columns": ", ".join(map(str, table.columns)),
+        "use": f"make a wide table of it: tvbandits.datasets.from_long({str(path)!r}, "
+        f"time={when!r}, sensor={sensor!r}, value={value!r})",
+    }
 
 
 def _site_facts(path: Path, table: pd.DataFrame) -> Facts:
@@ -226,15 +213,15 @@ def _site_facts(path: Path, table: pd.DataFrame) -> Facts:
     turned = in_words(places.columns)
     unit = " km" if turned else ""
     extent = " x ".join(f"{each:.4g}" for each in np.ptp(points, axis=0))
-    facts = [
-        ("sites", f"{len(places)}: {few(places.index)}"),
-        ("coordinates", f"{', '.join(map(str, places.columns))}; {extent}{unit} in all"),
-    ]
+    facts = {
+        "sites": f"{len(places)}: {few(places.index)}",
+        "coordinates": f"{', '.join(map(str, places.columns))}; {extent}{unit} in all",
+    }
     if turned:
-        facts += [("unit", f"{turned}; a length scale is in km")]
+        facts["unit"] = f"{turned}; a length scale is in km"
     if len(places) < len(table):
-        facts += [("left out", f"{len(table) - len(places)} sites without coordinates")]
-    return [*facts, ("use", _command("sensor-field", "READINGS", path))]
+        facts["left out"] = f"{len(table) - len(places)} sites without coordinates"
+    return facts | {"use": _command("sensor-field", "READINGS", path)}
 
 
 def _is_wide(table: pd.DataFrame) -> bool:
@@ -264,11 +251,9 @@ def _sensors(table: pd.DataFrame) -> list[str]:
 
 def _step(step: float | pd.Timedelta) -> str:
     """As people say it: "1 day", "0:10:00", or a number."""
-    return (
-        str(step.to_pytimedelta()).removesuffix(", 0:00:00")
-        if hasattr(step, "to_pytimedelta")
-        else str(step)
-    )
+    if not hasattr(step, "to_pytimedelta"):
+        return str(step)
+    return str(step.to_pytimedelta()).removesuffix(", 0:00:00")
 
 
 def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
@@ -281,24 +266,21 @@ def _wide_facts(path: Path, table: pd.DataFrame) -> Facts:
     others = [name for name in as_ids(table.columns[1:]) if name not in sensors]
     stuck = {str(name): _longest_still(column) for name, column in readings.items()}
     stuck = {name: run for name, run in stuck.items() if run >= STILL}
-    facts = [
-        ("rows", f"{len(table)}, {times[0]} to {times[-1]}{step}"),
-        ("sensors", f"{len(sensors)}: {few(sensors)}"),
-        (
-            "readings",
-            f"{readings.notna().to_numpy().mean():.1%} are there; {enough} sensors have one "
-            f"in at least {ENOUGH:.0%} of the rows",
-        ),
-    ]
+    facts = {
+        "rows": f"{len(table)}, {times[0]} to {times[-1]}{step}",
+        "sensors": f"{len(sensors)}: {few(sensors)}",
+        "readings": f"{readings.notna().to_numpy().mean():.1%} are there; {enough} sensors have one "
+        f"in at least {ENOUGH:.0%} of the rows",
+    }
     if stuck:
         worst = sorted(stuck, key=lambda name: -stuck[name])
         runs = ", ".join(f"'{name}' {stuck[name]}" for name in worst[:5])
         more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
         said = f"identical readings in a row, as of a sensor that is stuck: {runs}{more}"
-        facts += [("caution", said)]
+        facts["caution"] = said
     if others:
-        facts += [("left out", f"columns that hold no numbers: {few(others)}")]
-    return [*facts, ("use", _command("sensor-field", path, "SITES"))]
+        facts["left out"] = f"columns that hold no numbers: {few(others)}"
+    return facts | {"use": _command("sensor-field", path, "SITES")}
 
 
 def _longest_still(column: pd.Series[float]) -> int:
@@ -367,7 +349,7 @@ def _recorded(connection: sqlite3.Connection) -> pd.DataFrame:
 def _answer_facts(table: pd.DataFrame) -> Facts:
     coordinates = [str(name) for name in table.columns if re.fullmatch(r"x\d+", str(name))]
     if not len(table):
-        return [("rows", f"no answers yet; points of {len(coordinates)} coordinates")]
+        return {"rows": f"no answers yet; points of {len(coordinates)} coordinates"}
     wanted = [*coordinates, "t", "value", "variance"]
     wanted += ["cost"] if "cost" in table.columns else []
     numbers = as_numbers(table[wanted], "column")
@@ -376,19 +358,16 @@ def _answer_facts(table: pd.DataFrame) -> Facts:
     asked = ""
     if "question" in table.columns:
         asked = f", to {table['question'].nunique()} questions"
-    facts = [
-        ("rows", f"{len(table)} answers{asked}; {refused} refused (without a value)"),
-        (
-            "points",
-            f"{len(numbers[coordinates].drop_duplicates())} different ones of "
-            f"{len(coordinates)} coordinates",
-        ),
-        ("time", f"t from {_span(numbers['t'])}" + _asked_at(table)),
-    ]
+    different = len(numbers[coordinates].drop_duplicates())
+    facts = {
+        "rows": f"{len(table)} answers{asked}; {refused} refused (without a value)",
+        "points": f"{different} different ones of {len(coordinates)} coordinates",
+        "time": f"t from {_span(numbers['t'])}" + _asked_at(table),
+    }
     if len(answered):
-        facts += [("values", f"{_span(answered['value'])}, variance {_span(answered['variance'])}")]
+        facts["values"] = f"{_span(answered['value'])}, variance {_span(answered['variance'])}"
     if "cost" in numbers:
-        facts += [("cost", f"{numbers['cost'].sum():g} in all")]
+        facts["cost"] = f"{numbers['cost'].sum():g} in all"
     return facts
 
 

@@ -25,8 +25,8 @@ def _check_known(name: str, horizon: int, t: float) -> None:
 class Exoskeleton:
     """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
 
-    The method that dbo-torch holds is that of Kim and Sergi, Dynamic Bayesian optimization for
-    non-stationary systems, doi 10.1080/10255842.2025.2595150.
+    The method that dbo-torch (0.2, M. Colley 2026) holds is that of Kim and Sergi, Dynamic Bayesian
+    optimization for non-stationary systems, doi 10.1080/10255842.2025.2595150.
 
     f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost, which is read
     with noise of deviation 0.35.
@@ -52,11 +52,6 @@ class Exoskeleton:
     name: str = "exoskeleton"
     unit: str = ""
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact"
-    source: ClassVar[str] = (
-        "dbo-torch 0.2 (M. Colley, 2026), its formula benchmark; Kim & Sergi,"
-        " doi 10.1080/10255842.2025.2595150"
-    )
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -124,8 +119,6 @@ class TimedParabola:
     unit: str = ""
     kernel: ClassVar[None] = None
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact"
-    source: ClassVar[str] = "Xopt, its example of time-dependent Bayesian optimization"
 
     def __post_init__(self) -> None:
         check_made_up(self)

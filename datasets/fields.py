@@ -14,13 +14,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import (
-    Drawn,
-    OnCandidates,
-    check_made_up,
-    mean_change,
-    whole_step,
-)
+from tvbandits.datasets.tables.problem import Drawn, OnPath, check_made_up
 
 MOST_STEPS = 100_000
 
@@ -139,7 +133,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Field(OnCandidates, Drawn):
+class Field(OnPath, Drawn):
     """A field that is drawn anew for each seed; it is known at whole steps.
 
     Parameters
@@ -163,9 +157,7 @@ class Field(OnCandidates, Drawn):
     noise_variance: float = 0.01
     seed: int = 0
     unit: str = ""
-    kernel: ClassVar[None] = None
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, tuple(KINDS))
@@ -186,15 +178,6 @@ class Field(OnCandidates, Drawn):
         """Rewards of all steps and candidates, shape (horizon, A)."""
         rng = np.random.default_rng([7919, self.seed])
         return KINDS[self.kind].draw(KINDS[self.kind].points, rng, self.horizon + 2)[1:-1]
-
-    @cached_property
-    def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
-        return mean_change(self.path)
-
-    def rewards_at(self, t: float) -> Array:
-        """A row of the path."""
-        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
 
 
 PROBLEMS = tuple(

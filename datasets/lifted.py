@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product
 
 import numpy as np
@@ -159,27 +159,16 @@ def _everywhere(low: float, high: float) -> Near:
     return lambda last, d: np.linspace(low, high, 4001)[:, None]  # noqa: ARG005
 
 
-SHEKEL_CENTRES = np.array(
-    [
-        [4.0, 4.0, 4.0, 4.0],
-        [1.0, 1.0, 1.0, 1.0],
-        [8.0, 8.0, 8.0, 8.0],
-        [6.0, 6.0, 6.0, 6.0],
-        [3.0, 7.0, 3.0, 7.0],
-        [2.0, 9.0, 2.0, 9.0],
-        [5.0, 3.0, 5.0, 3.0],
-        [8.0, 1.0, 8.0, 1.0],
-        [6.0, 2.0, 6.0, 2.0],
-        [7.0, 3.6, 7.0, 3.6],
-    ]
+SHEKEL_CENTRES = np.tile(
+    [[4.0, 4], [1, 1], [8, 8], [6, 6], [3, 7], [2, 9], [5, 3], [8, 1], [6, 2], [7, 3.6]], 2
 )
 SHEKEL_WIDTHS = np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5]) / 10
 
 
-def shekel(Z: Array) -> Array:
-    """Ten dips -1 / (|z - centre|^2 + width)."""
-    apart = ((Z[:, None] - SHEKEL_CENTRES) ** 2).sum(axis=2)
-    return np.asarray(-(1 / (apart + SHEKEL_WIDTHS)).sum(axis=1))
+def shekel(Z: Array, dips: int = 10) -> Array:
+    """So many dips -1 / (|z - centre|^2 + width)."""
+    apart = ((Z[:, None] - SHEKEL_CENTRES[:dips]) ** 2).sum(axis=2)
+    return np.asarray(-(1 / (apart + SHEKEL_WIDTHS[:dips])).sum(axis=1))
 
 
 HARTMANN_HEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
@@ -241,6 +230,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "rosenbrock": Function(rosenbrock, (-1.0, 1.5), _near_rosenbrock, moves=True),
     "schwefel": Function(schwefel, (-500.0, 500.0), _constant(420.968746), moves=False),
     "shekel": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), moves=True, dimension=4),
+    "shekelfive": Function(
+        partial(shekel, dips=5), (0.0, 10.0), _centres(SHEKEL_CENTRES[:5]), True, dimension=4
+    ),
     "styblinski": Function(styblinski, (-5.0, 5.0), _constant(-2.903534), moves=False),
 }
 """By name. A name may end in the dimension: "ackley4"."""

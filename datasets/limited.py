@@ -29,8 +29,6 @@ class UnderALimit(OnCandidates, Drawn):
     """
 
     limit: ClassVar[Limit]
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
     unit: ClassVar[str] = ""
 
     def __post_init__(self) -> None:

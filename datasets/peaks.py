@@ -136,8 +136,6 @@ class MovingPeaks(Drawn):
     name: str = "moving-peaks"
     unit: str = ""
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact: the height of the highest peak"
-    source: ClassVar[str] = "Branke 1999, scenario 2"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -148,9 +146,6 @@ class MovingPeaks(Drawn):
     def domain(self) -> Box:
         """[0, 100]^d."""
         return Box(np.array([[0.0, 100.0]] * self.dimension))
-
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
 
     @cached_property
     def landscapes(self) -> tuple[Array, Array, Array]:
@@ -226,8 +221,6 @@ class GeneralisedMovingPeaks(Drawn):
     name: str = "gmpb"
     unit: str = ""
     moves: ClassVar[bool] = True
-    accuracy: ClassVar[str] = "exact: the height of the highest peak"
-    source: ClassVar[str] = "Yazdani et al., arXiv 2106.06174"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -236,9 +229,6 @@ class GeneralisedMovingPeaks(Drawn):
     def domain(self) -> Box:
         """[-50, 50]^d."""
         return Box(np.array([[-50.0, 50.0]] * self.dimension))
-
-    kernel: ClassVar[None] = None
-    variation: ClassVar[None] = None
 
     @cached_property
     def landscapes(self) -> dict[str, Array]:

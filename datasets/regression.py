@@ -30,7 +30,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import file_paths, of_kind, text
+from tvbandits.core.coercion import file_paths, of_kind, settle, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standardised
@@ -143,10 +143,7 @@ class RegressionProblem(OnCandidates):
         whole_number("horizon", self.horizon)
         variance = noise_variance_number("noise_variance", self.noise_variance)
         rewards.setflags(write=False)
-        object.__setattr__(self, "rewards", rewards)
-        object.__setattr__(self, "points", domain.X)
-        object.__setattr__(self, "noise_variance", variance)
-        object.__setattr__(self, "domain", domain)
+        settle(self, rewards=rewards, points=domain.X, noise_variance=variance, domain=domain)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.summary}" if self.summary else self.name

@@ -24,14 +24,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import (
-    Drawn,
-    OnCandidates,
-    check_made_up,
-    interval,
-    mean_change,
-    whole_step,
-)
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, check_made_up, interval
 
 MOST_CANDIDATES = 1_000_000
 """Most candidates of a made-up reward that is a formula."""
@@ -139,7 +132,7 @@ class DriftingBump:
 
 
 @dataclass(frozen=True)
-class GPDrift(OnCandidates, Drawn):
+class GPDrift(OnPath, Drawn):
     """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
@@ -197,15 +190,6 @@ class GPDrift(OnCandidates, Drawn):
                 step
             ]
         return path
-
-    @cached_property
-    def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
-        return mean_change(self.path)
-
-    def rewards_at(self, t: float) -> Array:
-        """A row of the path."""
-        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -313,8 +312,7 @@ class Calibrated(Wrapper):
                 if self._newest is None or t >= self._newest[1]:
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
-                meet = _Meeting(self._rewards, self._answers, self.within, self._pairs)
-                meet(_key(point, t), reward, partial(_pair, reward=reward))
+                self._meet(self._rewards, _key(point, t), reward)
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
@@ -361,9 +359,46 @@ class Calibrated(Wrapper):
         with self._lock.now:
             for row in np.flatnonzero(said.answered):
                 answer = (float(said.values[row]), float(said.variance[row]))
-                meet = _Meeting(self._answers, self._rewards, self.within, self._pairs)
-                meet(_key(points[row], t), answer, partial(_pair, answer))
+                self._meet(self._answers, _key(points[row], t), answer)
             self._answers.forget(REMEMBERED)
+
+    def _meet(self, mine: _Waiting, key: _Key, value: _Value) -> None:
+        """Let a value take its partner, the nearest in time, or wait for one; it counts once.
+
+        That is done wholly or not at all, for it may be shown again.
+        """
+        if key in mine.seen:
+            return
+        answers = mine is self._answers
+        others, known, (point, t) = (
+            self._rewards if answers else self._answers,
+            len(self._pairs),
+            key,
+        )
+        times = others.by_point.get(point, {})
+        nearest = self._nearest(times, t)
+        partner = None if nearest is None else times[nearest]
+        try:
+            mine.seen[key] = None
+            if nearest is None or partner is None:
+                mine.by_point.setdefault(point, {})[t] = value
+            else:
+                del times[nearest]
+                answer, reward = (value, partner) if answers else (partner, value)
+                self._pairs.append((answer[0] - reward[0], answer[1], reward[1]))
+        except BaseException:  # an interrupt: as if it had not come
+            del self._pairs[known:]
+            if nearest is not None and partner is not None:
+                times[nearest] = partner
+            mine.by_point.get(point, {}).pop(t, None)
+            mine.seen.pop(key, None)
+            raise
+
+    def _nearest(self, times: Mapping[float, _Value], t: float) -> float | None:
+        if self.within == 0.0:
+            return t if t in times else None
+        nearest = min(times, key=lambda other: abs(other - t), default=None)
+        return nearest if nearest is not None and abs(nearest - t) <= self.within else None
 
     def state(self) -> dict[str, Any]:
         """Pairs, what waits for its partner, the point last rewarded; what the expert knows."""
@@ -439,53 +474,6 @@ class _Waiting:
             point, t = next(iter(self.seen))
             self.by_point.get(point, {}).pop(t, None)
             del self.seen[point, t]
-
-
-@dataclass(frozen=True)
-class _Meeting:
-    """How a new value meets those of the other kind: wholly or not at all, for it may be shown again."""
-
-    mine: _Waiting
-    others: _Waiting
-    within: float
-    pairs: list[tuple[float, float, float]]
-
-    def __call__(
-        self, key: _Key, value: _Value, pair: Callable[[_Value], tuple[float, float, float]]
-    ) -> None:
-        """Let it take its partner, the nearest in time, or wait for one; it counts once."""
-        mine, pairs, known = self.mine, self.pairs, len(self.pairs)
-        if key in mine.seen:
-            return
-        point, t = key
-        times = self.others.by_point.get(point, {})
-        nearest = self._nearest(times, t)
-        partner = None if nearest is None else times[nearest]
-        try:
-            mine.seen[key] = None
-            if nearest is None or partner is None:
-                mine.by_point.setdefault(point, {})[t] = value
-            else:
-                del times[nearest]
-                pairs.append(pair(partner))
-        except BaseException:  # an interrupt: as if it had not come
-            del pairs[known:]
-            if nearest is not None and partner is not None:
-                times[nearest] = partner
-            mine.by_point.get(point, {}).pop(t, None)
-            mine.seen.pop(key, None)
-            raise
-
-    def _nearest(self, times: Mapping[float, _Value], t: float) -> float | None:
-        if self.within == 0.0:
-            return t if t in times else None
-        nearest = min(times, key=lambda other: abs(other - t), default=None)
-        return nearest if nearest is not None and abs(nearest - t) <= self.within else None
-
-
-def _pair(answer: _Value, reward: _Value) -> tuple[float, float, float]:
-    """Difference, stated variance, variance of the reward."""
-    return answer[0] - reward[0], answer[1], reward[1]
 
 
 def _triple(pair: Any) -> tuple[float, float, float]:

@@ -324,14 +324,11 @@ def _twice(kit: _Kit, _: bool) -> str:
 @_check("does not mind the order of points")
 def _order(kit: _Kit, exactly: bool) -> str:
     forward, backward = kit.ask(kit.X.copy()), kit.ask(kit.X[::-1].copy())
-    return kit.compare(forward, _rolled(backward, None), "reversing the points", exactly)
+    return kit.compare(forward, _reversed(backward), "reversing the points", exactly)
 
 
-def _rolled(said: Answers, by: int | None) -> Answers:
-    """Answers in reverse, or moved on by some rows."""
-    if by is None:
-        return Answers(said.values[::-1], said.variance[::-1], said.cost, said.notes)
-    return Answers(np.roll(said.values, by), np.roll(said.variance, by), said.cost, said.notes)
+def _reversed(said: Answers) -> Answers:
+    return Answers(said.values[::-1], said.variance[::-1], said.cost, said.notes)
 
 
 @_check("does not mind if X is changed after the answer", "_answers", "_order")
@@ -339,7 +336,7 @@ def _no_reference(kit: _Kit, exactly: bool) -> str:
     given = kit.X.copy()
     before = kit.ask(given)
     given[:] = kit.X[::-1]
-    after = _rolled(kit.ask(given), None)
+    after = _reversed(kit.ask(given))
     return kit.compare(before, after, "reversing X itself between two queries", exactly)
 
 
@@ -405,7 +402,9 @@ def _in_threads(kit: _Kit, exactly: bool) -> str:
         start.wait()
         try:
             # Every thread asks in another order, so that one's answers do not fit another.
-            found[number] = _rolled(kit.ask(np.roll(kit.X, number, axis=0)), -number)
+            said = kit.ask(np.roll(kit.X, number, axis=0))
+            values, variance = (np.roll(each, -number) for each in (said.values, said.variance))
+            found[number] = Answers(values, variance, said.cost, said.notes)
         except Exception as error:
             found[number] = error
 

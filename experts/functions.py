@@ -20,7 +20,7 @@ from tvbandits.core.arrays import (
     not_negative,
     whole_number,
 )
-from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.coercion import check_part, settle, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
 
@@ -64,12 +64,14 @@ class SimulatorExpert:
         # By what is asked of it: to look at all that a problem has may take long.
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
         added = added_noise(self.problem) if self.variance is None else self.variance
-        object.__setattr__(self, "_added", added)
         variance = self.problem.noise_variance if self.variance is None else self.variance
         if variance is None:
             raise ValueError("variance must be given: nobody knows the noise of the problem")
-        object.__setattr__(self, "variance", noise_variance_number("variance", variance))
-        object.__setattr__(self, "cost", not_negative("cost", self.cost))
+        variance, cost = (
+            noise_variance_number("variance", variance),
+            not_negative("cost", self.cost),
+        )
+        settle(self, variance=variance, cost=cost, _added=added)
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:

@@ -272,9 +272,8 @@ def _take(transfer: Transfer, session: requests.Session, deadline: float) -> Non
 def _answer(transfer: Transfer, session: requests.Session, deadline: float) -> requests.Response:
     """The answer of the server, after redirects to where a file may come from."""
     url = transfer.url
-    headers = {
-        "Accept-Encoding": "identity"
-    }  # bytes as they are: a packed answer has another length
+    # Bytes as they are: a packed answer has another length.
+    headers = {"Accept-Encoding": "identity"}
     for _ in range(MOST_REDIRECTS + 1):
         patience = max(min(PATIENCE, deadline - time.monotonic()), 0.001)
         response = session.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import cleaned, function, of_kind, several, shown, text
+from tvbandits.core.coercion import cleaned, function, of_kind, settle, several, shown, text
 from tvbandits.datasets.tables.references import References, as_table, references
 
 
@@ -68,8 +69,28 @@ class OnCandidates(ABC):
         return float(self.rewards_at(t).max())
 
 
+class OnPath(OnCandidates):
+    """A reward that is known at whole steps: a row of `path`, shape (horizon, A), each."""
+
+    path: Any
+    horizon: Any
+    name: Any
+
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
+        return mean_change(self.path)
+
+    def rewards_at(self, t: float) -> Array:
+        """A row of the path."""
+        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
+
+
 class Drawn:
-    """A reward that is drawn anew for every seed."""
+    """A reward that is drawn anew for every seed; no kernel and no drift are known of it but its own."""
+
+    kernel: Any = None
+    variation: Any = None
 
     def realise(self, seed: int) -> Self:
         """Another one of the same kind."""
@@ -157,15 +178,13 @@ class TableProblem(OnCandidates):
         if self.kernel is not None:
             of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
         if self.noise_variance is not None:
-            variance = noise_variance_number("noise_variance", self.noise_variance)
-            object.__setattr__(self, "noise_variance", variance)
+            settle(
+                self, noise_variance=noise_variance_number("noise_variance", self.noise_variance)
+            )
         if self.added_noise is not None:
             not_negative("added_noise", self.added_noise)
         values.setflags(write=False)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "points", domain.X)
-        object.__setattr__(self, "domain", domain)
+        settle(self, values=values, labels=labels, points=domain.X, domain=domain)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.summary}" if self.summary else self.name

@@ -37,31 +37,15 @@ LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 
 
 PLANES = (
-    ("x", "y", "z"),
-    ("x_km", "y_km", "z_km"),
-    ("x_m", "y_m", "z_m"),
-    ("east", "north"),
-    ("easting", "northing"),
+    *(("x", "y", "z"), ("x_km", "y_km", "z_km"), ("x_m", "y_m", "z_m")),
+    *(("east", "north"), ("easting", "northing")),
 )
 """Names of coordinates other than degrees; the third may be missing."""
 
 
 IDS = (
-    "id",
-    "sensor",
-    "sensor_id",
-    "site",
-    "site_id",
-    "station",
-    "station_id",
-    "moteid",
-    "mote",
-    "mote_id",
-    "node",
-    "node_id",
-    "detector",
-    "detector_id",
-    "name",
+    *("id", "sensor", "sensor_id", "site", "site_id", "station", "station_id", "moteid", "mote"),
+    *("mote_id", "node", "node_id", "detector", "detector_id", "name"),
 )
 """Names of the column that says which sensor stands there, in order of preference."""
 
@@ -101,14 +85,8 @@ def _frame(path: Path) -> pd.DataFrame:
         if b"\0" in file.peek(1 << 16):
             raise ValueError("a binary file of a kind that is not known")
         # The heading is read as a row of its own: pandas would give a name that comes twice another.
-        raw = read_csv(
-            file,
-            separators=",;\t",
-            header=None,
-            dtype=str,
-            encoding="utf-8-sig",
-            encoding_errors="replace",
-        )
+        texts = {"header": None, "dtype": str, "encoding": "utf-8-sig"}
+        raw = read_csv(file, separators=",;\t", encoding_errors="replace", **texts)
     heading = raw.iloc[0].fillna("").str.strip()
     return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
 

@@ -155,7 +155,13 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    _check_options(id, unit, name, noise_variance, noise)
+    if id is not None:
+        text("id", id)
+    text("unit", unit)
+    text("name", name)
+    if noise_variance is not None:
+        noise_variance_number("noise_variance", noise_variance)
+    finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
     places = read_places(sites, id, coordinates)
     rows = read_table(values, "values")
     with naming_source(values):
@@ -171,9 +177,8 @@ def sensor_field(
     enough = (completeness >= minimum_completeness) & (completeness > 0)
     kept = readings.loc[:, enough]
     _check_size(kept, completeness, minimum_completeness)
-    variance = estimated_noise(kept) if noise_variance is None else noise_variance
     # What is added is told, and is noise of what is told.
-    variance += noise if noise_variance is None else 0.0
+    estimated = estimated_noise(kept) + noise if noise_variance is None else None
     left_out = {
         "with too few readings": [sensor for sensor in common if not enough[sensor]],
         "without coordinates": [each for each in table.columns if each not in places.index],
@@ -184,25 +189,11 @@ def sensor_field(
         points_of(places.loc[kept.columns]),
         name=name,
         unit=unit,
-        noise_variance=variance,
+        noise_variance=estimated or noise_variance,
         added_noise=noise,
         labels=tuple(kept.columns),
-        summary=_summary(
-            kept, left_out, variance if noise_variance is None else None, in_words(places.columns)
-        ),
+        summary=_summary(kept, left_out, estimated, in_words(places.columns)),
     )
-
-
-def _check_options(
-    id: str | None, unit: str, name: str, noise_variance: float | None, noise: float
-) -> None:
-    if id is not None:
-        text("id", id)
-    text("unit", unit)
-    text("name", name)
-    if noise_variance is not None:
-        noise_variance_number("noise_variance", noise_variance)
-    finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
 
 
 def sensor_field_from_files(

@@ -66,7 +66,7 @@ TOPICS = (
     Topic(
         "budgeted",
         "Policies for many points",
-        "Dictionaries and batches: `bkb`, `bbkb`, `gp_bucb`, `thompson`, `mini_gp_ucb`.",
+        "Dictionaries and batches: `bkb`, `bbkb`, `tv_bbkb`, `gp_bucb`, `thompson`, `mini_gp_ucb`.",
         ("tvbandits.policies.budgeted", "tvbandits.policies.mini"),
     ),
     Topic(

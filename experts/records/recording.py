@@ -31,11 +31,10 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -148,9 +147,8 @@ class _Read:
             self.settled[body["question"]] = None
         else:
             asked = self.asked[body["question"]]
-            said = Answers(
-                numbers(body["values"]), numbers(body["variance"]), body["cost"], body["notes"]
-            )
+            values, variance = numbers(body["values"]), numbers(body["variance"])
+            said = Answers(values, variance, body["cost"], body["notes"])
             self.settled[asked.question] = checked_answers(said, len(asked.X))
             for row in np.flatnonzero(said.answered):
                 answer = float(said.values[row]), float(said.variance[row])
@@ -165,9 +163,7 @@ class _Read:
     @property
     def answered(self) -> list[tuple[Doubt, Answers]]:
         """Questions with what came of them, in the order of their answers."""
-        return [
-            (self.asked[each], found) for each, found in self.settled.items() if found is not None
-        ]
+        return [(self.asked[i], said) for i, said in self.settled.items() if said is not None]
 
 
 class RecordingFile:
@@ -245,14 +241,8 @@ class RecordingFile:
 
     def answer(self, question: int, said: Answers) -> None:
         """Write down the answers to a question."""
-        body = {
-            "question": question,
-            "values": said.values,
-            "variance": said.variance,
-            "cost": said.cost,
-            "notes": said.notes,
-        }
-        self._append("answered", body)
+        body = {name: getattr(said, name) for name in ("values", "variance", "cost", "notes")}
+        self._append("answered", {"question": question, **body})
 
     def fail(self, question: int, error: str) -> None:
         """Write down that the expert failed on a question."""
@@ -492,12 +482,7 @@ class Recording(Wrapper):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -617,11 +602,8 @@ def recorded(path: FilePath) -> pd.DataFrame:
        question   x0    t  value
     0         1  1.0  1.0    1.0
     """
-    file = RecordingFile(file_path("path", path).absolute(), make=False)
-    try:
+    with closing(RecordingFile(file_path("path", path).absolute(), make=False)) as file:
         return file.answers()
-    finally:
-        file.close()
 
 
 def verify_recording(path: FilePath) -> VerifiedRecording:
@@ -644,11 +626,8 @@ def verify_recording(path: FilePath) -> VerifiedRecording:
     >>> print(verify_recording("answers.sqlite").answers)
     1
     """
-    file = RecordingFile(file_path("path", path).absolute(), make=False)
-    try:
+    with closing(RecordingFile(file_path("path", path).absolute(), make=False)) as file:
         return file.verify()
-    finally:
-        file.close()
 
 
 def _distinct(points: Array) -> tuple[Index, Index]:

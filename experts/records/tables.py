@@ -78,12 +78,8 @@ class RecordTables:
 
     def then(self, later: RecordTables) -> RecordTables:
         """These rows, then `later`."""
-        return RecordTables(
-            np.concatenate([self.X, later.X]),
-            np.concatenate([self.t, later.t]),
-            np.concatenate([self.value, later.value]),
-            np.concatenate([self.variance, later.variance]),
-        )
+        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
+        return RecordTables(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True)

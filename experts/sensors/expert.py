@@ -31,7 +31,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
-from tvbandits.core.coercion import cleaned, several, shown
+from tvbandits.core.coercion import cleaned, settle, several, shown
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -170,8 +170,7 @@ class Station:
         variance = noise_variance_number(
             f"noise_variance of station {given!r}", self.noise_variance
         )
-        object.__setattr__(self, "coordinates", tuple(point[0].tolist()))
-        object.__setattr__(self, "noise_variance", variance)
+        settle(self, coordinates=tuple(point[0].tolist()), noise_variance=variance)
 
 
 @runtime_checkable
@@ -287,7 +286,7 @@ class SensorExpert:
                 f"transport must have a method request(stations, t), got {shown(given)}"
             )
         for name in ("tolerance", "staleness", "cost"):
-            object.__setattr__(self, name, not_negative(name, getattr(self, name)))
+            settle(self, **{name: not_negative(name, getattr(self, name))})
         if self.aging is not None and not callable(self.aging):
             raise ValueError(f"aging must be a map of tvbandits.aging, got {shown(self.aging)}")
         if self.staleness > 0 and self.aging is None:
@@ -299,9 +298,8 @@ class SensorExpert:
         if floor is None:
             floor = max(min(s.noise_variance for s in stations) / 1000, SMALLEST_VARIANCE)
         noise_variance_number("least_variance", floor)
-        object.__setattr__(self, "least_variance", float(floor))
-        object.__setattr__(self, "stations", stations)
-        object.__setattr__(self, "_places", np.array([s.coordinates for s in stations]))
+        places = np.array([s.coordinates for s in stations])
+        settle(self, least_variance=float(floor), stations=stations, _places=places)
 
     def __repr__(self) -> str:
         return f"<SensorExpert: {len(self.stations)} stations through {self.transport!r}>"

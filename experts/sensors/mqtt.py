@@ -29,7 +29,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from tvbandits.core.arrays import as_time, positive_number
 from tvbandits.core.coercion import shown, text
@@ -116,16 +116,9 @@ class MQTTTransport:
                 "a transport with a client of its own cannot be pickled: "
                 "give client= a function that makes the client"
             )
-        remade = partial(
-            MQTTTransport,
-            address.host,
-            address.port,
-            prefix=address.prefix,
-            time_out=self._time_out,
-            client=address.client,
-            tls=address.tls,
-        )
-        return remade, ()
+        where = {"prefix": address.prefix, "client": address.client, "tls": address.tls}
+        more: Any = {**where, "time_out": self._time_out}
+        return partial(MQTTTransport, address.host, address.port, **more), ()
 
     def __enter__(self) -> Self:
         return self
@@ -321,9 +314,6 @@ class _Request:
         return found
 
 
-_station_log = logging.getLogger(__name__)
-
-
 _REPLIES_KEPT = 64
 
 
@@ -409,9 +399,7 @@ class MQTTStation:
         try:
             question = Question.read(payload)
         except ValueError as error:
-            _station_log.warning(
-                "station %r was asked what it does not understand: %s", self._id, error
-            )
+            _log.warning("station %r was asked what it does not understand: %s", self._id, error)
             return
         asked = (question.client, question.request)
         if asked not in self._replies:
@@ -425,7 +413,7 @@ class MQTTStation:
         try:
             return answer(question.request, self._id, self._read(question.time))
         except Exception as error:  # the device's own program: whatever is wrong with it is told
-            _station_log.warning(
+            _log.warning(
                 "station %r has no reading for t = %g", self._id, question.time, exc_info=True
             )
             return refusal(question.request, self._id, f"{type(error).__name__}: {error}")

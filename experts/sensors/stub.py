@@ -27,7 +27,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import of_kind, settle, several, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import Reading
 
@@ -96,12 +96,10 @@ class Faults:
         if self.stuck_from is not None:
             as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
-            start, end = _pair(self.down)
-            object.__setattr__(self, "down", (start, end))
+            settle(self, down=_pair(self.down))
         if self.stations is not None:
             given = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
-            named = several("stations", given, "a collection of ids")
-            object.__setattr__(self, "stations", tuple(named))
+            settle(self, stations=tuple(several("stations", given, "a collection of ids")))
 
     def __repr__(self) -> str:
         changed = [
@@ -182,13 +180,11 @@ class StubTransport:
         column = _columns(self.ids, A)
         seed = whole_number("seed", self.seed, at_least=0)
         faults = _faults(self.faults)
-        for name, given in (("values", values), ("_times", times), ("_variance", variance)):
+        for given in (values, times, variance):
             given.setflags(write=False)
-            object.__setattr__(self, name, given)
-        object.__setattr__(self, "ids", tuple(column))
-        object.__setattr__(self, "seed", seed)
-        object.__setattr__(self, "_column", column)
-        object.__setattr__(self, "_hits", tuple((fault, _whom(fault, column)) for fault in faults))
+        hits = tuple((fault, _whom(fault, column)) for fault in faults)
+        settle(self, values=values, ids=tuple(column), seed=seed)
+        settle(self, _times=times, _variance=variance, _column=column, _hits=hits)
 
     def __repr__(self) -> str:
         T, A = self.values.shape

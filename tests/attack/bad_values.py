@@ -25,20 +25,8 @@ SIZES = (1e300, 1e150, 1e100, 1e60, 1e51, 1e-51, 1e-60, 1e-300, 5e-324, NODATA[0
 TEXTS = ("9", "0.5", "ten", "", "a\0b", "a\nb\tc", "\x1b[31mred\x1b]0;title\x07", "\u202e\u2066")
 """Texts of numbers, and texts with what a terminal would obey."""
 
-JSON = (
-    *NUMBERS[3:],
-    *SIZES,
-    *TEXTS,
-    None,
-    True,
-    False,
-    "x" * 100_000,
-    [],
-    {},
-    [[]],
-    [1.0],
-    {"a": 1},
-)
+ODD_JSON = (None, True, False, "x" * 100_000, [], {}, [[]], [1.0], {"a": 1})
+JSON = (*NUMBERS[3:], *SIZES, *TEXTS, *ODD_JSON)
 """What a message may hold where it should not."""
 
 OTHER_SCALARS = (
@@ -94,18 +82,8 @@ def of_itself() -> list[Any]:
 
 
 SEQUENCES: tuple[Any, ...] = (
-    *(
-        [],
-        (),
-        {},
-        [10**400],
-        [[True]],
-        [None],
-        ["a", "a"],
-        [[1.0], [1.0, 2.0]],
-        {1: NAN, None: "x"},
-    ),
-    *({1.0}, {"a": 1.0}, pd.DataFrame({"a": ["x"]})),
+    *([], (), {}, [10**400], [[True]], [None], ["a", "a"], [[1.0], [1.0, 2.0]]),
+    *({1: NAN, None: "x"}, {1.0}, {"a": 1.0}, pd.DataFrame({"a": ["x"]})),
 )
 ARRAYS: tuple[Any, ...] = (
     *([["1.0"]], [b"1.0"], [[1j]], [True, False], [[NAN]], [INF], [[NODATA[0]]], NAN),

@@ -72,15 +72,13 @@ def kernel_of(domain: Any, amplitude: float, rng: np.random.Generator) -> tuple[
         "nu": lambda rng: float(rng.choice([0.5, 1.5, 2.5])),
         "alpha": lambda rng: float(rng.choice([0.3, 1.0])),
     }
-    space = ConstantKernel(amplitude) * example(
-        one_of([*space_kernels().values()], rng), scales, rng, more=1.0
-    )
+    shape = one_of([*space_kernels().values()], rng)
+    space = ConstantKernel(amplitude) * example(shape, scales, rng, more=1.0)
     kind = str(rng.choice(["space", "space", "drift", "in time"]))
     if kind == "drift":
         pace: Options = {"epsilon": lambda rng: float(rng.choice([0.001, 0.03, 0.5]))}
-        return space_time(space) * example(
-            one_of([*time_kernels().values()], rng), pace, rng
-        ), "drift"
+        forgetting = example(one_of([*time_kernels().values()], rng), pace, rng)
+        return space_time(space) * forgetting, "drift"
     if kind == "in time":
         smooth = float(rng.choice([0.5, 1.5]))
         return OnSpace(space) * OnTime(Matern(float(rng.choice([1.0, 20.0])), nu=smooth)), "in time"
@@ -119,12 +117,9 @@ def width_of(domain: Any, rng: np.random.Generator) -> Any:
     if rng.random() < 0.6:
         return one_of(short, rng)
     width = example(one_of([*parts("width").values()], rng), {}, rng)
+    count = len(domain) if isinstance(domain, Candidates) else None
     try:
-        width(
-            Situation(
-                1.0, 3, len(domain) if isinstance(domain, Candidates) else None, 1.0, lambda: 1.0
-            )
-        )
+        width(Situation(1.0, 3, count, 1.0, lambda: 1.0))
     except ValueError:  # one that says that it needs another domain
         return 2.0
     return width
@@ -243,9 +238,8 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
 
     truth = Truth(unit, offset, side, phase, pace)
     posterior, learn = posterior_of(domain, rng), None
-    if (
-        "anchors" in inspect.signature(type(posterior)).parameters
-    ):  # a filter: it needs a sum of terms
+    # A filter needs a sum of terms.
+    if "anchors" in inspect.signature(type(posterior)).parameters:
         kernel = structured_kernel(space_kernels_of(domain)[0])
         kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
     elif rng.random() < 0.15:
@@ -314,9 +308,8 @@ def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Ge
         right, its = dense
         size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
         decides = deciding(bandit, X, now + 1.0)
-        far = (np.abs(mean - right) > 1e-3 * size) | (
-            np.abs(decides - its) > 1e-3 * unit + 0.1 * its
-        )
+        far = np.abs(mean - right) > 1e-3 * size
+        far |= np.abs(decides - its) > 1e-3 * unit + 0.1 * its
         found.append(("dense", right, far))
     if dense is None or recipe.mean == "online":
         # An honest prior: what is left out may move a mean, but no further than it admits.

@@ -45,14 +45,8 @@ NAMED = """
     file:///etc/passwd 2008-1900 1999999999999-2000000000000
 """.split()  # noqa: SIM905 - words, as a text
 LONG = ("9" * 30, "9" * 5000, "x" * 10_000, "é" * 50)
-WORDS = (
-    *NAMED,
-    *LONG,
-    *(each for each in TEXTS if "\0" not in each),
-    "\udcff\udcfe",
-    " ",
-    "[b]x[/b]",
-)
+OTHER = ("\udcff\udcfe", " ", "[b]x[/b]", *(each for each in TEXTS if "\0" not in each))
+WORDS = (*NAMED, *LONG, *OTHER)
 """Numbers without end, texts that are none, files of every bad kind, objects of other modules."""
 
 
@@ -103,10 +97,8 @@ def usual(path: tuple[str, ...], command: Any) -> dict[str, tuple[str, ...]]:
             start = "drifting-bump" if "problem" in str(each.name) else "binary.csv"
             found[str(each.name)] = ("ozone" if path[-1] == "fetch" else start,)
     if path[-1] == "fetch":
-        found |= {
-            "--base-url": ("--base-url", "http://127.0.0.1:9/"),
-            "--years": ("--years", "2008"),
-        }
+        nowhere = ("--base-url", "http://127.0.0.1:9/")
+        found |= {nowhere[0]: nowhere, "--years": ("--years", "2008")}
     if path[-1] == "frontier":
         found |= {"--plan": ("--plan", "random"), "--budgets": ("--budgets", "1")}
     return found
@@ -161,52 +153,36 @@ OTHERS = ("Missing option", "No such option", "has no model of the reward")
 """What is refused for another reason than the word that is tried."""
 
 
-def wrong_with(line: Line, ended: Ended) -> tuple[str, str]:
-    """The fault, and what shows it; empty if there is none."""
-    said = ended.err.strip()
-    if ended.too_long:
-        return "without end", f"no end after {SECONDS} s"
-    if "Traceback" in ended.err or (ended.status in (70, 1) and "Error" in said.split(":")[0]):
-        return CRASHED, said[-200:]
-    if ended.status < 0:
-        return CRASHED, f"signal {-ended.status}"
-    if re.search(r"[\x00-\x08\x0b-\x1f\x7f\x9b]", ended.out + ended.err):
-        return "terminal escapes", repr(said[-120:])
-    if ended.status == 0:
-        return "", ""
-    if ended.status not in (1, 2):
-        return CRASHED, f"status {ended.status}: {said[-120:]}"
-    if ended.status == 1 and not said.startswith("tvbandits: http"):
-        return "status 1", said[-160:]
-    if said.count("\n") or not said.startswith("tvbandits: "):
-        return "not one line", repr(said[:160])
-    if len(said) > 3000:
-        return "endless message", f"{len(said)} characters"
-    words = {
-        "binary.csv",
-        "two files",
-        line.name,
-        line.name.replace("_", "-"),
-        line.name.replace("-", "_"),
-    }
-    words |= {each.casefold() for each in words}
-    shown = line.word.strip()[:12]
-    if any(each in said for each in OTHERS):
-        return "", ""
-    if not any(each in said.casefold() for each in words) and (not shown or shown not in said):
-        return "not named", said[-160:]
-    return "", ""
-
-
 def typed(line: Line) -> str:
     """Run it, and judge."""
     with TemporaryDirectory(prefix="attack") as folder:
         make_files(Path(folder))
         ended = run(line, Path(folder))
-    fault, detail = wrong_with(line, ended)
-    if fault:
-        raise Found(fault, detail)
-    return "taken" if ended.status == 0 else "refused by one line"
+    said = ended.err.strip()
+    if ended.too_long:
+        raise Found("without end", f"no end after {SECONDS} s")
+    if "Traceback" in ended.err or (ended.status in (70, 1) and "Error" in said.split(":")[0]):
+        raise Found(CRASHED, said[-200:])
+    if ended.status < 0:
+        raise Found(CRASHED, f"signal {-ended.status}")
+    if re.search(r"[\x00-\x08\x0b-\x1f\x7f\x9b]", ended.out + ended.err):
+        raise Found("terminal escapes", repr(said[-120:]))
+    if ended.status == 0:
+        return "taken"
+    if ended.status not in (1, 2):
+        raise Found(CRASHED, f"status {ended.status}: {said[-120:]}")
+    if ended.status == 1 and not said.startswith("tvbandits: http"):
+        raise Found("status 1", said[-160:])
+    if said.count("\n") or not said.startswith("tvbandits: "):
+        raise Found("not one line", repr(said[:160]))
+    if len(said) > 3000:
+        raise Found("endless message", f"{len(said)} characters")
+    name, shown = line.name, line.word.strip()[:12]
+    words = {"binary.csv", "two files", name, name.replace("_", "-"), name.replace("-", "_")}
+    named = any(each.casefold() in said.casefold() for each in words) or (shown and shown in said)
+    if not named and not any(each in said for each in OTHERS):
+        raise Found("not named", said[-160:])
+    return "refused by one line"
 
 
 @in_the_loop(10**9, 60)

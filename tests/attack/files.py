@@ -147,32 +147,24 @@ def read(call: Call, name: str, path: Path) -> Ended:
     return in_a_child(child, seconds=SECONDS, memory=MEMORY)
 
 
-def wrong_with(ended: Ended, path: Path, kind: str) -> tuple[str, str]:
-    """The fault, and what shows it; empty if there is none."""
-    if ended.too_long:
-        return "without end", f"no end after {SECONDS} s"
-    if ended.status not in (0, 2):
-        return CRASHED, ended.err.strip()[-200:]
-    if ended.megabytes > MOST:
-        return "memory", f"{ended.megabytes:.0f} MB"
-    said = ended.out.strip()
-    if ended.status == 2 and path.name not in said and str(path) not in said:
-        return "not named", said[:200]
-    if len(said) > 3000 or any(each < " " and each != "\n" for each in said):
-        return "terminal escapes", repr(said[:200])
-    if "bomb" in kind and ended.status == 0:
-        return SILENT, "a bomb is read"
-    if "bomb" in kind and "limit" in said and "reading_limits" not in said:
-        return "no remedy", said[:200]
-    return "", ""
-
-
 def reading(call: Call, name: str, path: Path, kind: str) -> str:
     """Read it, and judge."""
     ended = read(call, name, path)
-    fault, detail = wrong_with(ended, path, kind)
-    if fault:
-        raise Found(fault, detail)
+    said = ended.out.strip()
+    if ended.too_long:
+        raise Found("without end", f"no end after {SECONDS} s")
+    if ended.status not in (0, 2):
+        raise Found(CRASHED, ended.err.strip()[-200:])
+    if ended.megabytes > MOST:
+        raise Found("memory", f"{ended.megabytes:.0f} MB")
+    if ended.status == 2 and path.name not in said and str(path) not in said:
+        raise Found("not named", said[:200])
+    if len(said) > 3000 or any(each < " " and each != "\n" for each in said):
+        raise Found("terminal escapes", repr(said[:200]))
+    if "bomb" in kind and ended.status == 0:
+        raise Found(SILENT, "a bomb is read")
+    if "bomb" in kind and "limit" in said and "reading_limits" not in said:
+        raise Found("no remedy", said[:200])
     return "read" if ended.status == 0 else "refused by name"
 
 

@@ -16,7 +16,6 @@ import re
 import resource
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -195,15 +194,6 @@ OURS = (
 """Kinds of errors with a message for people."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a call: how it is counted, and a fault or nothing."""
-
-    outcome: str
-    fault: str = ""
-    detail: str = ""
-
-
 def is_named(message: str, name: str, value: Any) -> bool:
     """Whether a message speaks of the parameter by its name."""
     if isinstance(value, str | Path) and len(str(value)) > 1 and str(value) in message:
@@ -235,38 +225,38 @@ def message_of(error: Exception) -> str:
         return ""
 
 
-def judge(error: Exception, name: str, value: Any) -> Verdict:
-    """Whether an error is one for people."""
+def judge(error: Exception, name: str, value: Any) -> str:
+    """What an error for people comes to; `Found` if it is none."""
     message = message_of(error)
     kind = type(error).__name__
     said = f"{kind}: {message[:160]!r}"
     if isinstance(error, LookupError) and "somebody else" in message:
-        return Verdict("the part's own error")
+        return "the part's own error"
     if isinstance(error, AssertionError) and "protocol" in message:
-        return Verdict("refused by a report")
+        return "refused by a report"
     if isinstance(error, FactorisationError):
-        return Verdict("refused with a remedy")
+        return "refused with a remedy"
     if not isinstance(error, OURS) or type(error) is UnicodeEncodeError:
-        return Verdict("", CRASHED, said)
+        raise Found(CRASHED, said) from error
     if isinstance(error, RecursionError | MemoryError):
-        return Verdict("", CRASHED, said)
+        raise Found(CRASHED, said) from error
     if "\x1b" in message or "\0" in message:
-        return Verdict("", "terminal escapes", said)
+        raise Found("terminal escapes", said) from error
     if len(message) > 3000:
-        return Verdict("", "endless message", f"{kind} of {len(message)} characters")
+        raise Found("endless message", f"{kind} of {len(message)} characters") from error
     if isinstance(error, OSError) and not isinstance(error, FileNotFoundError | ConnectionError):
         if len(message) < 12:
-            return Verdict("", "not named", said)
-        return Verdict("refused by name")
+            raise Found("not named", said) from error
+        return "refused by name"
     if not (is_named(message, name, value) or (callable(value) and "function" in repr(value))):
-        return Verdict("", "not named", said)
+        raise Found("not named", said) from error
     if not is_shown(message, value):
-        return Verdict("", "not shown", said)
-    return Verdict("refused by name")
+        raise Found("not shown", said) from error
+    return "refused by name"
 
 
-def tried(call: Call, name: str, bad: Bad) -> Verdict:
-    """Give a parameter a bad value."""
+def tried(call: Call, name: str, bad: Bad) -> str:
+    """Give a parameter a bad value, and judge."""
     value = bad.make()
     welcome = fits(value, call.parameters[name]) or any(
         re.fullmatch(each, f"{call.name}({name}={bad.name})") for each in WELCOME
@@ -280,48 +270,47 @@ def tried(call: Call, name: str, bad: Bad) -> Verdict:
             before = holder.state if isinstance(holder, Bandit) else None
             made = function(**good)
         except TooLongError as error:
-            return Verdict("", "without end", str(error))
+            raise Found("without end", str(error)) from error
         except Exception as error:
             if before is not None and holder.state is not before:
-                return Verdict("", HALF_DONE, f"{type(error).__name__} and another state")
+                raise Found(HALF_DONE, f"{type(error).__name__} and another state") from error
             return judge(error, name, value)
         if not welcome:
-            return Verdict("", SILENT, f"taken; {type(made).__name__}")
+            raise Found(SILENT, f"taken; {type(made).__name__}")
         return used(made, name, value)
 
 
-def used(made: Any, name: str, value: Any) -> Verdict:
+def used(made: Any, name: str, value: Any) -> str:
     """Make use of what was made of a value of the right type."""
     try:
         use(made)
     except TooLongError as error:
-        return Verdict("", "without end", f"taken, then {error}")
+        raise Found("without end", f"taken, then {error}") from error
     except AssertionError as error:
-        return Verdict("", "taken, then wrong", str(error))
+        raise Found("taken, then wrong", str(error)) from error
     except Exception as error:
-        late = judge(error, name, value)
-        if late.fault and not callable(value):
-            return Verdict("", "taken, then refused", late.detail)
-        if late.fault and not isinstance(error, OURS):
-            return late
-        return Verdict("refused when it was used")
-    return Verdict("taken, and it works")
+        try:
+            judge(error, name, value)
+        except Found as late:
+            if not callable(value):
+                raise Found("taken, then refused", str(late)) from error
+            if not isinstance(error, OURS):
+                raise
+        return "refused when it was used"
+    return "taken, and it works"
 
 
 def judged(call: Call, name: str, bad: Bad) -> str:
     """Give it in time and in little memory, and judge."""
+    said = f"{call.name}({name}={bad.name})"
     with in_little_memory(), in_time(SECONDS), contextlib.redirect_stdout(io.StringIO()):
         try:
-            verdict = tried(call, name, bad)
-        except TooLongError as error:
-            verdict = Verdict("", "without end", str(error))
-    if verdict.fault == "without end" and any(
-        re.fullmatch(each, f"{call.name}({name}={bad.name})") for each in ASKED_FOR
-    ):
-        return "as long as it was asked for"
-    if verdict.fault:
-        raise Found(verdict.fault, verdict.detail)
-    return verdict.outcome
+            return tried(call, name, bad)
+        except (TooLongError, Found) as error:
+            endless = isinstance(error, TooLongError) or error.kind == "without end"
+            if endless and any(re.fullmatch(each, said) for each in ASKED_FOR):
+                return "as long as it was asked for"
+            raise Found("without end" if endless else error.kind, str(error)) from error
 
 
 @in_the_loop(10**9, 400)

@@ -146,22 +146,10 @@ def player_of(seed: int) -> tuple[Bandit, Any, str]:
     name = names[seed // 2 % len(names)]
     rng = np.random.default_rng([seed, 2])
     domain = Candidates(10.0 * rng.random((30, 2)))
-
-    wave = bandits.Truth(1.0, 0.0, 10.0, 0.0, 0.1)
-    setting = Setting(
-        domain,
-        bandits.space_kernels_of(domain)[0],
-        0.01,
-        horizon=60,
-        variation=0.1,
-        scale=1.0,
-        epsilon=0.03,
-        information_gain=10.0,
-        confidence=None,
-        expert=lambda: bandits.Sometimes(wave, 0.01, seed),
-        seed=seed,
-    )
-    return POLICIES[name].make(setting), wave, name
+    wave, kernel = bandits.Truth(1.0, 0.0, 10.0, 0.0, 0.1), bandits.space_kernels_of(domain)[0]
+    expert = bandits.Sometimes(wave, 0.01, seed)
+    about = (60, 0.1, 1.0, 0.03, 10.0, None, lambda: expert, seed)
+    return POLICIES[name].make(Setting(domain, kernel, 0.01, *about)), wave, name
 
 
 def same_state(one: State, other: State) -> bool:

@@ -51,9 +51,8 @@ class HandedOn:
     def query(self, X: Array, t: float) -> Answers:
         """As the recording."""
         said = self.recording.query(X, t)
-        missing = {(x, t) for x in X[:, 0].tolist()} - {
-            row[:2] for row in rows(self.recording.path)
-        }
+        known = {row[:2] for row in rows(self.recording.path)}
+        missing = {(x, t) for x in X[:, 0].tolist()} - known
         assert not missing, f"{missing} are handed on and not recorded"
         nap(self.nap)
         return said
@@ -76,15 +75,9 @@ def play(folder: Path, steps: int, longest: float) -> None:
     """Play up to so many steps, from where it was left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     recording = Recording(Shop(folder / "ledger.jsonl", longest), folder / "answers.db")
-    bandit = policies.sparq_gp_ucb(
-        SITES,
-        RBF(1.5),
-        NOISE,
-        expert=HandedOn(recording, longest),
-        queries=KDPP(LogSchedule(1.5)),
-        confidence=2.0,
-        seed=3,
-    )
+    expert, plan = HandedOn(recording, longest), KDPP(LogSchedule(1.5))
+    options: Any = {"expert": expert, "queries": plan, "confidence": 2.0, "seed": 3}
+    bandit = policies.sparq_gp_ucb(SITES, RBF(1.5), NOISE, **options)
     state = saved(folder)
     bandit = bandit if state is None else Bandit.from_state(bandit.recipe, state)
     for t in range(len(bandit.state.rewards) + 1, steps + 1):
@@ -137,12 +130,8 @@ def faults_of(found: Count, killed: Path, twin: Path) -> Iterator[str]:
     if set(rows(twin / "answers.db")) != set(answers):
         yield "the recording is not that of the twin"
     yield from unlike(saved(killed), saved(twin))
-    for name, number in (
-        ("sold", len(sold)),
-        ("sold again", len(again)),
-        ("in doubt", len(doubts)),
-    ):
-        found.also(name, number)
+    for name, each in (("sold", sold), ("sold again", again), ("in doubt", doubts)):
+        found.also(name, len(each))
 
 
 @in_the_loop(50, 3)

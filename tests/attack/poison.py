@@ -88,30 +88,23 @@ def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
     domain, side = domain_of(rng)
     recipe = POLICIES[name].recipe
     known = inspect.signature(recipe).parameters
-    options: dict[str, Any] = {}
     given = {
         "kernel": kernel_of(side, rng),
         "noise_variance": float(rng.choice([1e-2, 1e-2, 1e-50, 1e100, 1e-12])),
         "expert": expert_of(domain, rng),
-        "window": 3,
-        "reset_every": 3,
+        **dict.fromkeys(("window", "reset_every"), 3),
+        **dict.fromkeys(("discount", "epsilon", "delta"), 0.5),
+        **{each: min(abs(some(rng)), 5.0) for each in ("queries", "budget")},
+        "rate": abs(some(rng)),
+        "ratio_bound": 1.0 + abs(some(rng)),
         "mean": "online" if rng.random() < 0.6 else some(rng),
         "minimise": bool(rng.random() < 0.3),
         "confidence": float(rng.choice([2.0, 0.0, 1e10, 1e100, 1e300])),
         "consult": str(rng.choice(["after tell", "before ask"])),
     }
-    for each, value in given.items():
-        needed = each in known and known[each].default is inspect.Parameter.empty
-        if each in known and (needed or rng.random() < 0.5):
-            options[each] = value
-    for each in ("rate", "discount", "epsilon", "delta", "ratio_bound", "queries", "budget"):
-        needed = each in known and known[each].default is inspect.Parameter.empty
-        if each in known and (rng.random() < 0.5 or needed):
-            small = each in ("discount", "epsilon", "delta")
-            options[each] = 0.5 if small else abs(some(rng)) + (1.0 if each == "ratio_bound" else 0)
-    for each in ("queries", "budget"):
-        options[each] = min(options[each], 5.0) if each in options else None
-    options = {each: value for each, value in options.items() if value is not None}
+    needed = {name for name, each in known.items() if each.default is inspect.Parameter.empty}
+    chosen = [name for name in given if name in needed or (name in known and rng.random() < 0.5)]
+    options = {name: given[name] for name in chosen}
     return recipe(domain=domain, **options), domain, rng
 
 

@@ -45,15 +45,8 @@ def broker_there() -> bool:
 
 def good(question: dict[str, Any], name: str, **changes: Any) -> bytes:
     """The answer of a station, with changes."""
-    answer = {
-        "request": question["request"],
-        "station": name,
-        "time": question["time"],
-        "value": 1.5,
-        "variance": 0.01,
-        "note": "",
-    }
-    return json.dumps({**answer, **changes}).encode()
+    asked = {"request": question["request"], "station": name, "time": question["time"]}
+    return json.dumps({**asked, "value": 1.5, "variance": 0.01, "note": "", **changes}).encode()
 
 
 FIELDS = ("request", "station", "time", "value", "variance", "note", "other")

@@ -168,6 +168,11 @@ def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
             [0.0, 1.0],
             "without context",
         ),
+        (
+            policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]], context={"load": (0, 1)})),
+            [0.0],
+            "without context",
+        ),
         (policies.adaptive_gp_ucb(ARMS), "red", "red"),
     ],
 )

@@ -25,6 +25,7 @@ from tvbandits import (
 )
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.limited import (
+    MOST_EXCESS,
     MOST_SAVED,
     OutcomeBeliefs,
     probability_after,
@@ -35,6 +36,7 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 LOAD = Limit("load", at_most=0.0, noise_variance=0.01)
+SURE = replace(LOAD, each=True)
 SAFE = [[0.0], [1.0]]
 
 
@@ -92,7 +94,7 @@ def test_a_limit_that_wanders_is_followed() -> None:
 
 def test_two_plain_bandits_and_a_mask_play_the_same() -> None:
     told = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [4.5]])
-    bandit = limited(safe=())
+    bandit = limited(limits=[SURE], safe=())
     bandit.tell(told, reward(told), 1, outcomes={"load": load_of(told, 1)})
     expected = plain_trajectory(SITES, LOAD, told, reward, load_of, steps=12, seed=3)
     assert played(bandit, 12, start=2).tolist() == expected.tolist()
@@ -308,6 +310,33 @@ def test_readings_are_corrected_and_taken_back_with_their_plays() -> None:
     assert bandit.state.outcomes == less.state.outcomes
 
 
+def test_each_bandit_warns_of_its_own() -> None:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            limited(safe=()).ask(1)
+    assert [each.category for each in given] == [LimitWarning] * 2
+
+
+@pytest.mark.parametrize("domain", [SITES, Box([(0.0, 10.0)])])
+def test_a_safe_start_is_within_reach_too(domain: Candidates | Box) -> None:
+    recipe = Recipe(domain, RBF(2.0), 0.01, limits=[LOAD], safe=[[0.0], [3.0], [9.0]])
+    bandit = Bandit(recipe, seed=0)
+    bandit.tell([[4.0]], [0.0], 1, outcomes={"load": [-2.0]})
+    assert bandit.ask(2, near=1.5).tolist() == [[3.0]]
+    bandit.drop(bandit.pending)
+    bandit.tell([[3.0]], [0.0], 2, outcomes={"load": [-3.0]})
+    assert abs(bandit.ask(3, near=2.5)[0, 0] - 3.0) <= 2.5
+
+
+def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
+    bandit = policies.boba(SITES, noise_variance=0.01)
+    bandit = bandit.with_limits([LOAD], SAFE)
+    played(bandit, 12)
+    assert [limit.each for limit, _, _ in bandit._outcomes._parts.values()] == [True]
+    assert bandit.state.outcomes["load"].spent == 0.0
+
+
 def test_no_warning_where_points_are_known() -> None:
     bandit = limited()
     played(bandit, 25)
@@ -344,43 +373,54 @@ def test_none_was_not_read() -> None:
     assert bandit.history["load"].isna().tolist() == [True, False]
 
 
-def test_all_plays_may_share_the_risk() -> None:
-    """The oracle: what each play adds by its probability as the bandit saw it, and the bound on it."""
-    shared, risk = replace(LOAD, each=False), 0.0
-    bandit = limited(limits=[shared])
+@pytest.mark.parametrize("domain", [SITES, Box([(0.0, 10.0)])])
+def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
+    """The oracle: the best of a grid, by the price of what was expected of the plays before."""
+    bandit = Bandit(Recipe(domain, RBF(2.0), 0.01, limits=[LOAD], safe=SAFE), seed=3)
+    grid, risk = np.linspace(0.0, 10.0, 21 if domain is SITES else 2001)[:, None], 0.0
     for t in range(1, 31):
         _, believed, _ = bandit._outcomes.believed(bandit.state, float(t))
+        if t > len(SAFE):
+            mean, deviation = bandit.predict(grid, t)
+            upper, chance = mean + 2.0 * deviation, 1.0 - believed[0].probability(grid)
+            worth = upper - np.ptp(upper) * np.exp(believed[0].excess) * chance
+            best = float(worth[chance <= 0.5].max())
         X = bandit.ask(t)
         if t > len(SAFE):
-            chance = float(believed[0].probability(X)[0])
-            assert chance >= believed[0].least - 1e-9
-            risk = max(risk + 0.95 - chance, -MOST_SAVED)
+            there = 1.0 - float(believed[0].probability(X)[0])
+            assert there <= 0.5
+            assert domain is not SITES or worth[grid[:, 0] == X[0]] == best
+            assert worth[np.abs(grid - X).argmin()] == pytest.approx(best, abs=0.05)
+            risk = max(risk + there - 0.05, -MOST_SAVED)
         assert bandit.state.outcomes["load"].spent == pytest.approx(risk)
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
     assert (bandit.history["violations"].sum()) <= 0.05 * 30 + 1
-    plain = limited()
+    assert bandit.recommend(31) == pytest.approx(6.0, abs=0.5)
+    plain = limited(limits=[SURE])
     played(plain, 30)
     assert plain.state.outcomes["load"].spent == 0.0
 
 
 @pytest.mark.parametrize(
-    ("risk", "violations", "least"),
+    ("risk", "violations", "excess"),
     [
-        (-0.3, 0, 0.65),  # what is saved
-        (-0.5, 0, 0.5),  # as likely as not, at least
-        (0.2, 0, 0.95),
-        (-0.3, 1, 0.9),  # of 21 readings 1.05 may violate it, of which one did
-        (-0.3, 2, 0.95),
+        (-0.3, 0, -0.3),  # what is saved
+        (0.2, 0, 0.2),
+        (-0.3, 2, -0.05),  # of 21 readings 1.05 +- 1 may violate it
+        (-0.3, 3, 0.95),
+        (0.0, 21, MOST_EXCESS),
     ],
 )
-def test_what_is_saved_may_be_risked(risk: float, violations: int, least: float) -> None:
+def test_a_violation_costs_more_once_there_were_too_many(
+    risk: float, violations: int, excess: float
+) -> None:
     y = np.where(np.arange(21) < violations, 1.0, -1.0)
     seen = Observations(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
-    shared = replace(LOAD, each=False)
     view = joint = None
-    beliefs = OutcomeBeliefs(shared, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
-    assert beliefs.least == pytest.approx(least)
-    assert replace(beliefs, limit=LOAD).least == LOAD.probability
+    beliefs = OutcomeBeliefs(LOAD, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
+    assert beliefs.excess == pytest.approx(excess, abs=2e-3)
+    assert beliefs.least == 0.5
+    assert replace(beliefs, limit=SURE).least == SURE.probability
 
 
 @pytest.mark.parametrize("wrong", [None, 1, 0, "no", "true", 0.5, [], (), np.array(False), b"no"])

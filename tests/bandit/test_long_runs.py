@@ -21,6 +21,7 @@ from tvbandits import (
     StateSpace,
     policies,
 )
+from tvbandits.bandit import inference
 from tvbandits.gp.posteriors import expense
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
@@ -85,6 +86,18 @@ def test_after_a_fit_a_bounded_number_of_rows_is_computed_anew() -> None:
         bandit.drop(bandit.pending)
         assert bandit.info.posterior.in_use + bandit.info.posterior.forgotten == step
     assert most <= SHORT.remembered + 2 * SHORT.steps
+
+
+@pytest.mark.parametrize("name", ["window", "weights", "resets", "sparq"])
+def test_what_is_forgotten_need_not_be_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rewards that come late, and looks ahead, among them."""
+    plain, quick = MAKERS[name](), MAKERS[name]()
+    expected = played(plain, 1, 150, looks=True)
+    monkeypatch.setattr(inference, "MANY", 0)
+    assert played(quick, 1, 150, looks=True) == expected
+    assert quick._model._gone[1] > 90
 
 
 def costly(monkeypatch: pytest.MonkeyPatch) -> Bandit:

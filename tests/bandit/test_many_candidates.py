@@ -95,6 +95,8 @@ POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     "a window": lambda domain: policies.sw_gp_ucb(
         domain, RBF(0.6), 0.01, window=12, posterior="nystrom"
     ),
+    "forgetting": lambda domain: policies.tv_bbkb(domain, RBF(0.6), 0.01, epsilon=0.05),
+    "a rate that is learned": lambda domain: policies.tv_bbkb(domain, RBF(0.6), 0.01, learn=10),
     "far apart": lambda domain: policies.bkb(domain, RBF(0.003), 0.01),
 }
 

@@ -50,6 +50,28 @@ def test_what_is_added_was_there_from_the_start(make: Any) -> None:
             each.tell(X, np.cos(X[:, 0]), t)
 
 
+def test_in_a_measured_context_what_is_chosen_changes() -> None:
+    outside = {"outside": (0.0, 10.0)}
+    bandits = [
+        policies.gp_ucb(Candidates(X, retired=gone, context=outside), RBF(2.0), 0.05)
+        for X, gone in ((OLD, ()), (UNION, RETIRED))
+    ]
+    for t in range(1, 7):
+        X = np.column_stack([OLD[[t % 5]], [[t]]])
+        for bandit in bandits:
+            bandit.tell(X, np.sin(X.sum(axis=1)), t)
+    other, always = bandits[0].with_candidates(NEW), bandits[1]
+    assert other.recipe.domain == always.recipe.domain
+    for t in range(7, 11):
+        X = other.ask(t, context={"outside": 3.0})
+        np.testing.assert_array_equal(X, always.ask(t, context={"outside": 3.0}))
+        assert X[0, :1] in NEW
+        for each in (other, always):
+            each.tell(X, np.cos(X.sum(axis=1)), t)
+    with pytest.raises(ValueError, match=r"X must have shape \(n, 1\)"):
+        other.with_candidates(np.zeros((3, 2)))
+
+
 def test_a_reading_of_a_retired_arm_that_is_out_is_welcome() -> None:
     bandit = taught(MAKERS["gp_ucb"](Candidates(OLD)), 6)
     bandit.tell(OLD[[3]], [5.0], 7)

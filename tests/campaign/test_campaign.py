@@ -29,10 +29,8 @@ from tvbandits.campaign import (
     NoCampaignError,
     StorageError,
 )
-from tvbandits.campaign.consulted import JournaledExpert
-from tvbandits.campaign.following import Replayer
-from tvbandits.campaign.store.rows import Row
-from tvbandits.campaign.store.store import Store
+from tvbandits.campaign.following import JournaledExpert, Replayer
+from tvbandits.campaign.store.store import Row, Store
 from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, CallableExpert
@@ -385,7 +383,6 @@ def test_a_row_that_is_too_large_is_not_read(change: str, message: str, tmp_path
 
 def test_a_row_takes_so_much_and_no_more(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("tvbandits.campaign.store.store.LONGEST_BODY", 1_000)
-    monkeypatch.setattr("tvbandits.campaign.store.rows.LONGEST_BODY", 1_000)
     with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
         with pytest.raises(StorageError, match=r"asked has .* characters, and a row takes 1000"):
             campaign.ask(1.0, n=300)

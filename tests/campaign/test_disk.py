@@ -390,7 +390,7 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) -> None:
-    from tvbandits.campaign.store.rows import digest_of
+    from tvbandits.campaign.store.store import digest_of
 
     with closing(sqlite3.connect("m.db")) as file, file:
         file.execute("DELETE FROM journal WHERE seq > 1")

@@ -87,17 +87,13 @@ def test_history_and_export_have_names_and_dates(command: Command) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        (
-            ("ask", "c.db", "--at", hour(7)),
-            f"cannot ask for {hour(7)}: a reward at {hour(8)} is told",
-        ),
-        (
-            ("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
-            f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}",
-        ),
+        (("ask", "c.db", "--at", hour(7)),
+         f"cannot ask for {hour(7)}: a reward at {hour(8)} is told"),
+        (("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
+         f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}"),
         (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
     ],
-)
+)  # fmt: skip
 def test_an_error_speaks_as_people_do(
     command: Command, line: tuple[object, ...], error: str
 ) -> None:

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Campaign, Candidates, policies
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
@@ -45,8 +46,7 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         for mine, its in zip(campaign.predict(X, 3), always.predict(X, 3), strict=True):
             np.testing.assert_allclose(mine, its, rtol=0, atol=1e-8)
         assert campaign.history["site"].tolist() == ["A", "B", "C", "D", "A"]
-        with pytest.raises(ConflictError, match="the key 'k' is taken"):
-            campaign.change_sites(retire=["B"], key="k")
+        refused(ConflictError, "the key 'k' is taken", campaign.change_sites, retire=["B"], key="k")
     with Campaign.open(tmp_path / "c.db") as campaign:
         assert campaign.sites == ["B", "C", "D"]
         assert campaign.ask(3, n=3, among=["C", "D", "B"]).shape == (3, 2)
@@ -118,8 +118,7 @@ def test_what_is_wrong_changes_nothing(
     tmp_path: Path, add: dict[str, Any], retire: list[str], match: str
 ) -> None:
     with begun(tmp_path / "c.db") as campaign:
-        with pytest.raises(ValueError, match=match):
-            campaign.change_sites(add, retire)
+        refused(ValueError, match, campaign.change_sites, add, retire)
         assert campaign.status.rows == 1
         assert campaign.sites == ["A", "B", "C"]
 

@@ -371,10 +371,8 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare gp-drift:epsilon=2", r"epsilon must lie in \[0, 1\], got 2"),
         ("compare gp-drift:epsilon=abc", "epsilon must be a number, got abc"),
         ("compare gp-drift:seed=abc", "seed must be a whole number, got abc"),
-        (
-            "compare ozone-network:stations=1",
-            "stations must be a whole number of at least 2, got 1",
-        ),
+        ("compare ozone-network:stations=1",
+         "stations must be a whole number of at least 2, got 1"),
         ("compare ozone:sites=abc --data x", '"ozone:sites=abc": sites must be a whole number'),
         ("compare drifting-bump --policy nope", 'unknown policy "nope"; there are: uniform, '),
         ("compare drifting-bump --policy uniform:x=1", "unknown parameter .* parameters: minimise"),
@@ -383,14 +381,10 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --policy sw-gp-ucb:window=0", ": window must .*least 1, got 0"),
         ("compare drifting-bump --policy sw-gp-ucb:window=a", "window must be a whole number"),
         ("compare drifting-bump --policy w-gp-ucb:discount=x", "discount must be a number, got x"),
-        (
-            "compare drifting-bump --policy ui-gp-ucb:growth=odd",
-            'growth must be "wiener" or .*, got odd',
-        ),
-        (
-            "compare drifting-bump --horizon 0",
-            "--horizon must be a whole number of at least 1, got 0",
-        ),
+        ("compare drifting-bump --policy ui-gp-ucb:growth=odd",
+         'growth must be "wiener" or .*, got odd'),
+        ("compare drifting-bump --horizon 0",
+         "--horizon must be a whole number of at least 1, got 0"),
         ("compare drifting-bump --horizon abc", '--horizon.*: expected a whole number, got "abc"'),
         ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
         ("compare drifting-bump --seeds x", '--seeds.*: expected a whole number, got "x"'),
@@ -417,7 +411,7 @@ def damaged(tmp_path: Path) -> list[object]:
         (below_a_file, 'cannot write to the folder ".*file/below": Not a directory'),
         (damaged, 'the comparison in ".*" cannot be read: '),
     ],
-)
+)  # fmt: skip
 def test_a_bad_argument_is_one_line_and_status_2(
     command: Command,
     tmp_path: Path,

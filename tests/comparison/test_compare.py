@@ -21,11 +21,13 @@ from joblib import Parallel
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.commands import commands
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
+from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import summarise
@@ -308,10 +310,8 @@ def test_so_many_points_a_step() -> None:
     plain = list(compare(BUMP, ["gp-ucb"], 1, 5))
     assert [row["reward"] for row in one] == [row["reward"] for row in plain]
     assert one[-1]["bound"] == plain[-1]["bound"]
-    with pytest.raises(
-        TypeError, match='"b" plays one point a step: its ask takes no n, got batch=2'
-    ):
-        list(compare(BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2))
+    match = '"b" plays one point a step: its ask takes no n, got batch=2'
+    refused(TypeError, match, list, compare(BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2))
     with pytest.raises(ValueError, match="batch must be a whole number of at least 1, got 0"):
         compare(BUMP, ["gp-ucb"], 1, 5, batch=0)
 
@@ -363,50 +363,34 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
     ("arguments", "message"),
     [
         ({"policies": ["nope"]}, 'unknown policy "nope"; there are: uniform, gp-ucb, '),
-        (
-            {"policies": ["ui-gp-ucb:x=1"]},
-            '"ui-gp-ucb:x=1": unknown parameter "x"; its parameters: noise_variance, rate, growth',
-        ),
-        (
-            {"policies": ["gp-ucb", "uniform:x=1"]},
-            'unknown parameter "x"; its parameters: minimise',
-        ),
+        ({"policies": ["ui-gp-ucb:x=1"]},
+         '"ui-gp-ucb:x=1": unknown parameter "x"; its parameters: noise_variance, rate, growth'),
+        ({"policies": ["gp-ucb", "uniform:x=1"]},
+         'unknown parameter "x"; its parameters: minimise'),
         ({"policies": ["sw-gp-ucb:window"]}, "expected key=value after the colon"),
-        (
-            {"policies": ["sw-gp-ucb:window=abc"]},
-            '"sw-gp-ucb:window=abc": window must be a whole number, got abc',
-        ),
+        ({"policies": ["sw-gp-ucb:window=abc"]},
+         '"sw-gp-ucb:window=abc": window must be a whole number, got abc'),
         ({"policies": ["sw-gp-ucb:"]}, '"sw-gp-ucb:": expected key=value after the colon'),
         ({"policies": ["sw-gp-ucb:window=0"]}, '"sw-gp-ucb:window=0": window .* 1, got 0'),
         ({"policies": ["r-gp-ucb:reset_every=0"]}, ": reset_every must .* at least 1, got 0"),
         ({"policies": ["tv-gp-ucb:epsilon=2"]}, '"tv-gp-ucb:epsilon=2": epsilon must .*, got 2'),
         ({"policies": ["w-gp-ucb:discount=1.5"]}, '"w-gp-ucb:discount=1.5": .*1.5'),
         ({"policies": ["ui-gp-ucb:growth=odd"]}, 'growth must be "wiener" or "linear", got odd'),
-        (
-            {"policies": ["sparq-gp-ucb:rate=2,queries=-1"]},
-            '"sparq-gp-ucb:rate=2,queries=-1": queries must .*negative',
-        ),
+        ({"policies": ["sparq-gp-ucb:rate=2,queries=-1"]},
+         '"sparq-gp-ucb:rate=2,queries=-1": queries must .*negative'),
         ({"policies": []}, "policies must name at least one policy"),
         ({"problems": []}, "problems must hold at least one problem"),
-        (
-            {"problems": [BUMP, BUMP]},
-            r"different names, .* got \['drifting-bump', 'drifting-bump'\]",
-        ),
+        ({"problems": [BUMP, BUMP]},
+         r"different names, .* got \['drifting-bump', 'drifting-bump'\]"),
         ({"problems": 3}, "3 is not a problem: it has no best, domain, horizon"),
-        (
-            {"problems": Changed(BUMP, kernel=RBF(-1.0))},
-            "drifting-bump: the numbers of a kernel must be pos",
-        ),
-        (
-            {"problems": Changed(BUMP, noise_variance=0.0)},
-            "drifting-bump: noise_variance must be positive and finite, got 0",
-        ),
+        ({"problems": Changed(BUMP, kernel=RBF(-1.0))},
+         "drifting-bump: the numbers of a kernel must be pos"),
+        ({"problems": Changed(BUMP, noise_variance=0.0)},
+         "drifting-bump: noise_variance must be positive and finite, got 0"),
         ({"problems": Changed(BUMP, horizon=0)}, "horizon must be at least 1, got 0"),
         ({"horizon": 0}, "horizon must be at least 1, got 0"),
-        (
-            {"horizon": 13},
-            "drifting-bump has 12 steps, got horizon = 13; where it is made up, make",
-        ),
+        ({"horizon": 13},
+         "drifting-bump has 12 steps, got horizon = 13; where it is made up, make"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
         ({"seeds": []}, "seeds must be at least 1, or a sequence of seeds"),
         ({"seeds": [-1]}, "seeds must not be negative, got -1"),
@@ -415,7 +399,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"confidence": "wide"}, "confidence must be \"theory\" or a number, got 'wide'"),
         ({"confidence": -1}, r"^confidence must lie in \[0, 1e\+50\], got -1"),
     ],
-)
+)  # fmt: skip
 def test_refusals(arguments: Mapping[str, Any], message: str) -> None:
     given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
         arguments
@@ -430,10 +414,8 @@ def a_maker(setting: Setting) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"problems": "drifting-bump"},
-            "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'",
-        ),
+        ({"problems": "drifting-bump"},
+         "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'"),
         ({"problems": [BUMP, "gp-drift"]}, "problems must be objects .*, got 'gp-drift'"),
         ({"problems": DriftingBump}, r"DriftingBump is a class, .* by a call: DriftingBump\(\)"),
         ({"problems": [DriftingBump]}, r"DriftingBump is a class, .* a call: DriftingBump\(\)"),
@@ -442,15 +424,13 @@ def a_maker(setting: Setting) -> Any:
         ({"policies": ["uniform", a_maker]}, "a mapping of labels to makers; got <function a_mak"),
         ({"policies": a_maker}, "names, or a mapping of labels to makers; got <function a_maker"),
         ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
-        (
-            {"policies": {"mine": "gp-ucb"}},
-            "\"mine\" must be a function of a Setting, got 'gp-ucb'",
-        ),
+        ({"policies": {"mine": "gp-ucb"}},
+         "\"mine\" must be a function of a Setting, got 'gp-ucb'"),
         ({"seeds": 1.5}, "seeds must be a whole number, or a sequence .*; got 1.5"),
         ({"horizon": 2.5}, "horizon must be a whole number, got 2.5"),
         ({"n_jobs": 1.5}, "n_jobs must be a whole number, got 1.5"),
     ],
-)
+)  # fmt: skip
 def test_refusals_of_another_kind(arguments: Mapping[str, Any], message: str) -> None:
     given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
         arguments
@@ -725,3 +705,47 @@ def test_no_worker_outlives_a_killed_comparison(tmp_path: Path) -> None:
         parent.wait()
         for worker in filter(alive, workers):
             os.kill(worker, signal.SIGKILL)
+
+
+# --- what moves cost: a column beside the regret, and bandits that know of it
+
+
+@dataclass(frozen=True)
+class Dear(DriftingBump):
+    """A bump to which it costs something to go."""
+
+    candidates: int = 21
+    horizon: int = 8
+    move_cost: float = 0.1
+
+
+def test_a_problem_says_what_moves_cost_and_bandits_know_it() -> None:
+    rows = compare(Dear(move_cost=100.0), ["gp-ucb", "uniform"], seeds=2)
+    table = summarise(rows).set_index("policy")["move_cost_per_step"]
+    assert table["gp-ucb"] == 0.0
+    assert table["uniform"] > 100.0
+    way = [row["x0"] for row in rows if (row["policy"], row["seed"]) == ("uniform", 1)]
+    paid = [row["move_cost"] for row in rows if (row["policy"], row["seed"]) == ("uniform", 1)]
+    assert paid == (100.0 * np.abs(np.diff(way, prepend=way[0]))).tolist()
+
+
+def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
+    made = {"dear": lambda s: policies.gp_ucb(s.domain, s.kernel, 0.01).with_move_cost(0.2)}
+    rows = compare(DriftingBump(candidates=21, horizon=4), made, seeds=1, batch=3)
+    assert [row["move_cost"] > 0 for row in rows] == [True] * 4
+    assert (
+        "move_cost" not in compare(DriftingBump(candidates=9, horizon=2), ["uniform"], seeds=1)[0]
+    )
+
+
+def test_tables_files_and_the_page_show_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = commands(monkeypatch, capsys)
+    plan = ("compare", f"{__name__}:Dear", "drifting-bump:candidates=9", "--policy", "uniform")
+    plan = (*plan, "--horizon", "6", "--seeds", "1", "--out", tmp_path / "out")
+    for _again in range(2):
+        said = command(*plan)
+        assert said.status == 0, said.err
+        assert said.out.count("move cost") == 1
+    assert comparison_report(tmp_path / "out").count("move cost a step") == 1

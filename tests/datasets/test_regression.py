@@ -296,10 +296,8 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = parquet(tmp_path / "blocks.parquet", BLOCKS)
     for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        ValueError, match=r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
-    ):
-        california([path])
+    match = r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
+    refused(ValueError, match, california, [path])
 
 
 def test_one_file_only(tmp_path: Path) -> None:
@@ -426,6 +424,7 @@ MINIMA = {
     "rosenbrock3": ([1.0] * 3, 0.0, 1e-12),
     "schwefel4": ([420.9687] * 4, 0.0, 1e-4),
     "shekel4": ([4.0] * 4, -10.536, 1e-3),
+    "shekelfive": ([4.0] * 4, -10.1532, 1e-3),
     "styblinski4": ([-2.903534] * 4, -39.16617 * 4, 1e-3),
 }
 """Minimisers and minima as they are printed (Surjanovic and Bingham 2013), and to which digit."""

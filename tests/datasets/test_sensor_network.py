@@ -203,41 +203,23 @@ def test_planes_and_chosen_columns() -> None:
 SITES_THAT_CANNOT_BE = {
     "not unique": (SITES.assign(id=["7", "7", "9"]), {}, "sites are given twice: '7'"),
     "no id": (SITES.assign(id=["7", None, "9"]), {}, r"all have an id \(id\); row 2 has none"),
-    "same place": (
-        SITES.assign(x=0.0, y=[0.0, 0.0, 1.0]),
-        {},
-        "sites stand at the same place as others: '7', '8'",
-    ),
+    "same place": (SITES.assign(x=0.0, y=[0.0, 0.0, 1.0]), {},
+        "sites stand at the same place as others: '7', '8'"),
     "text": (SITES.assign(x=["0", "far", "1"]), {}, "coordinate x must hold finite .* got 'far'"),
-    "too few": (
-        SITES[["id", "x"]],
-        {},
-        "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'",
-    ),
+    "too few": (SITES[["id", "x"]], {},
+        "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'"),
     "no rows": (SITES[:0], {}, "got 0 rows of"),
-    "which": (
-        SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2),
-        {},
-        "which columns are coordinates. Name 2 or 3 of 'a', 'b', 'c', 'd'",
-    ),
-    "degrees": (
-        SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]),
-        {},
-        "site 8: lat must be degrees, got 91.0",
-    ),
-    "unknown id": (
-        SITES,
-        {"id": "mote"},
-        "sites have no column id='mote'; there are 'id', 'x', 'y'",
-    ),
+    "which": (SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2), {},
+        "which columns are coordinates. Name 2 or 3 of 'a', 'b', 'c', 'd'"),
+    "degrees": (SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]), {},
+        "site 8: lat must be degrees, got 91.0"),
+    "unknown id": (SITES, {"id": "mote"},
+        "sites have no column id='mote'; there are 'id', 'x', 'y'"),
     "unknown": (SITES, {"coordinates": ["x", "q"]}, "must be 2 or 3 columns of 'x', 'y', got"),
     "one": (SITES, {"coordinates": ["x"]}, "coordinates must be 2 or 3 columns"),
-    "no match": (
-        SITES.assign(id=list("abc")),
-        {},
-        "values are of '7', '8', '9', .* of 'a', 'b', 'c'",
-    ),
-}
+    "no match": (SITES.assign(id=list("abc")), {},
+        "values are of '7', '8', '9', .* of 'a', 'b', 'c'"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", SITES_THAT_CANNOT_BE)
@@ -337,10 +319,8 @@ def test_sensors_with_too_few_readings_are_left_out() -> None:
     assert made(values, minimum_completeness=4 / 6).labels == ("7", "8", "9")
     nothing = values.assign(**{"8": np.nan})
     assert made(nothing, minimum_completeness=0.0).labels == ("7", "9")
-    with pytest.raises(
-        ValueError, match=r"1 of 3 sensors .* at least 0.9 of the 6 steps .* in 1\)"
-    ):
-        made(values, minimum_completeness=0.9)
+    match = r"1 of 3 sensors .* at least 0.9 of the 6 steps .* in 1\)"
+    refused(ValueError, match, made, values, minimum_completeness=0.9)
     refused(ValueError, r"lie in .0, 1., got 1\.5", made, minimum_completeness=1.5)
 
 
@@ -369,23 +349,14 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "every": (VALUES, {"every": "often"}, "every must be an interval such as 10min.* got 'often'"),
     "back": (VALUES, {"every": "-1h"}, "and positive, got '-1h'"),
     "never": (VALUES, {"every": "NaT"}, "and positive, got 'NaT'"),
-    "no number": (
-        VALUES.set_axis(np.arange(6.0), axis=0),
-        {"every": "10min"},
-        "every must be a number, as times are numbers, got '10min'",
-    ),
-    "infinite steps": (
-        VALUES.set_axis(np.arange(6.0), axis=0),
-        {"every": "inf"},
-        "and positive, got 'inf'",
-    ),
-    "old": (
-        VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0),
-        {"every": "1s"},
-        r"every=1s makes 1\.77e\+09 steps of 3 sensors, from 1970-01-01 .* times wrong",
-    ),
+    "no number": (VALUES.set_axis(np.arange(6.0), axis=0), {"every": "10min"},
+        "every must be a number, as times are numbers, got '10min'"),
+    "infinite steps": (VALUES.set_axis(np.arange(6.0), axis=0), {"every": "inf"},
+        "and positive, got 'inf'"),
+    "old": (VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0), {"every": "1s"},
+        r"every=1s makes 1\.77e\+09 steps of 3 sensors, from 1970-01-01 .* times wrong"),
     "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must be positive and finite, got 0"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", VALUES_THAT_CANNOT_BE)
@@ -438,10 +409,8 @@ def test_nothing_is_added_to_readings_unless_asked_for() -> None:
 
 
 def test_noise_that_cannot_be_estimated() -> None:
-    with pytest.raises(
-        ValueError, match=r"noise_variance must be given: .* from 12 differences of"
-    ):
-        made(VALUES * 0, noise_variance=None)
+    match = r"noise_variance must be given: .* from 12 differences of"
+    refused(ValueError, match, made, VALUES * 0, noise_variance=None)
 
 
 # --- long tables
@@ -534,10 +503,8 @@ def test_two_files_that_cannot_be(tmp_path: Path) -> None:
         sensor_field_from_files(one)
     refused(ValueError, r"files must be two files, .* got 0: none", sensor_field_from_files, [])
     SITES.assign(x=0.0, y=0.0).to_csv(other, index=False)
-    with pytest.raises(
-        ValueError, match=r"v\.csv, with sites of .*s\.csv: sites stand at the same"
-    ):
-        sensor_field_from_files([other, one])
+    match = r"v\.csv, with sites of .*s\.csv: sites stand at the same"
+    refused(ValueError, match, sensor_field_from_files, [other, one])
 
 
 # --- the page that shows it

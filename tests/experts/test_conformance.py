@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.discovery import classes_with, is_wrapper
+from tests.helpers.refusals import refused
 from tvbandits import Answers, Expert, ExpertUnavailableError, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Stateful, restored, state_of
@@ -353,56 +354,38 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "a number": (By(3.0), METHOD, "By(query=3.0) has none"),  # type: ignore[arg-type]
     "a class": (By, METHOD, "By'> has none"),
     "too short": (By(too_short), FORM, "must answer 6 points, got 5 values"),
-    "down": (
-        By(down),
-        FORM,
-        "raised OSError: no such sensor (a bandit goes on without it, as it is",
-    ),
-    "mistaken": (
-        By(mistaken),
-        FORM,
-        "raised TypeError: no such thing (a bandit stops, as it is bro",
-    ),
+    "down": (By(down), FORM,
+        "raised OSError: no such sensor (a bandit goes on without it, as it is"),
+    "mistaken": (By(mistaken), FORM,
+        "raised TypeError: no such thing (a bandit stops, as it is bro"),
     "an array": (By(an_array), FORM, "must return Answers, got ndarray"),
     "negative": (By(negative), FORM, "raised ValueError: variance must be positive and finite"),
     "secret": (By(secretly_negative), FORM, "variance must be positive and finite, got -0.01"),
     "cost": (By(endless_cost), FORM, "cost must be finite and not negative, got inf"),
     "fresh": (Fresh(), SAME, "asking again changed the answer for row 0"),
     "mutating": (By(mutating), "leaves X as it was", "X was changed in place"),
-    "scribbling": (
-        By(scribbling),
-        "takes an X that cannot be written to",
-        "raised ValueError: output array is read-only",
-    ),
+    "scribbling": (By(scribbling), "takes an X that cannot be written to",
+        "raised ValueError: output array is read-only"),
     "only many": (By(only_many), "answers a single point", "raised IndexError: one point is not"),
-    "distinct": (
-        By(distinct),
-        "answers points that are asked about twice",
-        "must answer 12 points, got 6 values",
-    ),
+    "distinct": (By(distinct), "answers points that are asked about twice",
+        "must answer 12 points, got 6 values"),
     "sorting": (By(sorting), ORDER, "reversing the points changed the answer for row 0"),
     "quietly": (By(quietly_order_dependent), ORDER, "reversing the points changed the answer"),
     "refusing": (By(refusing_the_last), ORDER, "changed which of them were answered, and no note"),
-    "remembering": (
-        Remembering(),
-        "does not mind if X is changed after the answer",
-        "reversing X itself between two queries changed the answer for row 0",
-    ),
+    "remembering": (Remembering(), "does not mind if X is changed after the answer",
+        "reversing X itself between two queries changed the answer for row 0"),
     "floats only": (By(floats_only), INT, "raised TypeError: a float, please"),
     "ints are steps": (By(ints_are_steps), INT, "an int for a float changed the answer for row"),
     "one table": (By(one_table), TIMES, "raised KeyError: 6.0"),
-    "silent": (
-        By(silent_elsewhere),
-        TIMES,
-        "raised ValueError:  (a bandit stops, as it is broken)",
-    ),
+    "silent": (By(silent_elsewhere), TIMES,
+        "raised ValueError:  (a bandit stops, as it is broken)"),
     "outside": (By(crashing_outside), OUTSIDE, "raised KeyError: 900.0"),
     "sharing": (Sharing(), THREADS, "changed the answer for row"),
     "busy": (Busy(), THREADS, "raised ExpertUnavailableError: busy (a bandit goes on without it"),
     "forgetful": (Forgetful(), "can be pickled", "a copy changed the answer for row"),
     "counting": (Counting(), SHOWN, "showing the rewards again changed the answer for row 0"),
     "blind": (Blind(), SHOWN, "raised KeyError: 6"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", BROKEN)
@@ -461,8 +444,7 @@ def test_a_report_by_hand() -> None:
 def test_the_kit_needs_a_question() -> None:
     with pytest.raises(ValueError, match=r"X must have at least one point, got shape \(0, 1\)"):
         check_expert(SIMULATOR, np.empty((0, 1)), 1.0)
-    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        check_expert(SIMULATOR, X, np.nan)
+    refused(ValueError, "t must be a finite number, got nan", check_expert, SIMULATOR, X, np.nan)
     with pytest.raises(ValueError, match=r"outside must have shape \(n, 1\), got \(1, 2\)"):
         check_expert(SIMULATOR, X, 1.0, outside=[[1.0, 2.0]])
     for threads in (-1, 2.5, True):
@@ -662,8 +644,7 @@ def test_another_state_is_refused_and_changes_nothing(
         restored(expert, {"kind": name, **wrong})
     with pytest.raises(ValueError, match=f"the state is of Somebody, and is given to {name}"):
         restored(expert, {"kind": "Somebody"})
-    with pytest.raises(ValueError, match="the state is of an expert that keeps nothing"):
-        restored(expert, None)
+    refused(ValueError, "the state is of an expert that keeps nothing", restored, expert, None)
     assert state_of(expert) == before
 
 

@@ -157,10 +157,8 @@ def test_a_prefix_is_a_topic(prefix: str) -> None:
 
 @pytest.mark.parametrize("port", [0, 65_536])
 def test_a_port_is_one(port: int) -> None:
-    with pytest.raises(
-        ValueError, match=f"port must be a whole number from 1 to 65535, got {port}"
-    ):
-        MQTTTransport(port=port)
+    match = f"port must be a whole number from 1 to 65535, got {port}"
+    refused(ValueError, match, MQTTTransport, port=port)
 
 
 def test_a_client_must_speak_as_ours() -> None:
@@ -511,19 +509,13 @@ def dry(t: float) -> Reading:
 NO_READING: dict[str, tuple[Any, str]] = {
     "none": (lambda _t: None, "no answer from 'A'"),
     "raises": (dry, "the reading of 'A' is refused: OSError: the sensor is dry at 5.0"),
-    "says why": (
-        lambda t: Reading("A", t, math.nan, note="calibrating"),
-        "the reading of 'A' is refused: calibrating",
-    ),
-    "NaN": (
-        lambda t: Reading("A", t, math.nan),
-        "the reading of 'A' is refused: ValueError: its value must be a finite number, got nan",
-    ),
-    "no reading": (
-        lambda _t: 3.0,
-        "the reading of 'A' is refused: TypeError: read must return a Reading or None, got 3.0",
-    ),
-}
+    "says why": (lambda t: Reading("A", t, math.nan, note="calibrating"),
+        "the reading of 'A' is refused: calibrating"),
+    "NaN": (lambda t: Reading("A", t, math.nan),
+        "the reading of 'A' is refused: ValueError: its value must be a finite number, got nan"),
+    "no reading": (lambda _t: 3.0,
+        "the reading of 'A' is refused: TypeError: read must return a Reading or None, got 3.0"),
+}  # fmt: skip
 
 
 @needs_broker

@@ -216,12 +216,19 @@ class Allowed:
         Points to choose only if there are no others.
     move : Move, optional
         What is chosen is worth less by the price of going there.
+    price : callable, optional
+        And by what else points (m, d) cost, shape (m,).
     """
 
     def __init__(
-        self, domain: Domain, available: Available | None, taken: Array, move: Move | None = None
+        self,
+        domain: Domain,
+        available: Available | None,
+        taken: Array,
+        move: Move | None = None,
+        price: Callable[[Array], Array] | None = None,
     ) -> None:
-        self._domain, self._available, self._move = domain, available, move
+        self._domain, self._available, self._move, self._price = domain, available, move, price
         box = domain.whole if isinstance(domain, AtContext) else domain
         self._apart = APART * np.ptp(box.bounds, axis=1) if isinstance(box, Box) else 0.0
         self._taken: list[Array] = []
@@ -238,7 +245,8 @@ class Allowed:
     @property
     def everything(self) -> bool:
         """Whether every point of the domain may be chosen, at no price."""
-        return self._available is None and not self._taken and self._move is None
+        free = self._move is None and self._price is None
+        return self._available is None and not self._taken and free
 
     def sample(self, rng: np.random.Generator) -> Array:
         """A point (d,) at random, of those that may be chosen.
@@ -268,6 +276,8 @@ class Allowed:
                 return values
             if self._move is not None:
                 values = values - self._move.price(X)
+            if self._price is not None:
+                values = values - self._price(X)
             return np.where(self(X), values, -np.inf)
 
         return masked

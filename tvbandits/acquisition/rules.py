@@ -63,6 +63,8 @@ class Decision:
         Only these may be played.
     move : Move or None
         What a move from here costs; None: nothing.
+    price : callable, optional
+        What else points (m, d) cost, shape (m,).
     leaders : Leaders, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
@@ -80,13 +82,19 @@ class Decision:
     taken: Array
     available: Available | None
     move: Move | None = None
+    price: Callable[[Array], Array] | None = None
     leaders: Leaders | None = None
     rest: float = -math.inf
 
     def allowed(self, taken: Array | None = None) -> Allowed:
         """What is left to choose from; points that are taken, by default those of this time, last."""
         without = self.taken if taken is None else taken
-        return Allowed(self.domain, self.available, without, self.move)
+        return Allowed(self.domain, self.available, without, self.move, self.price)
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some points are not available, or cost something."""
+        return any(each is not None for each in (self.available, self.move, self.price))
 
     def narrowed(self, wanted: Request) -> Decision:
         """Among the leaders alone."""
@@ -244,8 +252,8 @@ class UpperConfidenceBound:
         simple = plain and isinstance(batching.rule, One) and not uncertain
         if simple and view.posterior.settled and (decision.leaders is None or not decision.untold):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
-            bound, restricted = view.bound(decision.beta), len(decision.taken) > 0
-            if restricted or decision.available is not None or decision.move is not None:
+            bound = view.bound(decision.beta)
+            if len(decision.taken) > 0 or decision.restricted:
                 x = decision.allowed().best(bound, rng)
             else:
                 x, _ = decision.domain.maximise(bound, rng)
@@ -278,7 +286,7 @@ class UpperConfidenceBound:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        smooth = width.smooth if decision.available is None and decision.move is None else None
+        smooth = None if decision.restricted else width.smooth
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
         everything = allowed.everything and decision.n is None

@@ -44,7 +44,7 @@ from tvbandits.bandit.told import (
     told_next,
 )
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, completed, inputs_of
 from tvbandits.core.counts import Counted
@@ -569,10 +569,10 @@ class Bandit:
             self._outcomes.told(before, told, outcomes) if outcomes is not None else before.outcomes
         )
         rng = model.generator(before.random)
-        state = replace(with_rewards(recipe, model, before, told, rng), outcomes=read)
+        state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = replace(state, random=model.stored(rng))
+        self._state = replace(state, outcomes=read, random=model.stored(rng))
         return self._state.info
 
     @in_turn
@@ -704,7 +704,7 @@ class Bandit:
         """
         return self.on(changed_candidates(self._recipe, self._whole(), X))
 
-    def on(self, domain: Candidates) -> Bandit:
+    def on(self, domain: Candidates | CandidatesInContext) -> Bandit:
         """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 

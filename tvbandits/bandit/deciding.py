@@ -14,7 +14,13 @@ from tvbandits.acquisition.availability import (
 )
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.limited import Outcomes, play_within, where_limits_hold
+from tvbandits.bandit.limited import (
+    OutcomeBeliefs,
+    Outcomes,
+    play_within,
+    priced,
+    where_limits_hold,
+)
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.core.arrays import Array
@@ -79,7 +85,7 @@ def points_of_decision(
             decision = _within(decision, recipe.domain, check_near(near, start), start)
     if outcomes:
         state, beliefs, own = outcomes.believed(state, now)
-        first, rule = outcomes.start(state, free), recipe.acquisition
+        first, rule = outcomes.start(state, decision.available), recipe.acquisition
         X, looks = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
         state = state if len(first) else outcomes.played(state, beliefs, X)
     else:
@@ -90,9 +96,15 @@ def points_of_decision(
 
 
 def _position(recipe: Recipe, state: State) -> Position | None:
-    """Where one is: at what was played last, or asked and not dropped."""
+    """Where one is: at what was played last, or asked and not dropped.
+
+    A control, which comes with every batch, ends no stay at another point.
+    """
     plays = (state.readings, state.failed, state.pending)
     X, t = (np.concatenate([getattr(each, name) for each in plays]) for name in ("X", "t"))
+    others = ~recipe.is_control(X)
+    if others.any():
+        X, t = X[others], t[others]
     return Position.after(recipe.domain, X, t)
 
 
@@ -160,13 +172,17 @@ def best_point(
 
     Where they do nowhere, the point where they are likeliest to.
     """
+    beliefs: list[OutcomeBeliefs] = []
+    own = rng
     if any(len(each.rewards) for each in state.outcomes.values()):
         _, beliefs, own = outcomes.believed(state, now)
         free, likeliest, holds = where_limits_hold(domain, free, beliefs, own)
         if not holds:
             return np.asarray(likeliest[0])
     decision = model.decision(state, now, 0.0, None, domain, free)
+    decision = priced(decision, beliefs, own)
     if decision.leaders is not None:
         decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
-    allowed = Allowed(decision.domain, decision.available, decision.taken[:0])
+    none = decision.taken[:0]
+    allowed = Allowed(decision.domain, decision.available, none, price=decision.price)
     return allowed.best(decision.view.mean_to_climb(), rng)

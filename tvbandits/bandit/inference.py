@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
-from tvbandits.bandit.recipe import Recipe, conditioning_kernel, learned_noise
+from tvbandits.bandit.recipe import Recipe, learned_noise
 from tvbandits.bandit.state import PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
@@ -32,7 +33,8 @@ from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data, without_levels
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data, without_levels
+from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
@@ -41,6 +43,9 @@ from tvbandits.queries.pool import CandidatePool
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
+
+MANY = 2000
+"""Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten."""
 
 KEPT = 3
 """So many conditioned states are remembered: looks ahead are made aside from what is gone on with."""
@@ -83,7 +88,8 @@ class Model:
         self._on_candidates: CandidateGrid | None = None
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
-        self._kept: tuple[Learned, Array, NDArray[np.bool_]] | None = None
+        self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
+        self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
@@ -143,13 +149,14 @@ class Model:
             made, view = self._conditioned(state, now, rng)
             known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
             self._latest = (known, *self._latest[: KEPT - 1])
+            return made
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
         info = replace(
             state.info,
             posterior=about.posterior,
             model=about.model,
-            seconds={**state.info.seconds, **about.seconds},
+            seconds={**state.info.seconds, "posterior": about.seconds["posterior"]},
             expensive=about.expensive,
         )
         return replace(state, model=made.model, posterior=made.posterior, info=info)
@@ -169,7 +176,7 @@ class Model:
             state, used, effective = self._in_use(state, now, learns)
             effective_size, in_use = float((used.variance / effective).sum()), len(used.y)
             posterior = self._recipe.beliefs[0].condition(
-                conditioning_kernel(self._recipe, state),
+                self._recipe.beliefs[1] if self._beside else state.model.kernel,
                 self._data(state, used, effective),
                 surface=surface,
                 now=now,
@@ -206,15 +213,17 @@ class Model:
                 dictionary_size=posterior.dictionary_size,
             ),
             model=replace(info.model, **learned),
-            seconds={"posterior": time.perf_counter() - started},
+            seconds={**info.seconds, "posterior": time.perf_counter() - started},
             expensive=expensive,
         )
         return replace(state, posterior=posterior, info=info), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
-        every, effective, used = self._aged(state, now)
         model = state.model
+        many = len(state.rewards.t) > MANY
+        whole = learns or model.learned is not None or self._beside or not many
+        every, effective, used = self._aged(state, now, whole=whole)
         if learns:
             least = self.noise_variance(state)
             scaled = self._scaled(state, every, used, least)
@@ -246,7 +255,8 @@ class Model:
             was, posterior = known.of, known.made.posterior
             if (
                 posterior is None
-                or (posterior.dense and posterior is not state.posterior)
+                # A filter alone comes to the same bits from wherever it goes on.
+                or ((posterior.dense or self._self_learning) and posterior is not state.posterior)
                 or known.made.model is not state.model
                 or was.since != (0, 0)
                 or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
@@ -539,16 +549,22 @@ class Model:
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(self, state: State, now: float) -> tuple[Observations, Array, Array]:
-        """Observations, larger being better, their effective variances, and which are in use."""
+    def _aged(
+        self, state: State, now: float, *, whole: bool = True
+    ) -> tuple[Observations, Array, Array]:
+        """Observations, larger being better, their effective variances, and which are in use.
+
+        Unless the whole is wanted, without rewards that are known to be forgotten.
+        """
         latest = now if state.time is None else max(state.time, now - self._recipe.lead)
-        seen = state.rewards
+        start = 0 if whole else self._forgotten(state, latest)
+        seen = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
             seen = seen.joined(state.answers)
         seen = self._maximised(state, seen)
         if _ages_nothing(state):
             return seen, seen.variance, np.ones(len(seen), dtype=bool)
-        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest)))
+        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest, start)))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -560,7 +576,44 @@ class Model:
             effective = effective.copy()
             effective[:rewards] = np.inf
             effective[told : told + answers] = np.inf
-        return seen, effective, np.isfinite(effective)
+        used: Any = np.isfinite(effective) if whole else effective <= self._most_noise(state)
+        gone = 0
+        if not whole and len(used):
+            gone = min(int(used.argmax()), len(state.rewards.t) - start)
+        if gone:
+            newest, least = float(seen.t[:gone].max()), float(seen.variance[:gone].min())
+            if start and self._gone is not None:
+                newest, least = max(newest, self._gone[2]), min(least, self._gone[3])
+            self._gone = state.rewards, start + gone, newest, least
+        return seen, effective, used
+
+    def _most_noise(self, state: State) -> float:
+        """An observation of a larger variance does not count, or is too noisy to move the posterior."""
+        surface, scale = self._surface(state), state.model.scaling.scale
+        if surface is None or not isinstance(self._recipe.posterior, Exact):
+            return sys.float_info.max
+        # Rounding shall leave nothing out that the posterior would not.
+        return min(2.0 * NEGLIGIBLE * surface.largest_prior * scale**2, sys.float_info.max)
+
+    def _forgotten(self, state: State, latest: float) -> int:
+        """How many of the first rewards are forgotten, as far as that can be known by one of them.
+
+        They are if all others are newer, and their newest one would be forgotten, had it the least
+        variance of them: a step need not look at all that was ever told.
+        """
+        aging = self._aging(state)
+        if self._gone is None or state.since != (0, 0) or not getattr(aging, "monotone", False):
+            return 0
+        rewards, start, newest, least = self._gone
+        t, about = state.rewards.t, state.answers.t
+        if not state.rewards.begins_with(rewards):
+            return 0
+        if min(t[start:].min(initial=math.inf), about.min(initial=math.inf)) < newest:
+            return 0
+        age = np.array([max(latest - newest, 0.0)])
+        ages = Ages(age, np.array([len(t) - start]), len(t))
+        least = min(least, self.noise_variance(state))
+        return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
@@ -572,17 +625,19 @@ class Model:
         fitted = np.zeros(n, dtype=bool)
         fitted[:rewards] = True
         fitted[len(state.rewards) : len(state.rewards) + answers] = True
-        plays = np.column_stack([seen.X, seen.t])[fitted]
+        known = self._kept
         if (
-            self._kept is None
-            or self._kept[0] is not learned
-            or not np.array_equal(self._kept[1], plays)
+            known is None
+            or known[0] is not learned
+            or not state.rewards.begins_with(known[1])
+            or not state.answers.begins_with(known[2])
         ):
             # What a fit saw is the same until the next one, or until a reading is set aside.
             Z = self.inputs(state, seen.X, seen.t)
-            self._kept = learned, plays, every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
+            remembered = every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
+            known = self._kept = learned, state.rewards, state.answers, remembered
         kept = np.ones(n, dtype=bool)
-        kept[fitted] = self._kept[2]
+        kept[fitted] = known[3]
         return kept
 
     def _origin(self, state: State) -> float:

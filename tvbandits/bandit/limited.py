@@ -1,8 +1,14 @@
 """Where the limits hold at the time of a decision, and what a look at the edge of that could open.
 
-A point may be played where every limit holds with its probability (SafeOpt, Sui et al. 2015). Its
-expanders, points at the edge whose readings would open others, have a value here: with the chance that a
-reading at x makes it known that z may be played, and upper bounds u of the reward, what is played is
+Where all plays share the risk, a violation has a price, the multiplier of the limit as a constraint on
+their share: its chance p(x) at x takes off the reward what the upper bounds u span, times p(x) exp(E).
+The excess E is how many violations more are expected of the plays so far than the limit allows; so the
+price rises until the share is what was promised, as in adaptive conformal inference (Gibbs and Candes
+2021), and falls where plays are surer than they have to be.
+
+Where each play has to be sure, a point may be played where the limit holds with its probability
+(SafeOpt, Sui et al. 2015). Its expanders, points at the edge whose readings would open others, have a
+value here: with the chance that a reading at x makes it known that z may be played, what is played is
 
     argmax_x u(x) + OPEN_FOR * max_z chance(x, z) * (u(z) - u(best point known to hold)).
 
@@ -12,6 +18,8 @@ other look is made for what it could open.
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,8 +58,11 @@ OPEN_FOR = 5.0
 FEW = 5
 """Of fewer places the unit of an outcome is not known."""
 
-MOST_SAVED = 0.5
-"""Of a violation, as much may be saved up where all plays share the risk."""
+MOST_SAVED, MOST_EXCESS = 0.5, 10.0
+"""So many violations may be saved up where all plays share the risk, and so many in excess count."""
+
+LIKELY = 0.5
+"""Where they do, a point that is played is as likely as not to satisfy the limit, at least."""
 
 POOL = 512
 """Points that are compared as looks and as what they could open, where there are more."""
@@ -125,16 +136,24 @@ class OutcomeBeliefs:
 
     @property
     def least(self) -> float:
-        """Probability with which it must hold where this decision plays.
+        """Probability with which it must hold where this decision plays."""
+        return self.limit.probability if self.limit.each else LIKELY
 
-        Where all plays share the risk, what is saved is what the limit allows, less the violations that
-        were expected, or that were read, if these are more.
+    @property
+    def excess(self) -> float:
+        """Violations that are expected of the plays so far, less those that the limit allows.
+
+        Or that were read, less the deviation of what it allows, if these are more: the beliefs may be
+        wrong.
         """
-        if self.limit.each:
-            return self.limit.probability
+        allowed = (1.0 - self.limit.probability) * len(self.seen)
         read = float((~self.limit.holds(self.seen.y)).sum())
-        excess = max(self.risk, read - (1.0 - self.limit.probability) * len(self.seen))
-        return max(self.limit.probability - max(-excess, 0.0), 0.5)
+        deviation = math.sqrt(self.limit.probability * allowed)
+        return min(max(self.risk, read - allowed - deviation), MOST_EXCESS)
+
+    def price(self, X: Array) -> Array:
+        """What the risk costs at points (m, d) that all plays share; 1: a violation, at no excess."""
+        return np.asarray(math.exp(self.excess) * (1.0 - self.probability(X)))
 
     @cached_property
     def places(self) -> int:
@@ -209,6 +228,20 @@ def where_limits_hold(
     return within, likeliest, holds
 
 
+def priced(
+    decision: Decision, outcomes: Sequence[OutcomeBeliefs], own: np.random.Generator
+) -> Decision:
+    """The decision with the price of risks that all plays share."""
+    shared = [each for each in outcomes if not each.limit.each]
+    if not shared:
+        return decision
+    upper = decision.view.upper_bound(points_of(decision.domain, own), decision.beta)
+    span = float(np.ptp(upper))
+    return replace(
+        decision, price=lambda X: span * np.sum([each.price(X) for each in shared], axis=0)
+    )
+
+
 def play_within(
     rule: Acquisition,
     decision: Decision,
@@ -255,11 +288,13 @@ def play_within(
         )
         return np.repeat(likeliest, count, axis=0), 0
     warn(None)
+    decision = priced(decision, outcomes, own)
     try:
         X, looks = chosen(rule, replace(decision, available=within), rng)
     except NothingAvailableError:  # there is so little of it that points at random miss it
         return np.repeat(likeliest, count, axis=0), 0
-    if within is not free and len(X) == 1 and len(decision.pending) == 0:
+    sure = decision.price is None
+    if sure and within is not free and len(X) == 1 and len(decision.pending) == 0:
         X = look_at_the_edge(decision, outcomes, X, own)
     return X, looks
 
@@ -308,7 +343,10 @@ class Outcomes:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        made = ((limit, recipe.of_outcome(limit)) for limit in recipe.limits)
+        # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
+        sure = not getattr(recipe.acquisition, "weighs_reward", True)
+        limits = [replace(limit, each=limit.each or sure) for limit in recipe.limits]
+        made = ((limit, recipe.of_outcome(limit)) for limit in limits)
         self._warned = False
         self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
 
@@ -316,9 +354,14 @@ class Outcomes:
         return len(self._parts)
 
     def warn(self, text: str | None) -> None:
-        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        """Give a `LimitWarning`, once until there is nothing to warn of.
+
+        It speaks of the line that asked; another bandit's warning there is no reason to be silent.
+        """
         if text is not None and not self._warned:
-            warnings.warn(text, LimitWarning, stacklevel=7)
+            line = sys._getframe(6)
+            where = line.f_code.co_filename, line.f_lineno
+            warnings.warn_explicit(text, LimitWarning, *where, registry={})
         self._warned = text is not None
 
     def check(self, name: str) -> None:

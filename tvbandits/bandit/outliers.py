@@ -4,7 +4,8 @@ A reading is beyond belief if it is off by more than `FAR` deviations of what ma
 reward as it is known, of one that has changed to any other one of the prior, and of noise together. So
 a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
 play had brought no reading, and so the place is played again. If readings then agree with each other
-more than gross errors would, they were right, and come back: two of one place, or three of several.
+more than gross errors would, they were right, and come back: two of one place if nothing else is
+beyond belief, else three. If the place is read again as was believed, it was an error, and confirms none.
 
 A contaminated normal law [Tu] instead of a normal one for rewards, with its components told apart for
 each reading; an alternative to Student's law, under which an unknown place takes a gross error for its
@@ -45,7 +46,7 @@ AGREED = 2.5
 LATEST = 8
 """Readings of so many times at the most confirm each other."""
 
-WATCHED, MOST = 24, 8
+WATCHED, MOST = 24, 12
 """If more than `MOST` of so many readings are beyond belief, the beliefs are wrong."""
 
 
@@ -111,6 +112,8 @@ def _judged(
     n, known, first = len(every), len(out), len(every) <= FIRST
     since = np.unique(every.t)[-LATEST:][0]
     lately = np.flatnonzero(out & ((every.t[:known] >= since) | first))
+    if not first:
+        lately = lately[~_answered(every.take(lately), every.take(np.flatnonzero(~out)))]
     rows = np.concatenate([lately, np.arange(known, n)])
     seen = model.known(state, every.take(rows))
     error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
@@ -124,7 +127,7 @@ def _judged(
     now[rows[fresh]] = far[fresh]
     if not far[fresh].any():
         return now
-    agreed = agreeing(error, prior, seen.variance, far)
+    agreed = agreeing(seen.X, error, prior, seen.variance, far)
     for i in np.flatnonzero(far & fresh & agreed.any(axis=1)):
         now[[rows[i], *rows[agreed[i]]]] = False
     latest = np.argsort(every.t, kind="stable")[-WATCHED:]
@@ -133,7 +136,15 @@ def _judged(
     return now
 
 
-def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _answered(outliers: Observations, believed: Observations) -> NDArray[np.bool_]:
+    """Which outliers (k,) were errors: the place was read again since, and as was believed of it."""
+    again = (outliers.X[:, None] == believed.X).all(axis=2)
+    return np.asarray((again & (believed.t > outliers.t[:, None])).any(axis=1))
+
+
+def agreeing(
+    X: Array, error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Which readings (n, n) confirm each other, a row for each: none where they are too few."""
     own = np.diagonal(prior)
     apart = np.maximum(own[:, None] + own - 2.0 * prior, 0.0) + noise[:, None] + noise
@@ -141,4 +152,8 @@ def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -
     odds = np.log(size / np.sqrt(apart)) - 0.5 * (error[:, None] - error) ** 2 / apart
     counts = (odds > 0) & ~np.eye(len(error), dtype=bool) & far
     enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED
+    # Two of several places, or of several errors, are alike by chance too often.
+    same = (X[:, None] == X).all(axis=2)
+    pair = (counts & same).any(axis=1) & (far.sum() == 2)
+    enough &= pair | (counts.sum(axis=1) > 1)
     return np.asarray(counts & enough[:, None])

@@ -33,7 +33,7 @@ from tvbandits.core.arrays import (
     not_negative,
 )
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
@@ -87,9 +87,10 @@ class Recipe:
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or IndependentArms
         How the posterior is computed: exactly, on a dictionary of inducing points, by a filter on one,
-        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An ensemble
-        of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what points share before
-        the first observation, and `aging`, `learn`, `reset` and `mean` stay as they are by default.
+        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An
+        ensemble of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what
+        points share before the first observation, and `aging`, `learn`, `reset` and `mean` stay as they
+        are by default.
     confidence : Confidence
         The width beta; a constant 2 by default, and `Theory()` is the theorem's.
     mean : float or "online"
@@ -304,9 +305,9 @@ class Recipe:
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
         domain = self.domain
-        point = domain.check([self.control], "control")
-        if getattr(domain, "context", ()):
+        if getattr(domain, "context", ()) or measured(domain):
             raise ValueError(f"a control is for a domain without context, got {domain!r}")
+        point = domain.check([self.control], "control")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
             raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
         if self.robust:
@@ -491,8 +492,10 @@ def state_for(recipe: Recipe, state: State) -> State:
     )
 
 
-def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates:
+def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | CandidatesInContext:
     """The candidates `X`, or arms of these names, and all points that recipe and state know of.
+
+    Where a context is measured, `X` (A, d) is what is chosen.
 
     Raises
     ------
@@ -502,16 +505,20 @@ def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates:
     domain = recipe.domain
     if isinstance(domain, Arms):
         return domain.changed(X)
-    if type(domain) is not Candidates:
+    chosen = candidates_of(domain)
+    if type(chosen) is not Candidates:
         raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
-    offered = Candidates(as_points(X, domain.dimension), domain.context)
+    offered = Candidates(as_points(X, chosen.dimension), chosen.context)
     named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
     points = np.array(named).reshape(-1, domain.dimension)
-    known = [state.visited, state.pending.X, state.answers.X, points]
-    return offered.with_retired(np.concatenate(known))
+    known = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
+    changed = offered.with_retired(known[:, : chosen.dimension])
+    return with_others(domain, changed)
 
 
-def on_candidates(recipe: Recipe, state: State, domain: Candidates) -> tuple[Recipe, State]:
+def on_candidates(
+    recipe: Recipe, state: State, domain: Candidates | CandidatesInContext
+) -> tuple[Recipe, State]:
     """Recipe and state on other candidates, which have more coordinates where arms were added."""
     columns, kernel = domain.dimension - recipe.domain.dimension, recipe.kernel
     if columns == 0:

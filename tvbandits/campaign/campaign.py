@@ -35,8 +35,7 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.rows import DONE, Row, points
-from tvbandits.campaign.store.store import Store, Turn
+from tvbandits.campaign.store.store import DONE, Row, Store, Turn, points
 from tvbandits.campaign.watching import Place, Watching, length_of
 from tvbandits.core.arrays import Array, as_floats, not_negative, positive_number, whole_number
 from tvbandits.core.clock import Clock
@@ -284,16 +283,10 @@ class Campaign(Watching):
         )
         beginning._state = replace(beginning.state, expert=known)
         with _store(place, patience) as store:
-            store.create(
-                {
-                    **{f"user:{key}": str(value) for key, value in (about or {}).items()},
-                    **expert_on_record(expert),
-                    "clock": ""
-                    if clock is None
-                    else json.dumps([str(clock.unit), str(clock.origin)]),
-                },
-                snapshot_of(beginning),
-            )
+            said = "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)])
+            kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
+            kept |= {**expert_on_record(expert), "clock": said}
+            store.create(kept, snapshot_of(beginning))
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
@@ -446,17 +439,10 @@ class Campaign(Watching):
         self._done("told", given, key, who)
 
     def _told(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | Counted,
-        t: Any,
-        variance: Any,
-        outcomes: Outcomes,
-        context: Context,
+        self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
     ) -> dict[str, Any]:
-        X = self.placed(X, context)
-        given = {**self._readings(X, "y", y, variance), "t": self._times(t)}
-        return given | _read(outcomes)
+        given = self._readings(self.placed(X, context), "y", y, variance)
+        return {**given, "t": self._times(t), **_read(outcomes)}
 
     def correct(
         self,
@@ -476,11 +462,9 @@ class Campaign(Watching):
         snapshot again, and a snapshot is kept now.
         """
         values = [float("nan")] if y is None else y
-        X = self.placed(X, played=True)
-        given = {**self._readings(X, "y", values, variance), "t": self._times(t)}
-        given = {**given, "to": self._times(to, "to"), **({"y": None} if y is None else {})}
-        given |= _read(outcomes)
-        self._done("corrected", given, key, who)
+        given = self._readings(self.placed(X, played=True), "y", values, variance)
+        given |= {"t": self._times(t), "to": self._times(to, "to"), **_read(outcomes)}
+        self._done("corrected", given | ({"y": None} if y is None else {}), key, who)
         return self.info
 
     def retract(
@@ -520,10 +504,8 @@ class Campaign(Watching):
         places = add if isinstance(add, Mapping) else dict.fromkeys(several("add", add, "names"))
         known = {name: None if x is None else as_floats(x, name) for name, x in places.items()}
         gone = list(several("retire", retire, "names of sites"))
-        said = {
-            "add": {name: None if x is None else x.tolist() for name, x in known.items()},
-            "retire": gone,
-        }
+        plain = {name: None if x is None else x.tolist() for name, x in known.items()}
+        said = {"add": plain, "retire": gone}
         there = None if key is None else self._store.keyed(key)
         if there is not None and there.body.get("said") == said:
             return  # what came of it stands there
@@ -573,22 +555,20 @@ class Campaign(Watching):
         there = None if key is None else self._store.keyed(key)
         if there is not None:
             return same_operation(there, kind, given)
-        if key is None and kind == "told":
-            self._check_first(known, given)
-        return None
-
-    def _check_first(self, before: Ledger | State, given: Mapping[str, Any]) -> None:
+        if key is not None or kind != "told":
+            return None
         X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
-        there = told_again(self.ledger, before, X, y, given["t"], given["variance"])
-        if there is not None:
-            known, rows, same = there
-            first = rows[0]
-            raise ConflictError(
-                f"{self.names.name(known.X[first])} at {self.when(float(known.t[first]))} was told "
-                f"already, as {known.y[first]:g}: give a key (--key) if another reading is to count "
-                "beside it, or let `campaign correct` replace it",
-                same=same,
-            )
+        again = told_again(self.ledger, known, X, y, given["t"], given["variance"])
+        if again is None:
+            return None
+        before, rows, same = again
+        first = rows[0]
+        raise ConflictError(
+            f"{self.names.name(before.X[first])} at {self.when(float(before.t[first]))} was told "
+            f"already, as {before.y[first]:g}: give a key (--key) if another reading is to count "
+            "beside it, or let `campaign correct` replace it",
+            same=same,
+        )
 
     def _done(
         self, kind: str, given: dict[str, Any], key: str | None, who: str | None

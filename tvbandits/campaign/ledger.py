@@ -25,8 +25,7 @@ from tvbandits.bandit.told import (
 )
 from tvbandits.campaign.naming import on_sites
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.rows import Row, optional, outcomes_in, points
-from tvbandits.campaign.store.store import Snapshot, Store
+from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.journal import numbers
@@ -238,16 +237,9 @@ class Ledger:
         """
         t, variance = optional(given["t"]), optional(given["variance"])
         asked_for = decision_time(self) if self.asked_for is None else self.asked_for
-        told = checked_told(
-            self.domain,
-            self.noise_variance,
-            self.pending,
-            asked_for,
-            self._points(given["X"]),
-            numbers(given["y"]),
-            t,
-            variance,
-        )
+        place = self.domain, self.noise_variance, self.pending, asked_for
+        X, y = self._points(given["X"]), numbers(given["y"])
+        told = checked_told(*place, X, y, t, variance)
         read = dict(self.outcomes)
         said = outcomes_in(given) or {}
         for limit in self.outcomes:
@@ -280,13 +272,9 @@ class Ledger:
 
     def _retold(self, readings: ToldReadings) -> Ledger:
         """Once other readings take the place of all that was told."""
-        none, no_plays = (
-            Observations.empty(self.domain.dimension),
-            Plays.none(self.domain.dimension),
-        )
-        made = replace(
-            self, rewards=none, failed=no_plays, pending=no_plays, time=None, asked_for=None
-        )
+        d = self.domain.dimension
+        none: dict[str, Any] = {"rewards": Observations.empty(d), "time": None, "asked_for": None}
+        made = replace(self, failed=Plays.none(d), pending=Plays.none(d), **none)
         for told in readings.in_turn():
             made = replace(made, **noted(made, told))
         out = still_out(self.asked_for, made.time)

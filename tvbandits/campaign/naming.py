@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.campaign.store.rows import points
+from tvbandits.campaign.store.store import points
 from tvbandits.core.arrays import Array, as_points
-from tvbandits.core.candidates import Candidates, candidates_of
+from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import is_of
 from tvbandits.core.context import coordinate_names, measured
@@ -166,9 +166,9 @@ class Names:
         ValueError
             If there is such a site already, none such to retire, or coordinates have another number.
         """
-        domain = self._domain
-        if not isinstance(domain, Arms) and type(domain) is not Candidates:
-            raise ValueError(f"sites come and go among sites or arms, got {domain!r}")
+        domain = candidates_of(self._domain)
+        if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
+            raise ValueError(f"sites come and go among sites or arms, got {self._domain!r}")
         gone = [self.row(each) if isinstance(each, str) else int(each) for each in retire]
         back = [self._rows[name] for name in add if name in self._rows]
         for row in back:
@@ -192,7 +192,8 @@ class Names:
         """Points (n, d) inside from coordinates as people give them."""
         if not self.given:
             return table
-        assert isinstance(self._domain, Candidates)
+        domain = candidates_of(self._domain)
+        assert domain is not None
         from tvbandits.datasets.tables.sensor_field import degrees_in
 
         degrees = degrees_in(self.given)
@@ -201,7 +202,7 @@ class Names:
         names = list(self.given)
         order = [longitude, latitude, *(each for each in names if each not in degrees)]
         columns = [names.index(each) for each in order]
-        X, known = self._domain.X, np.column_stack([self.given[each] for each in order])
+        X, known = domain.X, np.column_stack([self.given[each] for each in order])
         extent = np.ptp(known, axis=0)
         slopes = np.where(extent > 0, np.ptp(X, axis=0) / np.where(extent > 0, extent, 1.0), 1.0)
         return np.asarray(X[0] + (table[:, columns] - known[0]) * slopes)
@@ -291,13 +292,17 @@ def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
     return values
 
 
-def on_sites(domain: Candidates, body: Mapping[str, Any]) -> Candidates:
+def on_sites(
+    domain: Candidates | CandidatesInContext, body: Mapping[str, Any]
+) -> Candidates | CandidatesInContext:
     """The domain once sites were added and retired, as a row of the journal says; rows stay."""
-    retired = sorted({*domain.retired, *body["retire"]} - {*body["back"]})
-    if isinstance(domain, Arms):
-        return Arms((*domain.names, *body["names"]), retired)
-    X = np.concatenate([domain.X, points(body["X"], domain.dimension)])
-    return Candidates(X, domain.context, retired)
+    chosen = candidates_of(domain)
+    assert chosen is not None  # there are no others
+    retired = sorted({*chosen.retired, *body["retire"]} - {*body["back"]})
+    if isinstance(chosen, Arms):
+        return Arms((*chosen.names, *body["names"]), retired)
+    X = np.concatenate([chosen.X, points(body["X"], chosen.dimension)])
+    return with_others(domain, Candidates(X, chosen.context, retired))
 
 
 def texts(given: Any) -> list[Any] | None:

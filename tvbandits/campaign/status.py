@@ -18,7 +18,7 @@ import numpy as np
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import CampaignError, StorageError
-from tvbandits.campaign.store.rows import Row, points_of
+from tvbandits.campaign.store.store import Row, points_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.files.reading import naming, read_parquet
 from tvbandits.core.files.saving import put_in_place

@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
-from tvbandits.campaign.consulted import Unsaved
 from tvbandits.campaign.ledger import Ledger, NotFollowedError
 from tvbandits.campaign.naming import Names, texts
 from tvbandits.campaign.status import PointOut, Status, points_out, status_of, table_of, write_table
 from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError, reading
-from tvbandits.campaign.store.rows import Row, points
-from tvbandits.campaign.store.store import Store
+from tvbandits.campaign.store.store import Row, Store, points
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
 from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tvbandits.bandit.state import Info, State
-    from tvbandits.campaign.following import Replayer, VerifiedCampaign
+    from tvbandits.campaign.following import Replayer, Unsaved, VerifiedCampaign
 
 Place = str | os.PathLike[str]
 
@@ -145,13 +143,8 @@ class Watching:
                 order = np.argsort(was[:, 0], kind="stable")
                 gone = np.full(len(X), np.nan)
                 kind = np.full(len(X), row.kind, dtype=object)
-                of_old = {
-                    "reward": was[order, 1],
-                    "variance": gone,
-                    "kind": kind,
-                    "move_cost": gone,
-                }
-                parts.append({**part, **of_old})
+                of_old = {"reward": was[order, 1], "variance": gone, "kind": kind}
+                parts.append({**part, **of_old, "move_cost": gone})
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return self.names.history(in_time(columns), self.clock)
 
@@ -204,7 +197,11 @@ class Watching:
     @property
     def recipe(self) -> Any:
         """The parts of the policy; its expert is the one on record."""
-        return self._recipe
+        self._store.check_open()
+        with self._looking:
+            if self._reader is None:
+                self._reader = self._follower(None)
+            return self._reader.bandit.recipe
 
     @property
     def clock(self) -> Clock | None:
@@ -328,14 +325,6 @@ class Watching:
             if not texts or len(found) not in (0, len(things)):
                 raise ValueError(f"it should be a list of {len(things)} texts")
             return found
-
-    @property
-    def _recipe(self) -> Any:
-        self._store.check_open()
-        with self._looking:
-            if self._reader is None:
-                self._reader = self._follower(None)
-            return self._reader.bandit.recipe
 
     def _follower(self, expert: Expert | None) -> Replayer:
         from tvbandits.campaign.following import Replayer

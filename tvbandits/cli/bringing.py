@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """A reading that was told, and what is right.
+    """A reading as it stands on the command line: one that is brought, or what is right of one.
 
     Attributes
     ----------
-    site, at : str
-        Which; without a time the latest told of the site.
+    site, at : str or None
+        Which; to put one right without a time, the latest told of the site.
     value, variance : float or None
-        As they should be; None: as they were.
+        To put one right: as they should be; None: as they were.
     yes : bool
         It is right, however odd it looks.
     outcomes : list of str or None
-        What else was read in truth, as name=value.
+        What else was read, as name=value.
     """
 
-    site: str
+    site: str | None
     at: str | None = None
     value: float | None = None
     variance: float | None = None
@@ -62,51 +62,31 @@ class Brought:
     outcomes: dict[str, list[float]]
 
 
-def bring(
-    verb: str,
-    call: Call,
-    site: str | None,
-    value: float | None,
-    at: str | None,
-    variance: float | None,
-    csv: Path | None,
-    outcomes: list[str] | None = None,
-    context: str | None = None,
-    *,
-    yes: bool = False,
-) -> None:
+def bring(verb: str, call: Call, one: Change, csv: Path | None, context: str | None = None) -> None:
     """Tell a reading or bring an answer, or all of a table."""
-    one = "--reward" if verb == "tell" else "--value"
+    what = "--reward" if verb == "tell" else "--value"
+    site, value, outcomes = one.site, one.value, one.outcomes
     if (csv is None) == (site is None or value is None):
-        given = {
-            "--site": site,
-            one: value,
-            "--csv": csv,
-            "--at": at,
-            "--variance": variance,
-            "--outcome": outcomes,
-            "--context": context,
-            "--key": call.key,
-        }
-        there = [name for name, each in given.items() if each is not None]
-        raise ValueError(
-            f"{verb} needs --site and {one}, or --csv; got {' and '.join(there) or 'none of them'}"
-        )
-    if csv is not None and outcomes:
-        raise ValueError("--outcome is for one reading; a table has a column for each")
-    if csv is not None and context is not None:
-        raise ValueError("--context is for one reading; a table has a column for each of its names")
-    if csv is not None and call.key is not None:
-        raise ValueError("--key is for one reading; a table has a column key")
+        given: dict[str, object] = {"--site": site, what: value, "--csv": csv, "--at": one.at}
+        given |= {"--variance": one.variance, "--outcome": outcomes}
+        given |= {"--context": context, "--key": call.key}
+        there = " and ".join(name for name, each in given.items() if each is not None)
+        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {there or 'none of them'}")
+    for name, each, column in (
+        ("--outcome", outcomes or None, "for each"),
+        ("--context", context, "for each of its names"),
+        ("--key", call.key, "key"),
+    ):
+        if csv is not None and each is not None:
+            raise ValueError(f"{name} is for one reading; a table has a column {column}")
     with call.opened() as sites:
-        if csv is not None:
+        if site is None or value is None:
+            assert csv is not None
             readings = table(csv, sites)
         else:
-            assert site is not None
-            assert value is not None
             read = _outcomes(outcomes)
-            readings = [Brought(site, value, at, variance, call.key, call.who, read)]
-        count = _bring(verb, sites, readings, csv, yes, context)
+            readings = [Brought(site, value, one.at, one.variance, call.key, call.who, read)]
+        count = _bring(verb, sites, readings, csv, one.yes, context)
         status = sites.campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
@@ -260,6 +240,7 @@ def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Bro
 def correct(call: Call, to: str | None, change: Change) -> None:
     """Put a reading right."""
     with call.opened() as sites:
+        assert change.site is not None
         X, t, moved = sites.point(change.site, played=True), sites.time(change.at), sites.time(to)
         y = None if change.value is None else [change.value]
         read = _outcomes(change.outcomes)
@@ -276,6 +257,7 @@ def correct(call: Call, to: str | None, change: Change) -> None:
 def retract(call: Call, change: Change) -> None:
     """Take a reading back."""
     with call.opened() as sites:
+        assert change.site is not None
         X, t = sites.point(change.site, played=True), sites.time(change.at)
         sites.campaign.retract(X, t, key=call.key)
         _say_changed(call, sites, "retracted")

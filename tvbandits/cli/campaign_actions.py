@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +120,7 @@ def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
 try:
     from tvbandits.campaign.campaign import Campaign
     from tvbandits.campaign.status import ago, drop_command, without_formula
-    from tvbandits.campaign.store.rows import Row, points_of
+    from tvbandits.campaign.store.store import Row, points_of
 except ImportError as error:
     if "SQLAlchemy" not in str(error):
         raise
@@ -153,8 +152,10 @@ class Call:
             raise ValueError(f'--format must be text or json, got "{self.shape}"')
 
     @contextmanager
-    def opened(self) -> Iterator[Sites]:
+    def opened(self, *, decides: bool = False) -> Iterator[Sites]:
         """The campaign; its own expert is imported only if it was named here."""
+        if decides:
+            import_kernels()
         with Campaign.open(self.file, who=self.who) as campaign:
             wanted = campaign.about.get("expert", "")
             if self.expert is None:
@@ -247,53 +248,7 @@ def import_kernels() -> None:
 # --- the commands ------------------------------------------------------------------------------------
 
 
-def ask(
-    call: Call,
-    at: str | None,
-    n: int | None,
-    among: str | None,
-    without: str | None = None,
-    near: float | None = None,
-    context: str | None = None,
-    *,
-    yes: bool = False,
-) -> None:
-    """Where to go next."""
-    import_kernels()
-    with call.opened() as sites:
-        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
-        if t is not None:
-            sure(Doubts.of(sites.campaign).of_decision(t), yes, "asked")
-        if out is not None:
-            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        where = sites.names.context(context)
-        X = sites.campaign.ask(t, n, rows, where, near, key=call.key)
-        call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
-
-
-def questions(call: Call, at: str | None, among: str | None) -> None:
-    """What to ask somebody who knows."""
-    import_kernels()
-    with call.opened() as sites:
-        t = sites.time(at)
-        X = sites.campaign.questions(t, sites.rows(among), key=call.key)
-        text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
-        call.say(text, {"questions": sites.shown(X), "t": t})
-
-
-def sites(call: Call, what: str, names: list[str]) -> None:
-    """Add sites or arms ("name=3.2,4.5"), or retire some."""
-    import_kernels()
-    with call.opened() as known:
-        if what == "retire":
-            known.campaign.change_sites(retire=names, key=call.key)
-        else:
-            known.campaign.change_sites(add=dict(map(_placed, names)), key=call.key)
-        left = known.campaign.sites
-        call.say(f"{len(left)} sites may be played", {"sites": left})
-
-
-def _placed(text: str) -> tuple[str, list[float] | None]:
+def placed(text: str) -> tuple[str, list[float] | None]:
     """A name, and coordinates where they are given."""
     name, equals, said = text.rpartition("=")
     try:
@@ -302,21 +257,9 @@ def _placed(text: str) -> tuple[str, list[float] | None]:
         raise ValueError(f'NAME=X,Y needs numbers behind "=", got "{text}"') from error
 
 
-def drop(call: Call, site: str | None) -> None:
-    """Give up on a point."""
-    if site is None:
-        raise ValueError("give --site")
-    with call.opened() as sites:
-        sites.campaign.drop(sites.point(site), key=call.key)
-        left = sites.campaign.status.pending
-        call.say(f"dropped; {left} pending", {"pending": left})
-
-
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
-    if best:
-        import_kernels()
-    with call.opened() as sites:
+    with call.opened(decides=best) as sites:
         found = sites.campaign.status
         points = sites.campaign.outstanding
         ages = [ago(each.asked) for each in points]
@@ -368,34 +311,6 @@ def history(call: Call, last: int) -> None:
             table.writerow(["" if each != each else without_formula(each) for each in cells])
 
 
-def forecast(
-    call: Call,
-    at: str | None,
-    site: str | None,
-    outcome: str | None = None,
-    context: str | None = None,
-) -> None:
-    """What to expect."""
-    import_kernels()
-    with call.opened() as sites:
-        given = sites.names.context(context)
-        everywhere = sites.candidates.X if site is None else site
-        X = sites.campaign.placed(everywhere, given)
-        t = sites.time(at)
-        mean, deviation = sites.campaign.predict(X, t, outcome)
-        sign = 1 if sites.campaign.recipe.minimise else -1
-        rows = [
-            {"site": sites.name(X[i]), "mean": float(mean[i]), "deviation": float(deviation[i])}
-            for i in np.argsort(sign * mean, kind="stable")
-        ]
-        unit = sites.campaign.about.get("unit", "") if outcome is None else ""
-        lines = [
-            f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
-            for row in rows
-        ]
-        call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
-
-
 def watch(call: Call, seconds: float | None) -> None:
     """What happens, as it happens."""
     end = math.inf if seconds is None else time.monotonic() + seconds
@@ -419,31 +334,6 @@ def _line(sites: Sites, row: Row) -> str:
     values = row.body.get("y") or row.body.get("values") or []
     said = f": {', '.join(f'{float(each):g}' for each in values)}" if values else ""
     return f"{row.at} {row.who} {row.kind} {names}{said}".rstrip()
-
-
-def export(call: Call, out: Path) -> None:
-    """Everything as a table."""
-    with call.opened() as sites:
-        sites.campaign.export(out)
-        print(out)
-
-
-def backup(call: Call, out: Path) -> None:
-    """A copy."""
-    with call.opened() as sites:
-        sites.campaign.backup(out)
-        print(out)
-
-
-def verify(call: Call) -> bool:
-    """Whether all is as it was written."""
-    with call.opened() as sites:
-        found = sites.campaign.verify()
-    counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
-    good = f"{counted}: all as written"
-    text = good if found.fine else "; ".join(found.problems)
-    call.say(text, {"fine": found.fine, **vars(found)})
-    return found.fine
 
 
 def report(place: str, out: str | None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from tvbandits.cli.stopping import Later
 
@@ -21,54 +22,46 @@ else:
     actions = Later("campaign_actions")
     configuring = Later("campaign_config")
 
+Text = str | None
+Texts = list[str] | None
+
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="The campaign, or postgresql://...")]
+File = Annotated[str, Argument(metavar="FILE", help="The campaign, or postgresql://...")]
 
-At = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help="A number, or a date with a clock.")
-]
+At = Annotated[Text, Option("--at", metavar="TIME", help="A number, or a date with a clock.")]
 
 Outcome = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="What else was read, for a limit; again for others."),
+    Texts, Option(metavar="NAME=VALUE", help="What else was read, for a limit; again for others.")
 ]
-Who = Annotated[str | None, typer.Option(help="Who does it; user and host by default.")]
+Who = Annotated[Text, Option(help="Who does it; user and host by default.")]
 
-Key = Annotated[str | None, typer.Option(help="A name for this call: tried again, it counts once.")]
+Key = Annotated[Text, Option(help="A name for this call: tried again, it counts once.")]
 
-Shape = Annotated[str, typer.Option("--format", help="text or json")]
+Shape = Annotated[str, Option("--format", help="text or json")]
 
 ByName = Annotated[
-    str | None, typer.Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
+    Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
 ]
 
-Among = Annotated[
-    str | None, typer.Option(metavar="SITE,...", help="Only these sites are available.")
-]
+Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
 
-Without = Annotated[
-    str | None, typer.Option(metavar="SITE,...", help="All sites are available but these.")
-]
+Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
 
 Context = Annotated[
-    str | None,
-    typer.Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2."),
+    Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
 ]
 
-Where = Annotated[
-    str | None, typer.Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")
-]
+Where = Annotated[Text, Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")]
 
 Told = Annotated[
-    str,
-    typer.Option("--site", metavar="SITE", help="Of the reading; the latest told without --at."),
+    str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
-Yes = Annotated[bool, typer.Option("--yes", help="It is right, however odd it looks.")]
+Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
 
 Table = Annotated[
-    Path | None, typer.Option("--csv", help="A table with site (or coordinates), time, reward.")
+    Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
 
 
@@ -76,21 +69,19 @@ Table = Annotated[
 def new_command(
     file: File,
     config: Annotated[
-        Path | None,
-        typer.Option(help="What it is about: a TOML file; campaign.toml with --policy."),
+        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
     ] = None,
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[:key=value,...]", help="Write that file for this policy."),
+        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
     ] = None,
-    sites: Annotated[str | None, typer.Option(help="With --policy: the table of sites.")] = None,
+    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
     noise_sd: Annotated[
         float | None,
-        typer.Option(help="With --policy: standard deviation of a reading; learned by default."),
+        Option(help="With --policy: standard deviation of a reading; learned by default."),
     ] = None,
     like: Annotated[
-        str | None,
-        typer.Option(
+        Text,
+        Option(
             metavar="CAMPAIGN", help="Begin with what this one has learned, not with its readings."
         ),
     ] = None,
@@ -108,12 +99,10 @@ def new_command(
 def ask_command(
     file: File,
     at: At = None,
-    n: Annotated[int | None, typer.Option("-n", help="So many points.")] = None,
+    n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
     without: Without = None,
-    near: Annotated[
-        float | None, typer.Option(help="No farther than this from the last point.")
-    ] = None,
+    near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
     yes: Yes = False,
     key: Key = None,
@@ -123,16 +112,24 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     call = actions.Call(file, format_, expert, who, key)
-    actions.ask(call, at, n, among, without, near, context, yes=yes)
+    with call.opened(decides=True) as sites:
+        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+        if t is not None:
+            actions.sure(actions.Doubts.of(sites.campaign).of_decision(t), yes, "asked")
+        if out is not None:
+            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
+        where = sites.names.context(context)
+        X = sites.campaign.ask(t, n, rows, where, near, key=key)
+        call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
 @app.command("tell")
 def tell_command(
     file: File,
     site: Where = None,
-    reward: Annotated[float | None, typer.Option(help="The reading; nan: there was none.")] = None,
+    reward: Annotated[float | None, Option(help="The reading; nan: there was none.")] = None,
     at: At = None,
-    variance: Annotated[float | None, typer.Option(help="Noise variance of the reading.")] = None,
+    variance: Annotated[float | None, Option(help="Noise variance of the reading.")] = None,
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
@@ -147,7 +144,8 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     call = actions.Call(file, format_, expert, who, key)
-    bringing.bring("tell", call, site, reward, at, variance, csv, outcome, context, yes=yes)
+    given = bringing.Change(site, at, reward, variance, yes, outcome)
+    bringing.bring("tell", call, given, csv, context)
 
 
 @app.command("questions")
@@ -160,16 +158,21 @@ def questions_command(
     format_: Shape = "text",
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
-    actions.questions(actions.Call(file, format_, None, who, key), at, among)
+    call = actions.Call(file, format_, None, who)
+    with call.opened(decides=True) as sites:
+        t = sites.time(at)
+        X = sites.campaign.questions(t, sites.rows(among), key=key)
+        text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
+        call.say(text, {"questions": sites.shown(X), "t": t})
 
 
 @app.command("answer")
 def answer_command(
     file: File,
     site: Where = None,
-    value: Annotated[float | None, typer.Option(help="The answer; nan: there was none.")] = None,
+    value: Annotated[float | None, Option(help="The answer; nan: there was none.")] = None,
     at: At = None,
-    variance: Annotated[float | None, typer.Option(help="Noise variance of the answer.")] = None,
+    variance: Annotated[float | None, Option(help="Noise variance of the answer.")] = None,
     csv: Table = None,
     key: Key = None,
     who: Who = None,
@@ -177,7 +180,7 @@ def answer_command(
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
     call = actions.Call(file, format_, None, who, key)
-    bringing.bring("answer", call, site, value, at, variance, csv)
+    bringing.bring("answer", call, bringing.Change(site, at, value, variance), csv)
 
 
 @app.command("correct")
@@ -185,9 +188,9 @@ def correct_command(
     file: File,
     site: Told,
     at: At = None,
-    reward: Annotated[float | None, typer.Option(help="The right reading; nan: none.")] = None,
-    to: Annotated[str | None, typer.Option(metavar="TIME", help="The right time.")] = None,
-    variance: Annotated[float | None, typer.Option(help="The right noise variance.")] = None,
+    reward: Annotated[float | None, Option(help="The right reading; nan: none.")] = None,
+    to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
+    variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
     yes: Yes = False,
     key: Key = None,
@@ -212,16 +215,22 @@ def drop_command(
     file: File, site: Where = None, key: Key = None, who: Who = None, format_: Shape = "text"
 ) -> None:
     """Give up on a point that was asked and nobody goes to."""
-    actions.drop(actions.Call(file, format_, None, who, key), site)
+    if site is None:
+        raise ValueError("give --site")
+    call = actions.Call(file, format_, None, who)
+    with call.opened() as sites:
+        sites.campaign.drop(sites.point(site), key=key)
+        left = sites.campaign.status.pending
+        call.say(f"dropped; {left} pending", {"pending": left})
 
 
 @app.command("sites")
 def sites_command(
-    what: Annotated[Literal["add", "retire"], typer.Argument(help="What becomes of them.")],
+    what: Annotated[Literal["add", "retire"], Argument(help="What becomes of them.")],
     file: File,
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME[=X,Y]...", help="Sites; with coordinates, if they are new."),
+        Argument(metavar="NAME[=X,Y]...", help="Sites; with coordinates, if they are new."),
     ],
     key: Key = None,
     who: Who = None,
@@ -229,14 +238,21 @@ def sites_command(
     format_: Shape = "text",
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
-    actions.sites(actions.Call(file, format_, expert, who, key), what, names)
+    call = actions.Call(file, format_, expert, who)
+    with call.opened(decides=True) as sites:
+        if what == "retire":
+            sites.campaign.change_sites(retire=names, key=key)
+        else:
+            sites.campaign.change_sites(dict(map(actions.placed, names)), key=key)
+        left = sites.campaign.sites
+        call.say(f"{len(left)} sites may be played", {"sites": left})
 
 
 @app.command("status")
 def status_command(
     file: File,
     best: Annotated[
-        bool, typer.Option("--best", help="And which point is the best, which takes the beliefs.")
+        bool, Option("--best", help="And which point is the best, which takes the beliefs.")
     ] = False,
     context: Context = None,
     format_: Shape = "text",
@@ -248,7 +264,7 @@ def status_command(
 @app.command("history")
 def history_command(
     file: File,
-    last: Annotated[int, typer.Option(help="So many rows; 0 for all.")] = 20,
+    last: Annotated[int, Option(help="So many rows; 0 for all.")] = 20,
     format_: Shape = "text",
 ) -> None:
     """Show what was asked, told and answered."""
@@ -260,19 +276,34 @@ def forecast_command(
     file: File,
     at: At = None,
     site: Where = None,
-    outcome: Annotated[str | None, typer.Option(help="Of this outcome under a limit.")] = None,
+    outcome: Annotated[Text, Option(help="Of this outcome under a limit.")] = None,
     context: Context = None,
     format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(actions.Call(file, format_), at, site, outcome, context)
+    call = actions.Call(file, format_)
+    with call.opened(decides=True) as sites:
+        everywhere = sites.candidates.X if site is None else site
+        X, t = sites.campaign.placed(everywhere, sites.names.context(context)), sites.time(at)
+        mean, deviation = (each.tolist() for each in sites.campaign.predict(X, t, outcome))
+        lower_first = bool(sites.campaign.recipe.minimise)
+        rows = [
+            {"site": sites.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
+            for i in sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
+        ]
+        unit = sites.campaign.about.get("unit", "") if outcome is None else ""
+        lines = [
+            f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
+            for row in rows
+        ]
+        call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
 
 
 @app.command("watch")
 def watch_command(
     file: File,
     seconds: Annotated[
-        float | None, typer.Option("--for", help="So many seconds; until Ctrl-C by default.")
+        float | None, Option("--for", help="So many seconds; until Ctrl-C by default.")
     ] = None,
     format_: Shape = "text",
 ) -> None:
@@ -282,33 +313,41 @@ def watch_command(
 
 @app.command("export")
 def export_command(
-    file: File, out: Annotated[Path, typer.Argument(metavar="OUT", help=".csv or .parquet")]
+    file: File, out: Annotated[Path, Argument(metavar="OUT", help=".csv or .parquet")]
 ) -> None:
     """Write everything that happened as a table."""
-    actions.export(actions.Call(file), out)
+    with actions.Call(file).opened() as sites:
+        sites.campaign.export(out)
+        print(out)
 
 
 @app.command("backup")
 def backup_command(
-    file: File, out: Annotated[Path, typer.Argument(metavar="OUT", help="A new file.")]
+    file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]
 ) -> None:
     """Copy a campaign while others go on with it."""
-    actions.backup(actions.Call(file), out)
+    with actions.Call(file).opened() as sites:
+        sites.campaign.backup(out)
+        print(out)
 
 
 @app.command("verify")
 def verify_command(file: File, format_: Shape = "text") -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
-    if not actions.verify(actions.Call(file, format_)):
+    call = actions.Call(file, format_)
+    with call.opened() as sites:
+        found = sites.campaign.verify()
+    counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
+    text = f"{counted}: all as written" if found.fine else "; ".join(found.problems)
+    call.say(text, {"fine": found.fine, **vars(found)})
+    if not found.fine:
         raise typer.Exit(2)
 
 
 @app.command("report")
 def report_command(
     file: File,
-    out: Annotated[
-        str | None, typer.Option(metavar="PAGE", help="Where; FILE.html by default.")
-    ] = None,
+    out: Annotated[Text, Option(metavar="PAGE", help="Where; FILE.html by default.")] = None,
 ) -> None:
     """Write the campaign as one page of HTML, which opens anywhere and needs no network."""
     actions.report(file, out)
@@ -317,14 +356,10 @@ def report_command(
 @app.command("token")
 def token_command(
     file: File,
-    name: Annotated[str, typer.Argument(help="Who will have it; it stands in the journal.")],
-    role: Annotated[
-        list[str] | None, typer.Option("--role", help="read, tell or ask; read by default.")
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="FILE.tokens.json by default.")
-    ] = None,
-    take_back: Annotated[bool, typer.Option("--take-back", help="Make it worthless.")] = False,
+    name: Annotated[str, Argument(help="Who will have it; it stands in the journal.")],
+    role: Annotated[Texts, Option("--role", help="read, tell or ask; read by default.")] = None,
+    tokens: Annotated[Text, Option(metavar="TOKENS", help="FILE.tokens.json by default.")] = None,
+    take_back: Annotated[bool, Option("--take-back", help="Make it worthless.")] = False,
 ) -> None:
     """Make a token for the service, shown once, or take one back."""
     serving.token(file, name, role or ["read"], tokens, take_back=take_back)
@@ -333,20 +368,14 @@ def token_command(
 @app.command("serve")
 def serve_command(
     file: File,
-    host: Annotated[str, typer.Option(help="Where to listen; elsewhere needs TLS.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
-    certificate: Annotated[
-        str | None, typer.Option(metavar="PEM", help="For TLS, with --private-key.")
-    ] = None,
-    private_key: Annotated[str | None, typer.Option("--private-key", metavar="PEM")] = None,
-    name: Annotated[
-        list[str] | None, typer.Option("--name", help="A host name under which it is reached.")
-    ] = None,
-    tokens: Annotated[
-        str | None, typer.Option(metavar="TOKENS", help="FILE.tokens.json by default.")
-    ] = None,
+    host: Annotated[str, Option(help="Where to listen; elsewhere needs TLS.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=1, max=65535)] = 8000,
+    certificate: Annotated[Text, Option(metavar="PEM", help="For TLS, with --private-key.")] = None,
+    private_key: Annotated[Text, Option("--private-key", metavar="PEM")] = None,
+    name: Annotated[Texts, Option("--name", help="A host name under which it is reached.")] = None,
+    tokens: Annotated[Text, Option(metavar="TOKENS", help="FILE.tokens.json by default.")] = None,
     expert: ByName = None,
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""
-    place = serving.Listening(host, port, certificate, private_key, tuple(name or ()))
-    serving.serve(file, place, tokens, expert)
+    tls = {"certificate": certificate, "private_key": private_key}
+    serving.serve(file, tokens, expert, host=host, port=port, names=tuple(name or ()), **tls)

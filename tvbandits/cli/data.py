@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from tvbandits.cli.stopping import Later
 
@@ -20,30 +21,29 @@ SPREAD = ("--years",)
 """Options that take several numbers, which `tvbandits.cli.main.spread` makes the parser understand."""
 
 
+Text = str | None
+Texts = list[str] | None
+
 app = typer.Typer(no_args_is_help=True, help="Get data, and look at them.")
 
 
 @app.command("fetch")
 def fetch_command(
-    dataset: Annotated[str, typer.Argument(help="ozone")],
+    dataset: Annotated[str, Argument(help="ozone")],
     years: Annotated[
-        list[str] | None,
-        typer.Option("--years", metavar="YEAR...", help="2008 2009, or 2008-2010."),
+        Texts, Option("--years", metavar="YEAR...", help="2008 2009, or 2008-2010.")
     ] = None,
     state: Annotated[
-        str | None, typer.Option(help='One state: "New York", or 36; adds a small csv a year.')
+        Text, Option(help='One state: "New York", or 36; adds a small csv a year.')
     ] = None,
     cache: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Folder of downloads; $TVBANDITS_CACHE by default."),
+        Text, Option(metavar="DIR", help="Folder of downloads; $TVBANDITS_CACHE by default.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="A mirror of the EPA's files.")
-    ] = None,
-    largest: Annotated[int | None, typer.Option(help="Most bytes of a file.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Longest time of a download.")] = None,
+    base_url: Annotated[Text, Option("--base-url", help="A mirror of the EPA's files.")] = None,
+    largest: Annotated[int | None, Option(help="Most bytes of a file.")] = None,
+    seconds: Annotated[float | None, Option(help="Longest time of a download.")] = None,
     anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Also http, and redirects to other hosts.")
+        bool, Option("--anywhere", help="Also http, and redirects to other hosts.")
     ] = False,
 ) -> None:
     """Download a data set, once, and say how to use it.
@@ -56,14 +56,13 @@ def fetch_command(
         raise ValueError("--years must name at least one year, such as --years 2008 2009")
     if cache is not None and not cache.strip():
         raise ValueError(f'--cache must name a folder, got "{cache}"')
-    chosen = years_of(years)
-    limits = fetching.limits_of(largest, seconds, anywhere)
-    fetching.fetch(chosen, state, cache, base_url, limits)
+    limits = {"largest": largest, "seconds": seconds, "anywhere": anywhere}
+    fetching.fetch(years_of(years), state, cache, base_url, limits)
 
 
 @app.command("info")
 def info_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to look at.")],
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Files to look at.")],
 ) -> None:
     """Say what files are, and whether and how they can be used."""
     if not fetching.tell(files):
@@ -72,7 +71,7 @@ def info_command(
 
 @app.command("verify")
 def verify_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings.")],
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Recordings.")],
 ) -> None:
     """Say whether recordings of an expert's answers are as they were written."""
     if not fetching.verify(files):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -36,24 +37,15 @@ LONGEST = 1500
 """So many characters of a line are printed."""
 
 
-def limits_of(largest: int | None, seconds: float | None, anywhere: bool) -> DownloadLimits:
-    """The limits of a download, as far as they are given."""
-    usual = DownloadLimits()
-    return DownloadLimits(
-        usual.largest if largest is None else largest,
-        usual.seconds if seconds is None else seconds,
-        anywhere,
-    )
-
-
 def fetch(
     years: Sequence[int],
     state: str | None,
     cache: str | None,
     base_url: str | None,
-    limits: DownloadLimits,
+    limits: Mapping[str, Any],
 ) -> None:
-    """Download ozone, and say how to use it."""
+    """Download ozone, and say how to use it; of `limits`, what is None is as usual."""
+    given = {name: limit for name, limit in limits.items() if limit is not None}
     with _bars() as progress:
         paths = fetch_ozone(
             years,
@@ -61,7 +53,7 @@ def fetch(
             cache=cache,
             base_url=base_url or AIRDATA_URL,
             progress=progress,
-            limits=limits,
+            limits=DownloadLimits(**given),
         )
     for path in paths:
         print(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands, data
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 else:
     campaign_actions, comparing = Later("campaign_actions"), Later("comparing")
     problems = Later("problems")
+
+Text = str | None
+Texts = list[str] | None
 
 app = typer.Typer(
     add_completion=False,
@@ -133,7 +137,7 @@ def _complain(message: str) -> int:
 
 @app.callback(invoke_without_command=True)
 def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
         print(__version__)
@@ -148,17 +152,17 @@ def _whole(text: str) -> int:
 
 
 def _whole_number(explanation: str) -> Any:
-    return typer.Option(help=explanation, parser=_whole, metavar="INTEGER")
+    return Option(help=explanation, parser=_whole, metavar="INTEGER")
 
 
 Problems = Annotated[
-    list[str], typer.Argument(help="PROBLEM[:key=value,...], or package.module:problem of yours.")
+    list[str], Argument(help="PROBLEM[:key=value,...], or package.module:problem of yours.")
 ]
 
 
 Width = Annotated[
-    str | None,
-    typer.Option(
+    Text,
+    Option(
         help='The width: a number, "theory", or package.module:Width; '
         "each policy's own by default."
     ),
@@ -175,27 +179,25 @@ Jobs = Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")]
 
 
 Files = Annotated[
-    list[Path] | None, typer.Option("--data", help="A data file; may be given several times.")
+    list[Path] | None, Option("--data", help="A data file; may be given several times.")
 ]
 
 
 Folder = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="Folder for tables and picture; the same run is resumed."),
+    Text, Option(metavar="DIR", help="Folder for tables and picture; the same run is resumed.")
 ]
 
 
 Asked = Annotated[
-    str | None,
-    typer.Option(
+    Text,
+    Option(
         "--expert", help="package.module:maker of (problem, seed); the truth with noise by default."
     ),
 ]
 
 
 Engine = Annotated[
-    str | None,
-    typer.Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there."),
+    Text, Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there.")
 ]
 
 
@@ -203,8 +205,8 @@ Engine = Annotated[
 def compare_command(
     problem: Problems,
     policy: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             "--policy",
             help="NAME[:key=value,...], or package.module:maker; once for each; eight by default.",
         ),
@@ -216,10 +218,10 @@ def compare_command(
     data: Files = None,
     expert: Asked = None,
     out: Folder = None,
-    format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    format_: Annotated[str, Option("--format", help="table or json")] = "table",
     equal_information: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--equal-information",
             help="Give policies that ask nobody as many answers, at random points.",
         ),
@@ -230,7 +232,7 @@ def compare_command(
         _whole_number("Points a step, whose regret is their mean; as each policy decides."),
     ] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="Draw the theorem's bound in the picture of --out.")
+        bool, Option("--bound", help="Draw the theorem's bound in the picture of --out.")
     ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
@@ -254,11 +256,11 @@ def frontier_command(
     problem: Problems,
     budgets: Annotated[
         list[float] | None,
-        typer.Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
+        Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
     ] = None,
     plan: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        Option(
             "--plan",
             help="plausible, ucb, variance, quality, kdpp, random; all of them by default.",
         ),
@@ -278,17 +280,12 @@ def frontier_command(
 
 @app.command("board")
 def board_command(
-    suite: Annotated[str, typer.Argument(help="quick, paper or peaks.")],
+    suite: Annotated[str, Argument(help="quick, paper or peaks.")],
     policy: Annotated[
-        list[str] | None,
-        typer.Option("--policy", help="One more policy, or package.module:maker; once for each."),
+        Texts, Option("--policy", help="One more policy, or package.module:maker; once for each.")
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="Policies instead of the suite's.")
-    ] = None,
-    problem: Annotated[
-        list[str] | None, typer.Option("--problem", help="Problems instead of the suite's.")
-    ] = None,
+    only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None,
+    problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None,
     seeds: Annotated[int | None, _whole_number("Number of seeds; the suite's by default.")] = None,
     horizon: Steps = None,
     jobs: Jobs = -1,
@@ -303,17 +300,16 @@ def board_command(
 
 
 @app.command("plot")
-def plot_command(folder: Annotated[str, typer.Argument(help="A folder made by compare.")]) -> None:
+def plot_command(folder: Annotated[str, Argument(help="A folder made by compare.")]) -> None:
     """Draw the picture of a comparison again from its rows."""
     comparing.plot(folder)
 
 
 @app.command("report")
 def report_command(
-    folder: Annotated[str, typer.Argument(help="A folder made by compare, or a campaign.")],
+    folder: Annotated[str, Argument(help="A folder made by compare, or a campaign.")],
     out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Where; report.html in the folder by default."),
+        Text, Option(metavar="FILE", help="Where; report.html in the folder by default.")
     ] = None,
 ) -> None:
     """Write a comparison, or a campaign, as one page of HTML, which opens without a network."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 from tvbandits.cli.campaign_actions import Call
 from tvbandits.cli.terminal import say
@@ -16,17 +16,6 @@ except ImportError as error:
     raise ValueError("the service needs more: pip install 'tvbandits[service]'") from error
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Where, and how."""
-
-    host: str
-    port: int
-    certificate: str | None
-    private_key: str | None
-    names: tuple[str, ...]
-
-
 def token(file: str, name: str, roles: list[str], tokens: str | None, *, take_back: bool) -> None:
     """Make a token and print it, or take it back."""
     kept = Tokens.at(tokens or default_tokens(file))
@@ -38,15 +27,7 @@ def token(file: str, name: str, roles: list[str], tokens: str | None, *, take_ba
         say(f"for {name}, to {', '.join(roles)}; it is shown this once")
 
 
-def serve(file: str, place: Listening, tokens: str | None, expert: str | None) -> None:
+def serve(file: str, tokens: str | None, expert: str | None, **how: Any) -> None:
     """Serve until stopped."""
     with Call(file, expert=expert, who="service").opened() as sites:
-        run(
-            sites.campaign,
-            tokens or default_tokens(file),
-            host=place.host,
-            port=place.port,
-            certificate=place.certificate,
-            private_key=place.private_key,
-            names=place.names,
-        )
+        run(sites.campaign, tokens or default_tokens(file), **how)

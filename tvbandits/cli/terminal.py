@@ -50,11 +50,8 @@ def collect(
         try:
             for run in runs:
                 done[run.problem, run.policy, run.seed] = run.rows
-                progress.update(
-                    task,
-                    completed=len(done),
-                    description=f"{run.problem} {run.policy}{_batches(run)}",
-                )
+                said = f"{run.problem} {run.policy}{_batches(run)}"
+                progress.update(task, completed=len(done), description=said)
         except KeyboardInterrupt as interrupt:
             ended = isinstance(interrupt, Terminated)
             stopped = TERMINATED if ended else INTERRUPTED
@@ -130,24 +127,12 @@ def print_tables(
         table.add_column("policy", overflow="fold")
         several = width == "several widths"
         interval = "95% ±" if console.encoding.startswith("utf") else "95% +-"
-        headings = [
-            "average regret",
-            "sd",
-            interval,
-            "over the best",
-            "last fifth",
-            "queries",
-            "ms",
-        ]
         shapes = {"violations": "{:.1%}", "move cost": "{:.3g}"}
         columns = {name: f"{name.replace(' ', '_')}_per_step" for name in shapes}
-        more = [
-            name
-            for name, column in columns.items()
-            if group.get(column, pd.Series(dtype=float)).notna().any()
-        ]
-        headings += more
-        for heading in ["width", *headings] if several else headings:
+        none = pd.Series(dtype=float)
+        more = [name for name in shapes if group.get(columns[name], none).notna().any()]
+        headings = ["average regret", "sd", interval, "over the best", "last fifth", "queries"]
+        for heading in [*["width"] * several, *headings, "ms", *more]:
             table.add_column(heading, justify="right", overflow="fold")
         for line in group.to_dict(orient="records"):
             table.add_row(

@@ -23,6 +23,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -198,25 +199,10 @@ OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
 """Policies that this suite proposes itself: a board says first where they are beaten."""
 
 POLICIES = (
-    "uniform",
-    "gp-ucb",
-    "time-gp-ucb",
-    "r-gp-ucb",
-    "sw-gp-ucb",
-    "w-gp-ucb",
-    "ui-gp-ucb",
-    "et-gp-ucb",
-    "mk-gp-ucb",
-    "adaptive-gp-ucb",
-    "w-dbo",
-    "w-dbo:removal=oldest",
-    "w-dbo:removal=random",
-    "pe-gp-ucb",
-    "hp-gp-ts",
-    "predictive-sampling",
-    "r-perp",
-    "ada-opkb",
-    "master",
+    *("uniform", "gp-ucb", "time-gp-ucb", "r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "ui-gp-ucb"),
+    *("et-gp-ucb", "mk-gp-ucb", "adaptive-gp-ucb", "w-dbo", "w-dbo:removal=oldest"),
+    *("w-dbo:removal=random", "pe-gp-ucb", "hp-gp-ts", "predictive-sampling", "r-perp"),
+    *("ada-opkb", "master"),
 )
 
 
@@ -437,7 +423,10 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
     """The board as Markdown, what speaks against ours first."""
     found = ranks(board.table)
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    wins = winners(board.table, ours)
+    wins: Any = winners(board.table, ours).itertuples(index=False)
+    beaten = [
+        [w.problem, w.best, f"{w.regret:.4g}", w.ours, _number(w.times_the_best)] for w in wins
+    ]
     lines = [
         f"# Board {made.suite}",
         "",
@@ -447,28 +436,13 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         "",
         f"First where the policies of this suite ({', '.join(ours)}) are beaten most.",
         "",
-        *_markdown(
-            ["problem", "best", "average regret", "best of ours", "times the best"],
-            [
-                [
-                    str(line["problem"]),
-                    str(line["best"]),
-                    f"{line['regret']:.4g}",
-                    str(line["ours"]),
-                    _number(line["times_the_best"]),
-                ]
-                for line in wins.to_dict(orient="records")
-            ],
-        ),
+        *_markdown(["problem", "best", "average regret", "best of ours", "times the best"], beaten),
         "",
         "## Mean ranks",
         "",
         _tested(found),
         "",
-        *_markdown(
-            ["policy", "mean rank"],
-            [[str(name), f"{rank:.2f}"] for name, rank in found.mean.items()],
-        ),
+        *_markdown(["policy", "mean rank"], [[n, f"{rank:.2f}"] for n, rank in found.mean.items()]),
     ]
     for problem, part in board.summary.groupby("problem", sort=False):
         lines += _section(str(problem), part)
@@ -477,26 +451,14 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
 
 def _section(problem: str, part: pd.DataFrame) -> list[str]:
     """The lines of one problem."""
-    return [
-        "",
-        f"## {problem}",
-        "",
-        f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds.",
-        "",
-        *_markdown(
-            ["policy", "regret at plays", "95% +-", "regret of the held action", "ms a step"],
-            [
-                [
-                    str(line["policy"]),
-                    f"{line['average_regret']:.4g}",
-                    _number(line["average_regret_ci95"]),
-                    f"{line['held_regret']:.4g}",
-                    f"{line['ms_per_step']:.1f}",
-                ]
-                for line in part.sort_values("average_regret").to_dict(orient="records")
-            ],
-        ),
-    ]
+    played = f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds."
+    headings = ["policy", "regret at plays", "95% +-", "regret of the held action", "ms a step"]
+    rows = []
+    for line in part.sort_values("average_regret").to_dict(orient="records"):
+        regret, interval = f"{line['average_regret']:.4g}", _number(line["average_regret_ci95"])
+        held, ms = f"{line['held_regret']:.4g}", f"{line['ms_per_step']:.1f}"
+        rows.append([line["policy"], regret, interval, held, ms])
+    return ["", f"## {problem}", "", played, "", *_markdown(headings, rows)]
 
 
 def _tested(found: Ranks) -> str:
@@ -514,6 +476,6 @@ def _number(value: float) -> str:
     return "-" if value != value else f"{value:.3g}"
 
 
-def _markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+def _markdown(headings: Sequence[str], lines: Sequence[Sequence[object]]) -> list[str]:
     rule = ["---", *["---:"] * (len(headings) - 1)]
-    return ["| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines)]
+    return ["| " + " | ".join(map(str, cells)) + " |" for cells in (headings, rule, *lines)]

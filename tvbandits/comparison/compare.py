@@ -37,7 +37,7 @@ from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import Prepared, prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
 from tvbandits.core.arrays import flag, is_finite_number, whole_number
-from tvbandits.core.coercion import function
+from tvbandits.core.coercion import function, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
@@ -219,18 +219,10 @@ class Comparison:
             raise ValueError(
                 "n_jobs must not be 0; give a number of processes, or -1 for all cores"
             )
-        steps = {
-            label: steps_of(label, problem, self.horizon) for label, problem in problems.items()
-        }
-        found = {
-            "problems": problems,
-            "policies": policies,
-            "seeds": seeds,
-            "steps": steps,
-            "conditions": Conditions(width, _text(self.confidence), self.expert, self.batch),
-        }
-        for name, value in found.items():
-            object.__setattr__(self, name, value)
+        steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
+        conditions = Conditions(width, _text(self.confidence), self.expert, self.batch)
+        settle(self, problems=problems, policies=policies, seeds=seeds)
+        settle(self, steps=steps, conditions=conditions)
 
     @property
     def runs(self) -> list[Key]:
@@ -564,14 +556,9 @@ class Cluster:
                 return dask.Client(self.where, timeout=10)
             except OSError as error:
                 raise ValueError(f"--cluster: no scheduler answers at {self.where}") from error
-        cluster = dask.LocalCluster(
-            n_workers=int(local[1]),
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            memory_limit=0,
-            silence_logs=50,
-        )
+        alone = {"threads_per_worker": 1, "processes": True, "memory_limit": 0}
+        quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+        cluster = dask.LocalCluster(n_workers=int(local[1]), **alone, **quiet)
         return dask.Client(stack.enter_context(cluster))
 
 

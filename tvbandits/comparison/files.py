@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import math
 import os
 import platform
 import re
@@ -30,6 +29,10 @@ ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.j
 
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
+
+
+BROKEN = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+"""What comes of files that somebody has changed."""
 
 
 class Stored(NamedTuple):
@@ -122,15 +125,7 @@ def read(out: Path) -> Stored:
         }
         interrupted = bool(record.get("arguments", {}).get("interrupted", False))
         return Stored(rows, references, dict(record["units"]), bool(record["bound"]), interrupted)
-    except (
-        OSError,
-        EOFError,
-        zlib.error,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    ) as error:
+    except BROKEN as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
 
@@ -174,11 +169,13 @@ def finished_runs(
                 and bool(group[name].isna().all())
             ]
             key = (str(problem), str(policy), int(str(seed)))
-            found[key] = [
-                {str(name): value for name, value in row.items()}
-                for row in group.drop(columns=missing).to_dict(orient="records")
-            ]
+            found[key] = _records(group.drop(columns=missing))
     return found
+
+
+def _records(frame: pd.DataFrame) -> list[Row]:
+    """The rows of a table, each by the names of its columns."""
+    return [dict(zip(map(str, row), row.values(), strict=True)) for row in frame.to_dict("records")]
 
 
 def _check_same(folder: Path, what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -201,11 +198,8 @@ def _rows(out: Path) -> pd.DataFrame:
     if rows.empty:
         raise ValueError(f"{ROWS} holds no rows")
     for name in rows.columns.difference([*_TEXTS]):
-        if name in _WHOLE:
-            rows[name] = rows[name].map(int)
-        else:
-            # An empty field: a policy without a width or a dictionary, a problem of fewer coordinates.
-            rows[name] = rows[name].map(lambda text: float(text) if text else math.nan)
+        # An empty field: a policy without a width or a dictionary, a problem of fewer coordinates.
+        rows[name] = rows[name].map(int if name in _WHOLE else lambda text: float(text or "nan"))
     return rows
 
 
@@ -278,13 +272,13 @@ class RunStore:
         found: dict[Key, list[Row]] = {}
         for path in sorted(self._folder.glob("*.parquet")):
             try:
-                rows = pd.read_parquet(path).to_dict(orient="records")
+                rows = _records(pd.read_parquet(path))
                 first = rows[0]
                 key = (str(first["problem"]), str(first["policy"]), int(first["seed"]))
             except Exception:
                 continue
             if len(rows) == self._steps.get(key[0]) and path.name == file_name(key):
-                found[key] = [{str(name): value for name, value in row.items()} for row in rows]
+                found[key] = rows
         return found
 
     def keeping(self, runs: Iterable[Run]) -> Iterator[Run]:

@@ -19,6 +19,14 @@ from tvbandits.datasets.tables.references import References
 
 PLOTLY_DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "x", "cross", "star")
+COLUMNS = {
+    "average regret": "average_regret",
+    "± 95%": "average_regret_ci95",
+    "last fifth": "last_fifth_regret",
+    "asked a step": "queries_per_step",
+}
+"""Of the summary, by their headings."""
+
 BLACK = ("black", "#000000", "k")
 """Drawn in the ink of the reader's theme."""
 
@@ -88,27 +96,9 @@ def _head(rows: pd.DataFrame, references: Mapping[str, References], interrupted:
 
 def _panel(i: int, panel: Panel, references: References | None, unit: str) -> str:
     lines = summarise(panel.rows).sort_values("average_regret")
-    header = [
-        "policy",
-        "width",
-        "average regret",
-        "± 95%",
-        "last fifth",
-        "asked a step",
-        "ms a step",
-    ]
-    rows: list[list[object]] = [
-        [
-            line["policy"],
-            line["confidence"],
-            float(line["average_regret"]),
-            float(line["average_regret_ci95"]),
-            float(line["last_fifth_regret"]),
-            float(line["queries_per_step"]),
-            1e3 * float(line["seconds_per_step"]),
-        ]
-        for _, line in lines.iterrows()
-    ]
+    header = ["policy", "width", *COLUMNS, "ms a step"]
+    table_of = lines[["policy", "confidence", *COLUMNS.values()]]
+    rows: list[list[object]] = table_of.assign(ms=1e3 * lines["seconds_per_step"]).values.tolist()
     for name in ("violations", "move_cost"):
         column = f"{name}_per_step"
         if column in lines and lines[column].notna().any():
@@ -169,33 +159,22 @@ def _traces(policy: str, by_seed: pd.DataFrame, colour: str, i: int) -> list[dic
     """The band and the curve of the i-th policy, from its steps (rows) and seeds (columns)."""
     mean, spread = by_seed.mean(axis=1), by_seed.std(axis=1, ddof=1).fillna(0.0)
     t = by_seed.index.to_numpy(dtype=float)
-    band = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*t, *t[::-1]],
-        "y": [*(mean + spread), *(mean - spread)[::-1]],
-        "legendgroup": policy,
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "fill": "toself",
-        "opacity": 0.15,
-        "line": {"width": 0},
-        "fillcolor": colour,
-    }
     symbol, dash = SYMBOLS[i % len(SYMBOLS)], PLOTLY_DASHES[i % len(PLOTLY_DASHES)]
-    curve = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": policy,
-        "legendgroup": policy,
-        "x": t,
-        "y": mean.to_numpy(),
-        "customdata": spread.to_numpy(),
-        "hovertemplate": "step %{x}: %{y:.4g} ± %{customdata:.2g}",
-        "line": {"color": colour, "width": 2, "dash": dash},
-        "marker": {"symbol": symbol, "size": 8, "color": colour, "maxdisplayed": 9},
-    }
-    return [band, curve]
+    return [
+        {
+            "type": "scatter", "mode": "lines", "legendgroup": policy, "showlegend": False,
+            "x": [*t, *t[::-1]], "y": [*(mean + spread), *(mean - spread)[::-1]],
+            "fill": "toself", "fillcolor": colour, "opacity": 0.15, "line": {"width": 0},
+            "hoverinfo": "skip",
+        },
+        {
+            "type": "scatter", "mode": "lines+markers", "legendgroup": policy, "name": policy,
+            "x": t, "y": mean.to_numpy(), "customdata": spread.to_numpy(),
+            "line": {"color": colour, "width": 2, "dash": dash},
+            "marker": {"symbol": symbol, "size": 8, "color": colour, "maxdisplayed": 9},
+            "hovertemplate": "step %{x}: %{y:.4g} ± %{customdata:.2g}",
+        },
+    ]  # fmt: skip
 
 
 def _reference_lines(references: References | None) -> dict[str, Any]:
@@ -204,29 +183,19 @@ def _reference_lines(references: References | None) -> dict[str, Any]:
     order = sorted(found, key=lambda name: float(found[name]))
     shapes = [
         {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": float(value),
-            "y1": float(value),
+            "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": float(value), "y1": float(value),
             "line": {"dash": "dot", "width": 1, "color": "INK"},
         }
         for value in found.values()
-    ]
+    ]  # fmt: skip
     names = [
         {
-            "xref": "paper",
-            "x": 1 - i % 2,
-            "y": float(found[name]),
-            "text": REFERENCE_NAMES.get(name, name),
-            "font": {"size": 10},
-            "showarrow": False,
-            "xanchor": "left" if i % 2 else "right",
-            "yanchor": "bottom",
+            "xref": "paper", "x": 1 - i % 2, "y": float(found[name]), "showarrow": False,
+            "text": REFERENCE_NAMES.get(name, name), "font": {"size": 10},
+            "xanchor": "left" if i % 2 else "right", "yanchor": "bottom",
         }
         for i, name in enumerate(order)
-    ]
+    ]  # fmt: skip
     return {"shapes": shapes, "annotations": names}
 
 

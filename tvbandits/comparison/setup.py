@@ -119,28 +119,14 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
         noise_variance = estimated_noise(_start(problem, sample), sample).variance
         sample = sample.with_noise(noise_variance)
     kernel, epsilon = _fitted(problem, sample)
-    learned = standardisation.learn(
-        standardisation.Scaling(0.0, 1.0),
-        kernel,
-        sample,
-        np.ones(len(sample), bool),
-        noise_variance,
-    )
-    points = _representatives(problem, seed)
-    noise = noise_variance / learned.scale**2
-    variation = problem.variation
-    return Prepared(
-        label=label,
-        problem=problem,
-        seed=seed,
-        horizon=horizon,
-        kernel=kernel,
-        scale=learned.scale,
-        variation=_seen_variation(problem, points) if variation is None else variation,
-        epsilon=epsilon,
-        gains=information_gains(kernel, points, noise, horizon),
-        noise_variance=noise_variance,
-    )
+    start, every = standardisation.Scaling(0.0, 1.0), np.ones(len(sample), bool)
+    scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
+    points, variation = _representatives(problem, seed), problem.variation
+    if variation is None:
+        variation = _seen_variation(problem, points)
+    gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
+    known = (kernel, scale, variation, epsilon, gains, noise_variance)
+    return Prepared(label, problem, seed, horizon, *known)
 
 
 def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> tuple[Array, Array]:

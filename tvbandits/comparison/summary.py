@@ -28,20 +28,14 @@ NO_WIDTH = "none"
 
 
 SUMMARY = [
-    "problem",
-    "policy",
-    "confidence",
-    "seeds",
-    "horizon",
-    "average_regret",
-    "average_regret_sd",
-    "average_regret_ci95",
-    "last_fifth_regret",
-    "queries_per_step",
-    "answered_per_step",
-    "seconds_per_step",
+    *("problem", "policy", "confidence", "seeds", "horizon"),
+    *("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret"),
+    *("queries_per_step", "answered_per_step", "seconds_per_step"),
 ]
 """Columns of `summarise`."""
+
+A_STEP = ("queries", "answered", "seconds", "violations", "move_cost")
+"""Columns of rows of which it has the mean; the last two are not always there."""
 
 
 def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
@@ -66,7 +60,7 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     groups = table.groupby(["problem", "policy", "confidence"], sort=False)
-    more = [f"{name}_per_step" for name in ("violations", "move_cost") if name in table]
+    more = [f"{name}_per_step" for name in A_STEP[3:] if name in table]
     columns = [*SUMMARY, *more]
     return pd.DataFrame([_summary(key, group) for key, group in groups], columns=columns)
 
@@ -87,14 +81,7 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
         "average_regret_sd": deviation,
         "average_regret_ci95": half_interval(by_seed),
         "last_fifth_regret": float(last["regret"].mean()),
-        "queries_per_step": float(group["queries"].mean()),
-        "answered_per_step": float(group["answered"].mean()),
-        "seconds_per_step": float(group["seconds"].mean()),
-        **{
-            f"{name}_per_step": float(group[name].mean())
-            for name in ("violations", "move_cost")
-            if name in group
-        },
+        **{f"{name}_per_step": float(group[name].mean()) for name in A_STEP if name in group},
     }
 
 

@@ -62,9 +62,9 @@ class Box:
         Lowest and highest value of each coordinate. A read-only copy is kept.
     samples : int, optional
         Points of the first sample, rounded up to a power of two; by default 512, 1024, 2048, ...
-        for d = 1, 2, 3, ..., at most 16,384.
+        for d = 1, 2, 3, ..., at most 16,384; 512 where an acquisition knows its slopes.
     starts : int, optional
-        Points that are refined; by default 4 + 4 d.
+        Points that are refined; by default 4 + 4 d, with slopes 8.
     context : mapping of str to intervals, optional
         What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
         coordinates of a point, the last ones. `bounds` has their rows then, too.
@@ -77,8 +77,8 @@ class Box:
 
     Notes
     -----
-    Without slopes `maximise` takes about 100 calls of the acquisition: 1,000 to 2,000 points at d = 1,
-    2,000 to 5,000 at d = 2, 25,000 to 40,000 at d = 6. Its accuracy is not known beyond d = 6.
+    Without slopes `maximise` takes 20 to 90 calls of the acquisition: about 1,200 points at d = 1, 3,000
+    at d = 2, 25,000 to 30,000 at d = 6. Its accuracy is not known beyond d = 6.
 
     Examples
     --------

@@ -230,7 +230,7 @@ def climb(
         return interior[row], float(values[row])
     radius = 0.5 * samples ** (-1.0 / near.shape[1])
     chosen = _separated(U, values, starts, radius)
-    tolerance = 1e-6 * float(np.ptp(values))
+    tolerance = 1e-5 * float(np.ptp(values))
 
     def refine(U: Array, heights: Array) -> tuple[Array, Array]:
         return _ascended(sloped, U, heights, radius, tolerance, 20)

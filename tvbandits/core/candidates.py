@@ -456,6 +456,13 @@ class CandidatesInContext:
         return max(found, key=lambda each: each[1])
 
 
+def with_others(domain: object, chosen: Candidates) -> Candidates | CandidatesInContext:
+    """The domain with other candidates, in the context that is measured, if any."""
+    if isinstance(domain, CandidatesInContext):
+        return CandidatesInContext(chosen, domain.measured)
+    return chosen
+
+
 def candidates_of(domain: object) -> Candidates | None:
     """The candidates that a domain chooses from, whatever the context; None of any other domain."""
     if isinstance(domain, CandidatesInContext):

@@ -227,3 +227,9 @@ def check_part(name: str, part: object, needs: str, method: str) -> None:
     )
     if isinstance(part, type) or array or not callable(getattr(part, method, None)):
         raise ValueError(f"{name} must be {needs}; got {shown(part)}")
+
+
+def settle(made: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass while it is made."""
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)

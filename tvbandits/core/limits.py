@@ -46,10 +46,11 @@ class Limit:
     at_most, at_least : float, optional
         One of them, or both; in the unit of the outcome.
     probability : float
-        With which a point must satisfy it at the time of a play; of all such points, not of all plays.
+        Share of all plays that is to satisfy it. What risk sure plays leave is spent where it brings
+        most, on points each of which is as likely as not to satisfy it, at least.
     each : bool
-        False: this share of all plays is to satisfy it. What risk sure plays leave is spent on others,
-        each of which is as likely as not to satisfy it, at least; half a violation is saved at most.
+        True: each play must satisfy it with this probability, by what is known then. That costs more
+        reward, and far fewer plays violate it.
     noise_variance : float, optional
         Of a reading of the outcome (its unit squared); learned where it is not given.
 
@@ -70,7 +71,7 @@ class Limit:
     at_least: float | None = None
     probability: float = 0.95
     noise_variance: float | None = None
-    each: bool = True
+    each: bool = False
 
     def __post_init__(self) -> None:
         text("name", self.name)

@@ -64,13 +64,13 @@ class Ages:
     told: int
 
     @classmethod
-    def of(cls, observations: Observations, now: float) -> Ages:
-        """Ages of rewards and answers as seen at the time `now`."""
+    def of(cls, observations: Observations, now: float, before: int = 0) -> Ages:
+        """Ages of rewards and answers as seen at the time `now`, after so many rewards `before` them."""
         t = observations.t
         is_reward = observations.source == Source.REWARD
         if is_reward.all() and (t[1:] >= t[:-1]).all():  # told in order, as nearly always
             newer = np.arange(len(t) - 1, -1, -1)
-            return cls(np.maximum(now - t, 0.0), newer, len(t))
+            return cls(np.maximum(now - t, 0.0), newer, before + len(t))
         told = int(is_reward.sum())
         newer = np.empty(len(t), dtype=np.int64)
         reward_times = t[is_reward]
@@ -81,11 +81,15 @@ class Ages:
         # An answer was asked after the rewards of its own time were told.
         older = np.searchsorted(reward_times[order], t[~is_reward], side="right")
         newer[~is_reward] = told - older
-        return cls(np.maximum(now - t, 0.0), newer, told)
+        return cls(np.maximum(now - t, 0.0), newer, before + told)
 
 
 class Aging(Protocol):
-    """A map from noise variances (n,) and ages to effective noise variances (n,)."""
+    """A map from noise variances (n,) and ages to effective noise variances (n,).
+
+    One that maps a larger variance, a larger age and a larger number of newer rewards to no smaller
+    variance says `monotone = True`: what is older than a forgotten observation is not looked at then.
+    """
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Effective variance of each observation; infinite where it is forgotten."""
@@ -149,6 +153,8 @@ class ResetEvery:
 
     every: int
 
+    monotone: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         whole_number("every", self.every)
 
@@ -178,6 +184,8 @@ class Window:
 
     last: int | None = None
     within: float | None = None
+
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.last is None and self.within is None:
@@ -213,6 +221,8 @@ class Exponential:
 
     discount: float
 
+    monotone: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         finite_number("discount", self.discount, above=0.0, below=1.0)
 
@@ -247,6 +257,8 @@ class Linear:
     """
 
     rate: float = 1.0
+
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive_number("rate", self.rate)
@@ -285,6 +297,7 @@ class Wiener:
     rate: float
 
     adds_variance: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive_number("rate", self.rate)
@@ -341,13 +354,17 @@ class DiscardAbove:
 
     threshold: Callable[[int], float]
 
+    monotone: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if not callable(self.threshold):
             raise ValueError(f"threshold must be a function of t, got {shown(self.threshold)}")
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
-        limit = _number(f"threshold({ages.told})", self.threshold(ages.told))
+        limit = self.threshold(ages.told)
+        if type(limit) is not float or math.isnan(limit):
+            limit = _number(f"threshold({ages.told})", limit)
         # [S] Algorithm 1, line 4.
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
@@ -383,6 +400,11 @@ class Composition:
     def pace(self) -> float:
         """Of the first map that has one; NaN where none has. Pace one map of a composition at most."""
         return next((aging.pace for aging in self.maps if has_pace(aging)), math.nan)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether all of the maps are."""
+        return all(getattr(aging, "monotone", False) for aging in self.maps)
 
     @property
     def adds_variance(self) -> bool:

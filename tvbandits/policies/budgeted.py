@@ -6,6 +6,8 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Gaussian pro
     adaptive sketching: scalable and no regret. COLT 2019. ([B]; BKB)
 D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
     optimization with adaptive batching and resparsification. ICML 2020. ([BB]; BBKB)
+I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
+    (the kernel over time of tv_bbkb)
 T. Desautels, A. Krause and J. Burdick. Parallelizing exploration-exploitation tradeoffs in Gaussian
     process bandit optimization. JMLR 15, 2014. (GP-BUCB)
 K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
@@ -212,7 +214,7 @@ def tv_bbkb(
     keep: bool = True,
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
-    confidence: Width = DEFAULT_WIDTH,
+    confidence: Width = 1.0,
     mean: Mean = "online",
     minimise: bool = False,
     seed: Seed = 0,
@@ -238,6 +240,8 @@ def tv_bbkb(
         P: start by uncertainty sampling until no batch can be smaller.
     largest_batch : int
         A batch ends here at the latest, with a warning if the rule would go on.
+    confidence : Confidence, float or "theory"
+        The width, which C multiplies: 1 plays with 2. "theory" is that of [BB] Theorem 2.
 
     Examples
     --------
@@ -272,7 +276,7 @@ TV_BBKB = Policy(
     "tv-bbkb",
     tv_bbkb,
     "bbkb whose dictionary forgets at rate epsilon",
-    paper="",
+    paper="Calandriello 2020 and Bogunovic 2016",
     look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, "X"),
     recommended={"epsilon": recommended_epsilon},
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},

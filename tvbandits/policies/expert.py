@@ -95,10 +95,8 @@ def learned_parts(
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
         width = box_width(domain) if common.confidence is None else common.confidence
-        rule = as_rule(learn, BOX_RULE)
+        rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
         rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
-        if measured(domain):
-            rule = replace(rule, space_spread=max(rule.space_spread, CONTEXT_SPREAD))
         first = RandomFirst(FIRST_PLAYS * chosen_coordinates(domain))
         parts = {"learn": rule, "aging": Window(last=BOX_REWARDS), "acquisition": first}
         return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
@@ -197,19 +195,20 @@ BOX_RULE = Every(
 )
 """When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
+BOX_REWARDS = 400
+"""Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
+
+CONTEXT_RULE = replace(BOX_RULE, observations=300, remembered=BOX_REWARDS, space_spread=1.0)
+"""Where a context is measured: its values come back, and what is old tells about them. Chosen on four
+made processes of two to four numbers."""
+
 BOX_WIDTH = 2.0 * math.sqrt(2.0)
 """Width of a decision on a box of d coordinates, times d: the places to explore multiply with every
 coordinate and the plays do not, and 2 in three coordinates goes on exploring corners. Chosen, among
 constants over sqrt d and over d, on Levy, Styblinski-Tang, Rastrigin and random dips."""
 
-CONTEXT_SPREAD = 1.0
-"""Spread of the prior on the logarithm of a length scale where a context is measured, at least."""
-
 FIRST_PLAYS = 2
 """Plays at random to begin with, for each coordinate that is chosen."""
-
-BOX_REWARDS = 400
-"""Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
 
 def has_several(domain: Domain) -> TypeGuard[Bounded]:

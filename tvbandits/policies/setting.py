@@ -42,6 +42,7 @@ from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
 
 # --- the options that every recipe has ---------------------------------------------------------------
@@ -50,6 +51,7 @@ Width: TypeAlias = Confidence | float | str
 Posterior: TypeAlias = (
     Exact
     | Nystrom
+    | NystromFilter
     | StateSpace
     | ModelEnsemble
     | IndependentArms
@@ -221,7 +223,7 @@ def width_of(common: Common) -> Confidence:
 
 def as_posterior(
     posterior: Posterior,
-) -> Exact | Nystrom | StateSpace | ModelEnsemble | IndependentArms:
+) -> Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
     if isinstance(posterior, str):
         if posterior not in ("exact", "nystrom", "ensemble"):

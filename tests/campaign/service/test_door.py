@@ -1,4 +1,4 @@
-"""Who comes in: decided by the headers alone, for every path, before a body is read."""
+"""Who comes in, by the headers alone, before a body is read; who may do what; what is borne."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 import requests
 
 from tests.campaign.service.serving import LIMITS, Served, serving
-from tvbandits.campaign.service.app import VERBS
-from tvbandits.campaign.service.door import HEADERS, SIGN_IN, Limits
+from tests.helpers.browser import looking
+from tvbandits.campaign.service import Tokens
+from tvbandits.campaign.service.app import VERBS, serve
+from tvbandits.campaign.service.door import HEADERS, SIGN_IN, Limits, Rate
 
 pytestmark = pytest.mark.slow
 
@@ -131,10 +133,11 @@ def test_json_is_read_in_one_way(
     shared: Served, body: str, kind: str, status: int, error: str
 ) -> None:
     headers = {**shared.says("tell"), "Content-Type": kind or "application/json"}
+    before = shared.campaign.status.rows
     reply = requests.post(f"{shared.address}/tell", data=body, headers=headers)
     assert (reply.status_code, list(reply.json())) == (status, ["error"])
     assert error in reply.json()["error"]
-    assert shared.campaign.status.rows == 0
+    assert shared.campaign.status.rows == before
 
 
 @pytest.mark.parametrize("verb", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
@@ -178,3 +181,150 @@ def test_no_token_stands_in_the_log(
     assert len(ours) == 1
     assert ours[0].startswith("read at 127.0.0.1: GET /")
     assert token.removeprefix("tvb_") not in ours[0]
+
+
+# --- who may do what
+
+NEEDS = {
+    "POST /ask": ("ask", {}),
+    "POST /questions": ("ask", {}),
+    "POST /tell": ("tell", {"points": [[0.0]], "rewards": [1.0], "t": 1}),
+    "POST /answer": ("tell", {"points": [[0.0]], "values": [1.0], "t": 1}),
+    "POST /correct": ("tell", {"points": [[0.0]], "rewards": [1.0]}),
+    "POST /retract": ("tell", {"points": [[0.0]]}),
+    "POST /drop": ("tell", {"points": [[0.0]]}),
+    "POST /predict": ("read", {"points": [[0.0]], "t": 1}),
+    "GET /status": ("read", None),
+    "GET /pending": ("read", None),
+    "GET /recommend": ("read", None),
+    "POST /sites": ("ask", {"retire": ["no such site"]}),
+    "GET /history": ("read", None),
+    "GET /journal": ("read", None),
+}
+
+
+@pytest.mark.parametrize("verb", NEEDS)
+@pytest.mark.parametrize("who", ["nobody", "unknown", "read", "tell", "ask"])
+def test_a_verb_needs_its_role(shared: Served, verb: str, who: str) -> None:
+    method, path = verb.split()
+    role, body = NEEDS[verb]
+    before = shared.campaign.status.rows
+    headers = {} if who == "nobody" else {"Authorization": "Bearer tvb_no"}
+    headers = shared.says(who) if who in shared.tokens else headers
+    reply = requests.request(method, shared.address + path, json=body, headers=headers)
+    if who in ("nobody", "unknown"):
+        assert reply.status_code == 401
+        assert reply.headers["www-authenticate"] == "Bearer"
+    elif who != role:
+        assert (reply.status_code, reply.json()) == (403, {"error": f"this token may not {role}"})
+    else:
+        assert reply.status_code in (200, 422)  # 422: nobody to ask, nothing out
+    if who != role:
+        assert shared.campaign.status.rows == before
+
+
+def test_every_verb_is_in_that_list(shared: Served) -> None:
+    found = requests.get(f"{shared.address}/openapi.json").json()["paths"]
+    verbs = {f"{method.upper()} {path}" for path, each in found.items() for method in each}
+    assert verbs == {*NEEDS, "GET /health"}
+
+
+def test_a_token_that_is_taken_back_is_worthless_at_once(served: Served) -> None:
+    def status() -> int:
+        address = f"{served.address}/status"
+        return requests.get(address, headers=served.says("read")).status_code
+
+    assert status() == 200
+    Tokens.at(served.kept).take_back("read")
+    assert status() == 401
+
+
+def test_the_page_needs_a_token(served: Served) -> None:
+    assert requests.get(served.address).status_code == 401
+    assert "Forty" not in requests.get(served.address).text
+    wrong = requests.post(f"{served.address}/session", data={"token": "tvb_wrong"})
+    assert wrong.status_code == 401
+    may_not = requests.post(f"{served.address}/session", data={"token": served.tokens["tell"]})
+    assert may_not.status_code == 403
+
+
+def test_a_person_signs_in_and_looks(served: Served) -> None:
+    pytest.importorskip("plotly", reason="no plotly: no page")
+    X = served.campaign.ask(1.0)
+    served.campaign.tell(X, [0.5], 1.0)
+    served.campaign.ask(2.0)
+    with looking(served.address, 390) as looked:
+        looked.complaints.clear()  # the sign-in page came with status 401
+        looked.page.fill("#token", served.tokens["read"])
+        looked.page.click("button")
+        looked.page.wait_for_selector(".plot .main-svg", timeout=180_000)
+        assert looked.page.title() == "Forty <sites>"
+        assert looked.page.inner_text(".now strong").startswith("Go to S")
+        assert looked.fits
+        assert looked.complaints == []
+        assert all(url.startswith(served.address) for url in looked.requests)
+
+
+# --- what it bears, and goes on; what it refuses is in `tests.attack.service`
+
+FIRST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(
+        tmp_path_factory.mktemp("impatient"), limits=replace(LIMITS, seconds=0.7)
+    ) as found:
+        yield found
+
+
+def test_a_client_that_rests_between_requests_is_not_slow(impatient: Served) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=60) as wire:
+        for _ in range(3):
+            wire.sendall(FIRST)
+            heard = b""
+            while b"running" not in heard:
+                part = wire.recv(65536)
+                assert part != b""
+                heard += part
+            time.sleep(1.0)
+
+
+def test_the_inside_stays_inside(
+    shared: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a secret of the inside")
+
+    monkeypatch.setattr(shared.campaign, "recommend", broken)
+    with caplog.at_level(logging.ERROR):
+        reply = requests.get(f"{shared.address}/recommend", headers=shared.says("read"))
+    assert reply.status_code == 500
+    assert "secret" not in reply.text
+    number = reply.json()["error"].split()[-1]
+    assert number in caplog.text
+
+
+def test_a_rate() -> None:
+    rate = Rate(2.0, 3.0)
+    assert [rate.allows("a", 0.0) for _ in range(4)] == [True, True, True, False]
+    assert rate.allows("b", 0.0)
+    assert [rate.allows("a", 0.6) for _ in range(2)] == [True, False]
+    assert rate.allows("a", 10.0)
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "error"),
+    [
+        ("0.0.0.0", {}, "can be reached from elsewhere"),
+        ("example.org", {}, "can be reached from elsewhere"),
+        ("127.0.0.1", {"certificate": "none.pem", "private_key": "none.pem"}, "no such file"),
+    ],
+)
+def test_it_is_not_served_carelessly(
+    shared: Served, host: str, more: dict[str, str], error: str
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        serve(shared.campaign, shared.kept, host=host, **more)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there are no tokens"):
+        serve(shared.campaign, shared.kept.with_name("none"))

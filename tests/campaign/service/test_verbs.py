@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,9 +15,12 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
-from tvbandits import Box, Limit, policies, rate
-from tvbandits.campaign import Campaign
+from tests.helpers.refusals import refused
+from tests.places import ROOT
+from tvbandits import Box, Campaign, Candidates, Clock, Limit, policies, rate
 from tvbandits.campaign.service import Remote, RemoteError
+from tvbandits.campaign.service.app import VERBS
+from tvbandits.campaign.service.door import SIGN_IN
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +47,15 @@ def test_a_script_plays_the_service_like_a_bandit(served: Served) -> None:
     assert remote.status["told"] == len(twin.state.rewards)
     assert {row.who for row in served.campaign.journal()} == {"all"}
     assert served.campaign.state == twin.state
+
+
+def test_moves_cost_over_it(tmp_path: Path) -> None:
+    with serving(tmp_path, new_bandit().with_move_cost(0.1)) as served:
+        remote: Any = Remote(served.address, served.tokens["all"])
+        remote.tell(DOMAIN.X[:1], [0.0], 1)
+        assert np.linalg.norm(remote.ask(2, near=1.0) - DOMAIN.X[0]) <= 1.0
+        assert len(remote.history["move_cost"]) == 2
+        refused(RemoteError, "near", remote.ask, 2, near=-1.0)
 
 
 def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
@@ -95,8 +109,7 @@ def test_sites_come_and_go_over_it(tmp_path: Path) -> None:
         assert len(left) == len(DOMAIN)
         assert first not in left
         remote.tell(DOMAIN.X[-1:] + 1.0, [3.0], 1)
-        with pytest.raises(RemoteError, match="already"):
-            remote.change_sites({left[0]: None})
+        refused(RemoteError, "already", remote.change_sites, {left[0]: None})
         with pytest.raises(RemoteError):
             Remote(served.address, served.tokens["read"]).change_sites([first])
         assert served.campaign.verify().fine
@@ -136,8 +149,7 @@ def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:
 
 def test_a_policy_that_asks_nobody_says_so(served: Served) -> None:
     remote = Remote(served.address, served.tokens["all"])
-    with pytest.raises(RemoteError, match=r"nothing to ask.*422"):
-        remote.questions(1)
+    refused(RemoteError, r"nothing to ask.*422", remote.questions, 1)
     with pytest.raises(RemoteError, match=r"nothing to answer.*422"):
         remote.answer(DOMAIN.X[:2], [1.0, np.nan], 1.0, 0.01)
     assert served.campaign.status.rows == 0
@@ -219,3 +231,38 @@ def test_a_context_goes_over_it(tmp_path: Path) -> None:
         assert remote.recommend(3, context={"outside": 1.5})[1] == 1.5
         with pytest.raises(RemoteError, match="outside must be from -15 to 20, got 99"):
             remote.ask(4, context={"outside": 99})
+
+
+# --- what docs/service.md says of every POST is what the service takes and gives
+
+PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+PARTS = {
+    part.split("\n", 1)[0]: part
+    for part in re.split(r"^### POST ", PAGE.partition("### GET")[0], flags=re.MULTILINE)[1:]
+}
+
+
+def test_every_body_and_reply_of_the_page_is_one_of_the_service(tmp_path: Path) -> None:
+    assert set(PARTS) == {path for path, (method, _) in VERBS.items() if method == "POST"} - {
+        SIGN_IN
+    }
+    sites = Candidates([[4.0, 1.0], [6.0, 2.0]])
+    campaign = Campaign.create(
+        tmp_path / "documented.db",
+        policies.frugal_gp_ucb(sites, None, 1.0, expert=None, budget=2),
+        about={"names": json.dumps(["AQ01", "AQ07"])},
+        clock=Clock(unit="1h", origin="2026-01-01"),
+    )
+    with serving(tmp_path, campaign=campaign) as served:
+        described = requests.get(f"{served.address}/openapi.json", timeout=60).json()
+        for path, part in PARTS.items():
+            body, reply = map(json.loads, re.findall(r"^```json\n(.*?)^```$", part, re.M | re.S))
+            schema = described["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+            model = described["components"]["schemas"][schema["schema"]["$ref"].rpartition("/")[2]]
+            assert set(model.get("required", ())) <= set(body) <= set(model["properties"])
+            assert all(f"`{field}`" in part for field in model["properties"]), path
+            got = requests.post(
+                f"{served.address}{path}", json=body, headers=served.says("all"), timeout=60
+            )
+            assert got.status_code == 200, f"{path}: {got.text}"
+            assert set(got.json()) == set(reply), path

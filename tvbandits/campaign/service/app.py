@@ -340,6 +340,7 @@ def service(
     )
     fresh, turn = FreshTokens(tokens), _Turn()
     _look(served, campaign)
+    _look_back(served, campaign)
     _play(served, campaign, turn)
     _consult(served, campaign, turn)
     _pages(served, campaign, fresh, secure=secure)
@@ -423,7 +424,7 @@ def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
 
 
 def _look(served: FastAPI, campaign: Campaign) -> None:
-    """The verbs that only look."""
+    """The verbs that look at what is, and at what is believed."""
 
     @served.get("/status")
     def status() -> dict[str, Any]:
@@ -460,6 +461,10 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         )
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
+
+def _look_back(served: FastAPI, campaign: Campaign) -> None:
+    """The verbs that look at what was."""
+
     @served.get("/history")
     def history(last: int = 100) -> dict[str, Any]:
         """What was told, answered and asked, the latest last."""
@@ -476,15 +481,15 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         said = [{"seq": row.seq, "kind": row.kind, "who": row.who, "at": row.at} for row in rows]
         return {"rows": said}
 
+
+def _pages(served: FastAPI, campaign: Campaign, tokens: FreshTokens, *, secure: bool) -> None:
+    """What everybody may see, and what people look at in a browser."""
+    drawn = Drawn(campaign)
+
     @served.get("/health")
     async def health() -> dict[str, str]:
         """Whether it runs; for everybody."""
         return {"status": "running", "version": __version__}
-
-
-def _pages(served: FastAPI, campaign: Campaign, tokens: FreshTokens, *, secure: bool) -> None:
-    """What people look at in a browser."""
-    drawn = Drawn(campaign)
 
     @served.get("/", include_in_schema=False)
     async def front(request: Request, who: Who) -> Response:

@@ -91,14 +91,12 @@ def sites_map(facts: Facts) -> Plot | None:
     layout = {
         "xaxis": {"title": {"text": plane.across}, "constrain": "domain"},
         "yaxis": {
-            "title": {"text": plane.up},
-            "constrain": "domain",
-            "scaleanchor": "x",
+            "title": {"text": plane.up}, "constrain": "domain", "scaleanchor": "x",
             "scaleratio": plane.ratio,
         },
         "hovermode": "closest",
         **LEGEND,
-    }
+    }  # fmt: skip
     return Plot("map", f"The mean at every site, {facts.when(facts.now)}", data, layout)
 
 
@@ -120,11 +118,9 @@ def _belief_at(facts: Facts, t: float) -> list[dict[str, Any]]:
     rows = [facts.row_of(point) for point in facts.coordinates[seen]]
     values = facts.history["reward"].to_numpy(dtype=float)[seen]
     marked = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "read then",
+        "type": "scatter", "mode": "markers", "name": "read then",
         "marker": {"symbol": "x", "size": 10, "color": "INK"},
-    }
+    }  # fmt: skip
     if _is_line(facts):
         x = facts.places[:, 0]
         order = np.argsort(x)
@@ -185,18 +181,14 @@ def story(facts: Facts) -> Plot:
     data = []
     for kind, (symbol, label) in looks.items():
         of_kind = np.flatnonzero((history["kind"] == kind).to_numpy())
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": label,
-                "x": [times[i] for i in of_kind],
-                "y": history["reward"].to_numpy(dtype=float)[of_kind],
-                "text": [names[i] for i in of_kind],
-                "marker": {"symbol": symbol, "size": 6, "color": "INK"},
-                "hovertemplate": "%{text}, %{x}: %{y:.4g}<extra></extra>",
-            }
-        )
+        data.append({
+            "type": "scatter", "mode": "markers", "name": label,
+            "x": [times[i] for i in of_kind],
+            "y": history["reward"].to_numpy(dtype=float)[of_kind],
+            "text": [names[i] for i in of_kind],
+            "marker": {"symbol": symbol, "size": 6, "color": "INK"},
+            "hovertemplate": "%{text}, %{x}: %{y:.4g}<extra></extra>",
+        })  # fmt: skip
     layout = {
         "xaxis": {"title": {"text": "time"}},
         "yaxis": {"title": {"text": f"reward{facts.unit}"}},

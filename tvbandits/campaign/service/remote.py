@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -73,10 +73,8 @@ class Remote:
         key: str | None = None,
     ) -> Array:
         """Where to play at time `t`, shape (b, d)."""
-        where = {"among": _rows(among), "near": near}
-        said = {"t": _time(t), "n": n, **where, "key": key or _key()}
-        said |= {} if context is None else {"context": dict(context)}
-        return _points(self._said("POST", "/ask", said))
+        more = {"t": t, "n": n, "among": among, "context": context, "near": near}
+        return _points(self._done("/ask", key, **more))
 
     def tell(
         self,
@@ -91,10 +89,8 @@ class Remote:
     ) -> dict[str, Any]:
         """Rewards, counts among them, and what else was read; NaN: played without a reading."""
         y, variance = with_variance(y, variance)
-        said = {"points": _lists(X), "rewards": _numbers(y), "t": _time(t), "key": key or _key()}
-        more = {"variance": _variance(variance), **_read(outcomes)}
-        more |= {} if context is None else {"context": dict(context)}
-        return self._said("POST", "/tell", said | more)
+        more = {"t": t, "variance": variance, "outcomes": outcomes, "context": context}
+        return self._done("/tell", key, points=X, rewards=y, **more)
 
     def correct(
         self,
@@ -108,14 +104,12 @@ class Remote:
         key: str | None = None,
     ) -> dict[str, Any]:
         """Put right what was told wrong, as `Campaign.correct`."""
-        said = {"points": _lists(X), "rewards": None if y is None else _numbers(y), "t": _time(t)}
-        more = {"to": _time(to), "variance": _variance(variance), "key": key or _key()}
-        return self._said("POST", "/correct", {**said, **more, **_read(outcomes)})
+        more = {"t": t, "variance": variance, "to": to, "outcomes": outcomes}
+        return self._done("/correct", key, points=X, rewards=y, **more)
 
     def retract(self, X: ArrayLike, t: Any = None, *, key: str | None = None) -> dict[str, Any]:
         """Take back what was told."""
-        said = {"points": _lists(X), "t": _time(t), "key": key or _key()}
-        return self._said("POST", "/retract", said)
+        return self._done("/retract", key, points=X, t=t)
 
     def change_sites(
         self,
@@ -125,27 +119,19 @@ class Remote:
         key: str | None = None,
     ) -> list[str]:
         """Add sites or arms and retire others, as `Campaign.change_sites`; names of what is left."""
-        places: Mapping[str, ArrayLike | None] = (
-            add if isinstance(add, Mapping) else dict.fromkeys(add)
-        )
-        given = {
-            name: None if x is None else np.asarray(x, dtype=float).tolist()
-            for name, x in places.items()
-        }
-        said = {"add": given, "retire": list(retire), "key": key or _key()}
-        found: list[str] = self._said("POST", "/sites", said)["sites"]
+        places = add if isinstance(add, Mapping) else dict.fromkeys(add)
+        found: list[str] = self._done("/sites", key, add=places, retire=retire)["sites"]
         return found
 
     def drop(self, X: ArrayLike, *, key: str | None = None) -> None:
         """Give up on points."""
-        self._said("POST", "/drop", {"points": _lists(X), "key": key or _key()})
+        self._done("/drop", key, points=X)
 
     def questions(
         self, t: Any = None, among: ArrayLike | None = None, *, key: str | None = None
     ) -> Array:
         """What to ask somebody else, shape (q, d)."""
-        said = {"t": _time(t), "among": _rows(among), "key": key or _key()}
-        return _points(self._said("POST", "/questions", said))
+        return _points(self._done("/questions", key, t=t, among=among))
 
     def answer(
         self,
@@ -157,9 +143,7 @@ class Remote:
         key: str | None = None,
     ) -> dict[str, Any]:
         """Answers that somebody brought; NaN for none."""
-        said = {"points": _lists(X), "values": _numbers(values), "t": _time(t)}
-        more = {"variance": _variance(variance), "key": key or _key()}
-        return self._said("POST", "/answer", {**said, **more})
+        return self._done("/answer", key, points=X, values=values, t=t, variance=variance)
 
     def predict(
         self,
@@ -171,14 +155,13 @@ class Remote:
         relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, each of shape (n,), as `Campaign.predict`."""
-        said = {"points": _lists(X), "t": _time(t), "outcome": outcome, "relative": relative}
-        said |= {} if context is None else {"context": dict(context)}
-        found = self._said("POST", "/predict", said)
+        said = {"points": X, "t": t, "outcome": outcome, "relative": relative, "context": context}
+        found = self._said("POST", "/predict", _plain(said))
         return _floats(found["mean"]), _floats(found["deviation"])
 
     def recommend(self, t: Any = None, context: Mapping[str, Any] | None = None) -> Array:
         """The point of the best posterior mean, shape (d,)."""
-        given = {} if t is None else {"t": _time(t)}
+        given = _plain({"t": t})
         if context is not None:
             given["context"] = ", ".join(f"{name}={value}" for name, value in context.items())
         return _floats(self._said("GET", "/recommend", given)["point"])
@@ -198,6 +181,10 @@ class Remote:
     def status(self) -> dict[str, Any]:
         """At a glance."""
         return self._said("GET", "/status")
+
+    def _done(self, path: str, key: str | None, **said: Any) -> dict[str, Any]:
+        """Say what changes something, under a key of its own where none is given."""
+        return self._said("POST", path, {**_plain(said), "key": key or secrets.token_hex(16)})
 
     def _said(self, method: str, path: str, said: dict[str, Any] | None = None) -> dict[str, Any]:
         """Say it until there is a reply."""
@@ -232,54 +219,66 @@ class Remote:
         return found
 
 
-def _key() -> str:
-    return secrets.token_hex(16)
+def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of what is given, in JSON."""
+    there = {name: value for name, value in said.items() if value is not None}
+    return {name: PLAIN.get(name, _as_it_is)(value) for name, value in there.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _time(t: Any) -> Any:
-    if t is None or isinstance(t, str):
+    if isinstance(t, str):
         return t
     return t.isoformat() if hasattr(t, "isoformat") else float(t)
 
 
-def _rows(among: ArrayLike | None) -> list[int] | list[str] | None:
+def _rows(among: ArrayLike) -> Any:
     """Row numbers, of a mask or of row numbers; or names."""
-    if among is None:
-        return None
     given = np.atleast_1d(np.asarray(among))
     if given.dtype.kind == "U":
-        return [str(name) for name in given]
+        return given.tolist()
     return [int(row) for row in (np.flatnonzero(given) if given.dtype == bool else given)]
 
 
-def _lists(X: ArrayLike) -> list[list[float]] | list[str]:
+def _lists(X: ArrayLike) -> Any:
+    """Points, or what they are called."""
     names = np.atleast_1d(np.asarray(X))
-    if names.dtype.kind == "U":
-        return [str(name) for name in names]
-    given = np.atleast_2d(np.asarray(X, dtype=float))
-    return [[float(value) for value in row] for row in given]
+    return names.tolist() if names.dtype.kind == "U" else np.atleast_2d(_array(X)).tolist()
 
 
 def _numbers(values: ArrayLike) -> list[float | None]:
-    given = np.atleast_1d(np.asarray(values, dtype=float))
-    return [None if np.isnan(value) else float(value) for value in given]
+    return [None if np.isnan(value) else value for value in np.atleast_1d(_array(values)).tolist()]
 
 
-def _read(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, Any]:
-    if not outcomes:
-        return {}
-    return {"outcomes": {name: _numbers(values) for name, values in outcomes.items()}}
+def _array(values: ArrayLike) -> Array:
+    return np.asarray(values, dtype=np.float64)
 
 
-def _variance(variance: ArrayLike | None) -> list[float] | float | None:
-    if variance is None:
-        return None
-    given = np.asarray(variance, dtype=float)
-    return float(given) if given.ndim == 0 else [float(value) for value in given]
+def _by_name(of: Callable[[ArrayLike], Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    return lambda said: {name: None if x is None else of(x) for name, x in said.items()}
+
+
+PLAIN: dict[str, Callable[[Any], Any]] = {
+    "t": _time,
+    "to": _time,
+    "points": _lists,
+    "rewards": _numbers,
+    "values": _numbers,
+    "variance": lambda variance: _array(variance).tolist(),
+    "among": _rows,
+    "context": dict,
+    "retire": list,
+    "outcomes": _by_name(_numbers),
+    "add": _by_name(lambda x: _array(x).tolist()),
+}
+"""How each of what a request may say is written in JSON."""
 
 
 def _floats(values: Sequence[float | None]) -> Array:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
+    return np.array(values, dtype=np.float64)
 
 
 def _points(said: Mapping[str, Any]) -> Array:

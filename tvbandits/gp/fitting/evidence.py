@@ -34,7 +34,7 @@ from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.kernels.terms import Leaf, leaves_of
+from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 
 MEAN_VARIANCE = 1.0
 """Prior variance of the mean of standardised values, which is integrated out."""
@@ -59,6 +59,8 @@ class Evidence:
         Medians: logarithms of hyperparameters, as in `kernel.theta`.
     spread : float or array of shape (p,)
         Deviation of their logarithms; infinite: no prior.
+    terms : as of `leaves_of`, optional
+        Of the kernel, where they are at hand.
     """
 
     def __init__(
@@ -69,11 +71,12 @@ class Evidence:
         variance: Array,
         prior: Array,
         spread: Array | float,
+        terms: Terms | None = None,
     ) -> None:
         self.kernel, self.sample = kernel, sample
         self.values, self.variance = values, variance
         self.prior, self.spread, self.highest = prior, spread, 0.0
-        self.terms = leaves_of(kernel)
+        self.terms = leaves_of(kernel) if terms is None else terms
         points, place = np.unique(sample.X, axis=0, return_inverse=True)
         times, when = np.unique(sample.t, return_inverse=True)
         over_points, over_times = _Rows.of(points, place), _Rows.of(times[:, None], when)

@@ -30,7 +30,7 @@ from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.terms import leaves_of, rebuilt
+from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
 
 
 @dataclass(frozen=True)
@@ -252,18 +252,23 @@ def refit(
         again = longer or not learned.fits
         starts = tuple(at_step(each, step) for each in starts) if again else learned.starts
         kernels = list(starts) if again else kernels
+    shift = 2.0 * math.log(rescaled) if learned.fits else 0.0
     for i, given in enumerate(starts):
+        fitted = together or i == learned.best
+        if not fitted and shift == 0.0:
+            continue
+        # scikit-learn gathers these anew from all parts at every look.
         kernel = kernels[i]
-        if learned.fits and rescaled != 1.0:
-            kernel = kernel.clone_with_theta(_rescaled(kernel, 2.0 * math.log(rescaled)))
-        if together or i == learned.best:
-            evidence = Evidence(
-                kernel, sample, values, variance, given.theta, _spreads(every, kernel)
-            )
-            kernel, loss, looks = _fitted(kernel, evidence, every.iterations)
+        terms, theta, bounds = leaves_of(kernel), kernel.theta, kernel.bounds
+        if shift != 0.0:
+            theta = _rescaled(terms or (), theta, bounds, shift)
+        if fitted:
+            spreads = _spreads(every, terms or (), len(theta))
+            evidence = Evidence(kernel, sample, values, variance, given.theta, spreads, terms)
+            theta, loss, looks = _fitted(evidence, theta, bounds, every.iterations)
             losses[i] += loss if together else 0.0
             evaluations += looks
-        kernels[i] = kernel
+        kernels[i] = kernel.clone_with_theta(theta)
     best = int(np.argmin(losses)) if together else learned.best
     return replace(
         learned,
@@ -277,12 +282,13 @@ def refit(
     )
 
 
-def _fitted(kernel: Any, evidence: Evidence, iterations: int) -> tuple[Any, float, int]:
-    """The kernel after some iterations, minus its log posterior density, and looks at the evidence."""
-    # scikit-learn gathers both anew from all parts at every look.
-    theta, bounds = kernel.theta, kernel.bounds
+def _fitted(
+    evidence: Evidence, theta: Array, bounds: Any, iterations: int
+) -> tuple[Array, float, int]:
+    """Hyperparameters after some iterations, minus their log posterior density, and looks at it."""
+    # The types of scipy know no array of bounds.
     if len(theta) == 0:
-        return kernel, evidence(theta)[0], 1
+        return theta, evidence(theta)[0], 1
     found = minimize(
         evidence,
         np.clip(theta, bounds[:, 0], bounds[:, 1]),
@@ -291,13 +297,13 @@ def _fitted(kernel: Any, evidence: Evidence, iterations: int) -> tuple[Any, floa
         bounds=bounds,
         options={"maxiter": iterations},
     )
-    return kernel.clone_with_theta(found.x), float(found.fun), int(found.nfev)
+    return np.asarray(found.x), float(found.fun), int(found.nfev)
 
 
-def _spreads(every: Every, kernel: Any) -> Array:
-    """Deviation of the prior of each hyperparameter."""
-    spreads = np.full(len(kernel.theta), float(every.spread))
-    for term in leaves_of(kernel) or ():
+def _spreads(every: Every, terms: Terms, count: int) -> Array:
+    """Deviation of the prior of each of so many hyperparameters."""
+    spreads = np.full(count, float(every.spread))
+    for term in terms:
         for leaf in term:
             if type(leaf.kernel) is OnSpace:
                 spreads[leaf.where] = every.space_spread
@@ -325,15 +331,14 @@ def _leaf_at_step(leaf: Any, step: float) -> Any:
     return OnTime(Matern(given.length_scale * step, bounds, nu=given.nu))
 
 
-def _rescaled(kernel: Any, shift: float) -> Array:
+def _rescaled(terms: Terms, theta: Array, bounds: Array, shift: float) -> Array:
     """Hyperparameters with every amplitude times exp(shift), where every term has just one."""
-    theta = np.array(kernel.theta)
+    theta = np.array(theta)
     constants = [
-        [leaf.where for leaf in term if type(leaf.kernel) is ConstantKernel]
-        for term in leaves_of(kernel) or ()
+        [leaf.where for leaf in term if type(leaf.kernel) is ConstantKernel] for term in terms
     ]
     free = [[where for where in term if where.start < where.stop] for term in constants]
     if all(len(term) == 1 for term in free):
         for where in {(term[0].start, term[0].stop) for term in free}:
             theta[slice(*where)] += shift
-    return np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1]) if len(theta) else theta
+    return np.clip(theta, bounds[:, 0], bounds[:, 1]) if len(theta) else theta

@@ -59,7 +59,11 @@ class Leaf:
         return self.kernel.clone_with_theta(own) if len(own) else self.kernel
 
 
-def leaves_of(kernel: Kernel) -> tuple[tuple[Leaf, ...], ...] | None:
+Terms = tuple[tuple[Leaf, ...], ...]
+"""A sum of products, each as its factors."""
+
+
+def leaves_of(kernel: Kernel) -> Terms | None:
     """The terms of a kernel, each as its factors; None where it has factors of another kind."""
     expanded = products_of(kernel)
     kinds = (ConstantKernel, OnSpace, OnTime, Drift)
@@ -127,6 +131,11 @@ class Term:
             rate = -0.5 * math.log1p(-self.time.epsilon)
             return 1.0 / rate if rate > 0 else math.inf
         return float(np.asarray(self.time.length_scale).item())
+
+    @property
+    def at_one_time(self) -> Any:
+        """The kernel over points of one time, where there is one over points."""
+        return self.space if self.amplitude == 1.0 else ConstantKernel(self.amplitude) * self.space
 
     def prior(self) -> tuple[float, ...]:
         """Variance of the state of one feature: of its value, and for order 2 of its derivative."""

@@ -128,6 +128,12 @@ class CandidateGrid:
         """k(x, x) at the points, shape (A,)."""
         return np.asarray(self.kernel.diag(self.at(now)))
 
+    @cached_property
+    def largest_prior(self) -> float:
+        """No input of an observation has a larger prior variance; infinite where that is not known."""
+        known = not self.space_time and self.kernel.is_stationary()
+        return float(self.prior_variance(0.0).max()) if known else math.inf
+
     def rows(self, Z: Array, now: float) -> Array:
         """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
         if self.space_time:

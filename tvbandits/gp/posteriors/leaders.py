@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
-from tvbandits.gp.kernels.structure import inputs, is_space_time
+from tvbandits.gp.posteriors.nystrom import markov
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 SMALLEST_LOOK, LARGEST_LOOK = 64, 8192
@@ -68,18 +68,19 @@ class Looker:
 
     def __init__(self, posterior: NystromPosterior, columns: Array, centre: float) -> None:
         self.kernel, self.Z = posterior.kernel, posterior.dictionary.rows.Z
-        self.now, self.dimension = posterior.now, self.Z.shape[1] - is_space_time(self.kernel)
+        term = markov(self.kernel)
+        if term is not None:  # all is of one time, at which the rest of the kernel is 1
+            self.kernel, self.Z = term.at_one_time, self.Z[:, :-1]
         self.root = np.asfortranarray(posterior.dictionary.factor.array)
         self.factor, self.V = posterior.factor, posterior.V
         self.weights, self.centre = posterior.coefficients @ columns, centre
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Means, and deviations in prior units, at points (n, d), shape (n,) each."""
-        Z = inputs(self.kernel, X, self.now)
-        prior = np.asarray(self.kernel.diag(Z))
+        prior = np.asarray(self.kernel.diag(X))
         if len(self.Z) == 0:
             return np.full(len(X), self.centre), np.sqrt(prior)
-        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, Z)))
+        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
         half = linalg.solve_lower(self.factor, z)
         variance = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
         variance += np.einsum("ij,ij->j", half, half)
@@ -98,8 +99,7 @@ class Looker:
     def extends(self, other: Looker) -> bool:
         """Whether its dictionary begins with the other's."""
         m = len(other.Z)
-        known = inputs(self.kernel, other.Z[:, : self.dimension], self.now)
-        same = len(self.Z) >= m and np.array_equal(self.Z[:m], known)
+        same = len(self.Z) >= m and np.array_equal(self.Z[:m], other.Z)
         return same and np.array_equal(self.root[:m, :m], other.root)
 
     def moved_from(self, other: Looker) -> float:

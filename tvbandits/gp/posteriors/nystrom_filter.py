@@ -7,9 +7,9 @@ of a dictionary's embedding z (`tvbandits.gp.posteriors.sparse`) move in time, e
     after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`weight_filter`)
 
 With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
-where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score of a
-point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places which
-nobody has visited for long leave the dictionary.
+where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score
+of a point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places
+which nobody has visited for long leave the dictionary.
 
 As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
 all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds

@@ -124,13 +124,18 @@ class NystromPosterior(KernelPosterior):
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
-        if self.filter is not None and (Z[:, -1] < self.now).any():
+        if self.filter is not None and not self._follows(Z[:, -1]):
             return self._recalled(self.filter, Z)
         z = embed(self.dictionary, Z)
         return z @ self.coefficients, self.variances_of(Z, z)
 
+    def _follows(self, times: Array) -> bool:
+        """Whether what is known of those times is what is known of now, faded by the kernel."""
+        latest = self.filter is None or self.now >= self.filter.time
+        return bool((times >= self.now).all() if latest else (times == self.now).all())
+
     def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
-        """`predict` about the past: the same dictionary, with what was its weights then."""
+        """`predict` about any time: the same dictionary, with its weights of then."""
         here, told = (
             np.column_stack([each[:, :-1], np.full(len(each), self.now)])
             for each in (Z, self.data.Z)

@@ -1,9 +1,9 @@
 """A Kalman filter of weights that all fade alike: w -> r w + sqrt(1 - r^2) w', with w' ~ N(0, I).
 
 It is the state of a term space * time on features of the space kernel, whose correlation after a time h
-is r = exp(-h / scale) ([HS] = Hartikainen & Sarkka 2010, docs/references.md); rewards of one time come in
-together. Such weights look the same forwards and backwards in time, so what is known of a time in the past
-comes from a filter of what was before, and one of what came after:
+is r = exp(-h / scale) ([HS] = Hartikainen & Sarkka 2010, docs/references.md); rewards of one time come
+in together. Such weights look the same forwards and backwards in time, so what is known of a time in the
+past comes from a filter of what was before, and one of what came after:
 
     V = V_before + V_after - I,      V w = V_before w_before + V_after w_after.
 """

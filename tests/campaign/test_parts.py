@@ -1,0 +1,205 @@
+"""Parts of a bandit in a campaign: its file, its journal, the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.commands import Command, commands
+from tests.helpers.refusals import refused
+from tvbandits import Campaign, Candidates, Limit, policies
+from tvbandits.cli.campaign_config import read_config
+
+SITES = Candidates(np.linspace(0.0, 5.0, 6)[:, None])
+LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0, each=True)
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+
+[policy]
+name = "gp-ucb"
+noise_sd = 0.1
+length_scale = 2.0
+"""
+MOVING = "[campaign]\nmove_cost = 0.1\n" + CONFIG
+LIMITED = CONFIG.replace("[domain]", '[domain]\nsafe = ["A", "B"]') + (
+    '\n[[limits]]\nname = "noise_level"\nat_most = 60\nnoise_sd = 1.0\n'
+)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """`tvbandits campaign` in a folder with sites."""
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text("site,x\nA,0\nB,1\nC,2\nD,3\n")
+    return commands(monkeypatch, capsys, "campaign")
+
+
+# --- move costs and `near`
+
+
+def moving() -> Any:
+    return policies.gp_ucb(SITES, RBF(2.0), 0.01).with_move_cost(0.1)
+
+
+def test_moves_outlive_a_process(tmp_path: Path) -> None:
+    twin = moving()
+    with Campaign.create(tmp_path / "campaign.db", moving()) as campaign:
+        for t in range(1, 8):
+            near = None if t == 1 else 2.0
+            X = campaign.ask(t, near=near, key=f"{t}")
+            assert (campaign.ask(t, near=near, key=f"{t}") == X).all()
+            assert (twin.ask(t, near=near) == X).all()
+            for each in (campaign, twin):
+                each.tell(X, X[:, 0], t)
+        for each in (campaign, twin):
+            each.correct(X, [9.0], 7)
+    with Campaign.open(tmp_path / "campaign.db") as again:
+        assert again.verify().fine
+        costs = again.history["move_cost"]
+        assert costs.dropna().tolist() == twin.history["move_cost"].tolist()
+        assert costs.isna().sum() == 1  # what was corrected stands there, too
+
+
+def test_moves_on_the_command_line(command: Command) -> None:
+    Path("campaign.toml").write_text(MOVING)
+    command("new", "c.db", "--config", "campaign.toml")
+    early = command("ask", "c.db", "--near", "1")
+    assert (early.status, "there is none yet" in early.err) == (2, True)
+    command("tell", "c.db", "--site", "A", "--reward", "0.2", "--at", "1")
+    assert command("ask", "c.db", "--at", "2", "--near", "0.5").out.strip() == "A"
+    assert command("ask", "c.db", "--at", "2", "--near", "1").out.strip() in ("A", "B")
+    assert command("history", "c.db").out.splitlines()[0].endswith("move_cost")
+    wrong = command("ask", "c.db", "--at", "2", "--near=-1")
+    assert (wrong.status, "near must be" in wrong.err) == (2, True)
+
+
+# --- limits
+
+
+def limited(path: Path) -> Campaign:
+    bandit = policies.adaptive_gp_ucb(SITES, None, 0.01, posterior="exact")
+    return Campaign.create(path, bandit.with_limits([LOUD], SITES.X[:2]))
+
+
+@pytest.mark.filterwarnings("ignore::tvbandits.core.limits.LimitWarning")
+def test_limits_outlive_a_process(tmp_path: Path) -> None:
+    twin = limited(tmp_path / "twin.db")._read().__enter__().bandit
+    with limited(tmp_path / "campaign.db") as campaign:
+        for t in range(1, 8):
+            X = campaign.ask(t)
+            assert (twin.ask(t) == X).all()
+            level = {"noise_level": 50.0 + 3.0 * X[:, 0]}
+            campaign.tell(X, X[:, 0], t, outcomes=level)
+            twin.tell(X, X[:, 0], t, outcomes=level)
+        campaign.correct(X, None, 7, outcomes={"noise_level": [70.0]})
+        twin.correct(X, None, 7, outcomes={"noise_level": [70.0]})
+    with Campaign.open(tmp_path / "campaign.db") as again:
+        assert again.verify().fine
+        assert again.status.violations == 1
+        assert again.state.outcomes == twin.state.outcomes
+        expected = twin.predict(SITES.X, 8, outcome="noise_level")
+        assert np.array(again.predict(SITES.X, 8, outcome="noise_level")).tolist() == (
+            np.array(expected).tolist()
+        )
+        table = again.history
+        assert table["noise_level"].notna().sum() == 7
+        assert table["violations"].sum() == 1
+
+
+def test_what_is_recorded_without_a_bandit_is_the_same(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(SITES, RBF(2.0), 0.01).with_limits([LOUD], SITES.X[:2])
+    with Campaign.create(tmp_path / "campaign.db", bandit) as campaign:
+        campaign.record([[0.0]], [0.1], 1, outcomes={"noise_level": [61.0]})
+        campaign.record([[1.0]], [0.2], 2, outcomes={"noise_level": [float("nan")]})
+        campaign.record([[2.0]], [0.2], 3)
+        with pytest.raises(ValueError, match="no limit on weight"):
+            campaign.record([[2.0]], [0.2], 4, outcomes={"weight": [61.0]})
+        assert (campaign.status.told, campaign.status.violations) == (3, 1)
+        assert campaign.history["noise_level"].tolist()[0] == 61.0
+        assert len(campaign.state.outcomes["noise_level"].rewards) == 1
+        assert campaign.verify().fine
+
+
+def test_limits_on_the_command_line(command: Command) -> None:
+    Path("campaign.toml").write_text(LIMITED)
+    command("new", "c.db", "--config", "campaign.toml")
+    assert command("ask", "c.db", "--at", "1").out.strip() == "A"
+    tell = ("tell", "c.db")
+    command(*tell, "--site", "A", "--reward", "0.2", "--at", "1", "--outcome", "noise_level=55")
+    Path("more.csv").write_text("site,time,reward,noise_level\nB,2,0.3,61\nA,3,0.1,\n")
+    command(*tell, "--csv", "more.csv")
+    assert "3 told, 1 limits violated" in command("status", "c.db").out
+    command("correct", "c.db", "--site", "B", "--outcome", "noise_level=59")
+    assert "0 limits violated" in command("status", "c.db").out
+    forecast = command("forecast", "c.db", "--site", "A", "--outcome", "noise_level").out
+    assert forecast.startswith("A: 5")
+    history = command("history", "c.db").out
+    assert history.splitlines()[0].endswith("noise_level,violations")
+    Path("slip.csv").write_text("site,time,reward,noise_levl\nB,4,0.3,61\n")
+    slip = command(*tell, "--csv", "slip.csv")
+    assert slip.status == 2
+    assert "there is no outcome 'noise_levl': did you mean \"noise_level\"?" in slip.err
+    Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
+    assert "word.csv: row 2: could not convert" in command(*tell, "--csv", "word.csv").err
+    for said, why in (("noise_level", "name=number"), ("weight=3", "no limit on weight")):
+        wrong = command(*tell, "--site", "A", "--reward", "1", "--outcome", said)
+        assert wrong.status == 2
+        assert why in wrong.err
+
+
+# --- files, and what others have learned
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        *(
+            (MOVING.replace("0.1\n\n", f"{cost}\n\n", 1), "move_cost must be")
+            for cost in ('"much"', "-1", "[1]", "true")
+        ),
+        (LIMITED.replace("[[limits]]", "[limits]"), r"\[\[limits\]\]"),
+        (LIMITED.replace("at_most", "atmost"), "unknown 'atmost'"),
+        (LIMITED.replace('["A", "B"]', '["A", "Z"]'), "Z"),
+        (LIMITED.replace("at_most = 60", ""), "at_most or at_least"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "sites.csv").write_text("site,x\nA,0\nB,1\nC,2\nD,3\n")
+    (tmp_path / "campaign.toml").write_text(text)
+    refused(ValueError, says, read_config, tmp_path / "campaign.toml", lambda name: name)
+
+
+def test_new_like_another_one(command: Command) -> None:
+    Path("sites.csv").write_text("site,x\n" + "".join(f"S{i},{i}\n" for i in range(8)))
+    Path("plane.csv").write_text("site,x,y\nA,0,0\nB,1,0\nC,2,1\n")
+    like = '[domain]\nsites = "sites.csv"\n[policy]\nname = "adaptive-gp-ucb"\n'
+    Path("campaign.toml").write_text(like)
+    Path("plane.toml").write_text(like.replace("sites.csv", "plane.csv"))
+    there = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 9, 12)[:, None]))
+    with Campaign.create("other.db", there) as other:
+        for t in range(1, 13):
+            X = other.ask(t)
+            other.tell(X, np.sin(X[:, 0] + 0.1 * t), t)
+        assert command("new", "c.db", "--config", "campaign.toml", "--like", "other.db").status == 0
+        with Campaign.open("c.db") as campaign:
+            known = policies.adaptive_gp_ucb(campaign.domain).learn_from(other)
+            assert campaign.recipe.posterior == known.recipe.posterior
+            assert campaign.recipe.posterior.prior
+            assert campaign.status.told == 0
+    assert command("ask", "c.db").out.startswith("S")
+    for new, config, other_place, why in (
+        ("d.db", "campaign.toml", "none.db", "none.db"),
+        ("e.db", "plane.toml", "other.db", "other.db: points have 2 coordinates here, and 1"),
+        ("f.db", "campaign.toml", "sites.csv", "sites.csv"),
+    ):
+        wrong = command("new", new, "--config", config, "--like", other_place)
+        assert (wrong.status, why in wrong.err) == (2, True), wrong.err
+        assert not Path(new).exists()

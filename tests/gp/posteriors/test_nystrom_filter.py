@@ -1,0 +1,98 @@
+"""The sparse posterior that forgets: dense algebra on its dictionary, and what that forgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from tests.oracles.sparse import pseudo_root
+from tvbandits import Candidates, NystromFilter, policies
+from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.posteriors.data import Data
+
+SPACE, EPSILON = 1.7 * RBF(0.3), 0.08
+KERNEL = ConstantKernel(1.7) * OnSpace(RBF(0.3)) * Drift(EPSILON)
+
+
+def told(n: int = 40, seed: int = 0) -> Data:
+    """Rewards of 0.0, 0.5, ..., four at a time."""
+    rng = np.random.default_rng(seed)
+    Z = np.column_stack([rng.random((n, 2)), 0.5 * (np.arange(n) // 4)])
+    return Data(Z, rng.standard_normal((n, 1)), 10 ** rng.uniform(-1, 1, n))
+
+
+def dense(S: Array, data: Data, Z: Array) -> tuple[Array, Array]:
+    """Means and variances of z(x)^T w_t + the rest, w each a Gaussian process in time, by inverses."""
+    root = pseudo_root(SPACE(S))
+    x, z = SPACE(data.Z[:, :-1], S) @ root, SPACE(Z[:, :-1], S) @ root
+
+    def covariance(a: Array, s: Array, b: Array, t: Array) -> Array:
+        return np.asarray(a @ b.T * (1 - EPSILON) ** (np.abs(s[:, None] - t) / 2))
+
+    K = covariance(x, data.Z[:, -1], x, data.Z[:, -1]) + np.diag(data.variance)
+    k = covariance(z, Z[:, -1], x, data.Z[:, -1])
+    return k @ np.linalg.solve(K, data.Y), 1.7 - np.einsum("ij,ji->i", k, np.linalg.solve(K, k.T))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("now", [2.2, 4.5, 9.0])
+def test_it_is_what_dense_algebra_says_of_any_time(now: float, keep: bool) -> None:
+    data, previous = told(), None
+    rule, rng = NystromFilter(0.3, keep), np.random.default_rng(1)
+    for end in (12, 24, 40):
+        part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
+        at = now if end == 40 else float(part.Z[-1, -1])
+        previous = rule.condition(KERNEL, part, now=at, previous=previous, rng=rng)
+    assert previous is not None
+    assert 3 < previous.dictionary.size < 40
+    S = previous.dictionary.rows.Z[:, :-1]
+    for t in (now, 1.0, 12.0):
+        Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, t)])
+        expected = dense(S, data, Z)
+        np.testing.assert_allclose(previous.predict(Z)[0], expected[0], atol=1e-8)
+        np.testing.assert_allclose(previous.predict(Z)[1], expected[1], atol=1e-8)
+
+
+def test_late_rewards_are_as_rewards_in_time() -> None:
+    data, rule = told(), NystromFilter(1e12)
+    order = np.r_[np.arange(20), np.arange(28, 40), np.arange(20, 28)]
+    late = Data(*(column[order] for column in data))
+    first = rule.condition(KERNEL, Data(*(column[:32] for column in late)), now=9.5)
+    made = rule.condition(KERNEL, late, now=10.0, previous=first)
+    Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, 10.0)])
+    for one, other in zip(made.predict(Z), dense(data.Z[:, :-1], data, Z), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def played(make: Any, steps: int = 12, **options: Any) -> tuple[Array, Array]:
+    X = np.random.default_rng(0).random((300, 2))
+    bandit, batches = make(Candidates(X), RBF(0.3), 0.02, confidence=1.0, seed=3, **options), []
+    for t in range(1, steps + 1):
+        batches.append(bandit.ask(t))
+        bandit.tell(batches[-1], np.sin(5 * batches[-1]).sum(axis=1), t)
+    return np.concatenate(batches), np.column_stack(bandit.predict(X, steps + 1.0))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_where_nothing_is_forgotten_it_is_bbkb(keep: bool) -> None:
+    still, said = played(policies.bbkb, keep=keep)
+    filtered, says = played(policies.tv_bbkb, epsilon=0.0, keep=keep)
+    np.testing.assert_array_equal(filtered, still)
+    np.testing.assert_allclose(says, said, atol=1e-8)
+
+
+def test_places_that_nobody_visits_leave_the_dictionary() -> None:
+    rule, rng, previous = NystromFilter(), np.random.default_rng(0), None
+    Z = np.column_stack([rng.random((200, 2)), np.arange(200.0)])
+    Z[:, 0] += np.where(np.arange(200) < 40, 0.0, 5.0)
+    data = Data(Z, np.zeros((200, 1)), np.full(200, 0.1))
+    for end in range(20, 201, 20):
+        part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
+        previous = rule.condition(KERNEL, part, now=float(end), previous=previous, rng=rng)
+        assert previous.dictionary.size < 60
+    assert previous is not None
+    assert previous.dictionary.rows.Z[:, 0].min() > 4.0
