@@ -29,7 +29,7 @@ from tvbandits.acquisition.batch_rules import (
 )
 from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
 from tvbandits.core.arrays import Array, whole_number
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, rows_apart
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
@@ -106,7 +106,7 @@ class Decision:
         looker = Looker(view.posterior, columns, view.centre)  # type: ignore[arg-type]
         found = leaders.find(looker, view.posterior, wanted, mask)
         self.domain._remember(found.rows, found.X)
-        domain = Candidates.apart(found.X)
+        domain = rows_apart(found.X)
         grid = CandidateGrid(view.posterior.kernel, domain.X)
         posterior = view.posterior.at_points(grid)  # type: ignore[attr-defined]
         return replace(

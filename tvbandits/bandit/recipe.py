@@ -33,7 +33,13 @@ from tvbandits.core.arrays import (
     not_negative,
 )
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
+from tvbandits.core.candidates import (
+    Candidates,
+    CandidatesInContext,
+    candidates_of,
+    with_others,
+    with_retired,
+)
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
@@ -512,7 +518,7 @@ def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | Can
     named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
     points = np.array(named).reshape(-1, domain.dimension)
     known = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
-    changed = offered.with_retired(known[:, : chosen.dimension])
+    changed = with_retired(offered, known[:, : chosen.dimension])
     return with_others(domain, changed)
 
 

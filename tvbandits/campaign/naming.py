@@ -89,7 +89,8 @@ class Names:
             return alike[0]
         shown = ", ".join(self.sites[:MOST]) or f"coordinates {', '.join(self.coordinates)}"
         more = f" and {len(self.sites) - MOST} more" if len(self.sites) > MOST else ""
-        raise ValueError(f'unknown site "{name}"; there are: {shown}{more}')
+        said = json.dumps(name, ensure_ascii=False)  # without what a terminal would obey
+        raise ValueError(f"unknown site {said}; there are: {shown}{more}")
 
     def point(self, text: str) -> Array:
         """The point that a text means, shape (1, d)."""
@@ -312,7 +313,9 @@ def texts(given: Any) -> list[Any] | None:
     several = isinstance(given, list | tuple | np.ndarray) or is_of(
         given, "pandas", "Series", "Index"
     )
-    return list(given) if several and any(isinstance(each, str) for each in given) else None
+    if not several or np.shape(given) == ():
+        return None
+    return list(given) if any(isinstance(each, str) for each in given) else None
 
 
 def _numbers(text: str) -> list[float]:

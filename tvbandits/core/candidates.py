@@ -110,13 +110,6 @@ class Candidates:
         axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
         return cls(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)))
 
-    @classmethod
-    def apart(cls, X: Array) -> Candidates:
-        """Some rows of other candidates, which are known to differ."""
-        made = object.__new__(cls)
-        made.__dict__.update(X=X, context=(), retired=())
-        return made
-
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
@@ -280,13 +273,6 @@ class Candidates:
                 f"the nearest candidate is {self._points_at(nearest[[row]])[0].tolist()}"
             )
         return np.asarray(nearest, dtype=np.int64)
-
-    def with_retired(self, X: Array) -> Candidates:
-        """These candidates, and behind them those of `X` (n, d) that are none, each once, as retired."""
-        apart, _ = self._tree.query(X / self._extent, p=np.inf)
-        gone = np.unique(X[np.asarray(apart) > TOLERANCE], axis=0)
-        rows = range(len(self), len(self) + len(gone))
-        return Candidates(np.concatenate([self.X, gone]), self.context, (*self.retired, *rows))
 
     def rows_of(self, context: Any) -> Index:
         """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
@@ -455,6 +441,21 @@ class CandidatesInContext:
             for values in self.sample(64, rng)[:, -width:]
         ]
         return max(found, key=lambda each: each[1])
+
+
+def rows_apart(X: Array) -> Candidates:
+    """Some rows of other candidates, which are known to differ."""
+    made = object.__new__(Candidates)
+    made.__dict__.update(X=X, context=(), retired=())
+    return made
+
+
+def with_retired(chosen: Candidates, X: Array) -> Candidates:
+    """The candidates, and behind them those of `X` (n, d) that are none, each once, as retired."""
+    apart, _ = chosen._tree.query(X / chosen._extent, p=np.inf)
+    gone = np.unique(X[np.asarray(apart) > TOLERANCE], axis=0)
+    rows = range(len(chosen), len(chosen) + len(gone))
+    return Candidates(np.concatenate([chosen.X, gone]), chosen.context, (*chosen.retired, *rows))
 
 
 def with_others(domain: object, chosen: Candidates) -> Candidates | CandidatesInContext:
