@@ -5,8 +5,8 @@ reward is the highest of three bumps. Prints processor time and the peak of this
 With `--everywhere` the same candidates are played from memory, from the mapped file, from a Dask array,
 and on two workers of Dask of which one is killed midway; it says whether all choices were the same.
 `--growth` prints seconds for 2,000 to 128,000 plays on 20,640 candidates, and the exponent between.
-`--posteriors FILE.png` draws what a step costs each posterior by the number of candidates N, and the least
-that a filter of s numbers can take: 16 (s^2 + N s) bytes, at the rate at which this machine copies memory.
+`--posteriors FILE.png` draws what a step costs each posterior by the number of candidates N, and the
+least that a filter of s numbers can take: 16 (s^2 + N s) bytes, as fast as this machine copies memory.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ POSTERIORS: dict[str, Callable[[Candidates], Bandit]] = {
     ),
     "ensemble": lambda X: policies.adaptive_gp_ucb(X, None, NOISE_VARIANCE),
 }
-SIZES, TOLD, TIMED = (100, 300, 1000, 3000, 10_000), 100, 15
+SIZES, TOLD, TIMED = (100, 300, 1000, 3000, 10_000), 100, 51
 
 
 def step_of(bandit: Bandit) -> float:
