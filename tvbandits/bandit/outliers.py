@@ -4,9 +4,8 @@ A reading is beyond belief if it is off by more than `FAR` deviations of what ma
 reward as it is known, of one that has changed to any other one of the prior, and of noise together. So
 a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
 play had brought no reading, and so the place is played again. If readings then agree with each other
-more than gross errors would, they were right, and come back: two of one place if nothing else is
-beyond belief, else three. If the place is read again as was believed, it was an error, and confirms
-none.
+more than gross errors would, three of them, they were right, and come back. If the place is read again
+as was believed, it was an error, and confirms none.
 
 A contaminated normal law [Tu] instead of a normal one for rewards, with its components told apart for
 each reading; an alternative to Student's law, under which an unknown place takes a gross error for its
@@ -128,7 +127,7 @@ def _judged(
     now[rows[fresh]] = far[fresh]
     if not far[fresh].any():
         return now
-    agreed = agreeing(seen.X, error, prior, seen.variance, far)
+    agreed = agreeing(error, prior, seen.variance, far)
     for i in np.flatnonzero(far & fresh & agreed.any(axis=1)):
         now[[rows[i], *rows[agreed[i]]]] = False
     latest = np.argsort(every.t, kind="stable")[-WATCHED:]
@@ -143,9 +142,7 @@ def _answered(outliers: Observations, believed: Observations) -> NDArray[np.bool
     return np.asarray((again & (believed.t > outliers.t[:, None])).any(axis=1))
 
 
-def agreeing(
-    X: Array, error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which readings (n, n) confirm each other, a row for each: none where they are too few."""
     own = np.diagonal(prior)
     apart = np.maximum(own[:, None] + own - 2.0 * prior, 0.0) + noise[:, None] + noise
@@ -153,8 +150,5 @@ def agreeing(
     odds = np.log(size / np.sqrt(apart)) - 0.5 * (error[:, None] - error) ** 2 / apart
     counts = (odds > 0) & ~np.eye(len(error), dtype=bool) & far
     enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED
-    # Two of several places, or of several errors, are alike by chance too often.
-    same = (X[:, None] == X).all(axis=2)
-    pair = (counts & same).any(axis=1) & (far.sum() == 2)
-    enough &= pair | (counts.sum(axis=1) > 1)
+    enough &= counts.sum(axis=1) > 1  # two errors in a row are alike by chance too often
     return np.asarray(counts & enough[:, None])
