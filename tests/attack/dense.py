@@ -19,7 +19,7 @@ def by_dictionary(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array] | N
     """
     state, now, _ = bandit._conditioned_for(t)
     posterior, scaling = state.posterior, state.model.scaling
-    if not isinstance(posterior, NystromPosterior) or len(posterior.data) == 0:
+    if not isinstance(posterior, NystromPosterior) or posterior.filter or len(posterior.data) == 0:
         return None
     kernel, data, words = posterior.kernel, posterior.data, posterior.dictionary.data
     L = linalg.cholesky(kernel(words.Z) + np.diag(words.variance), lower=True)

@@ -79,7 +79,7 @@ ASKED_FOR = (
     r"tvbandits\.play\(steps=.*",
     r"tvbandits\.compare\(n_jobs=.*",
     # Rewards that say nothing: batches of ten thousand points, as documented.
-    r"policies\.(gp_bucb|bbkb)\(noise_variance=.*",
+    r"policies\.(gp_bucb|bbkb|tv_bbkb)\(noise_variance=.*",
 )
 """Calls that may take their time: what is asked for is long."""
 

@@ -40,8 +40,7 @@ def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
     begun = replace(ensemble, prior=rule.prior, unit=rule.unit)
     begun = begun.observe([0], np.array([50.0]), None, 1.0)
     scores = np.exp(begun._score)
-    plain = np.array([each.weight for each in begun.members])
-    plain /= plain.sum()
+    plain = np.full(len(scores), 1.0 / len(scores))
     shares = np.array([learned.get(each, 0.0) for each in begun.members])
     assert 0.9 < shares.sum() <= 1.0 + 1e-12
     expected = 0.5 * plain + 0.5 * shares

@@ -210,3 +210,21 @@ def test_a_generator_and_info_stay(tmp_path: Path) -> None:
     assert other.state.random == player.state.random
     one, two = (replace(each.info, seconds={}) for each in (other, player))
     assert same_value(one, two)
+
+
+@pytest.mark.parametrize("kind", ["MappedRows", "ParquetRows"])
+def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / ("points.npy" if kind == "MappedRows" else "points.parquet")
+    X = np.random.default_rng(0).random((50, 2))
+    if kind == "MappedRows":
+        np.save(place, X)
+    else:
+        pd.DataFrame(X, columns=["x", "y"]).to_parquet(place)
+    player = policies.gp_ucb(Candidates(place), RBF(0.3), 0.1, posterior="nystrom")
+    player.tell(player.ask(1), [1.0], 1)
+    player.save(tmp_path / "saved")
+    said = rf"another file, .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
+    with pytest.raises(UnknownPartError, match=said):
+        load(tmp_path / "saved")
+    other = load(tmp_path / "saved", {f"tvbandits:{kind}": Candidates(place).rows})
+    assert (other.ask(2) == player.ask(2)).all()

@@ -247,6 +247,22 @@ def test_the_same_policy_twice_is_played_once(command: Command) -> None:
     assert len(strictly(said.out)["summary"]) == 1
 
 
+def test_robust_is_said_for_each_policy(command: Command, tmp_path: Path) -> None:
+    for robust in ("true", "false"):
+        policy = f"adaptive-gp-ucb:robust={robust}"
+        said = command(
+            "compare", SMALL, "--policy", policy, "--horizon=3", "--seeds=1", "--jobs=1",
+            "--out", tmp_path / robust,
+        )  # fmt: skip
+        assert said.status == 0
+        assert policy in said.out
+    said = command(
+        "compare", SMALL, "--policy=adaptive-gp-ucb:robust=2", "--horizon=3", "--seeds=1"
+    )
+    assert (said.status, said.out) == (2, "")
+    assert "robust must be true or false, got 2" in said.err
+
+
 def test_parameters_reach_the_problem(command: Command, tmp_path: Path) -> None:
     for epsilon in (0.0, 1.0):
         problem = f"gp-drift:epsilon={epsilon},points_per_axis=4"

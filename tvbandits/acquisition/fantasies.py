@@ -185,16 +185,14 @@ class LazyFantasy(FantasyModel):
         self.mean = self.width.mean(self.domain.X)
         self.bound = self.mean + self.width.times * np.sqrt(self.upper)
 
-    def add(self, x: Array) -> BatchStep:
-        """Shrink the variances as if the candidate `x` had been observed."""
-        return self._add(x, self.noise)
-
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
         for x, own in zip(X, noise.tolist(), strict=True):
-            self._add(x, own)
+            self.add(x, own)
 
-    def _add(self, x: Array, noise: float) -> BatchStep:
+    def add(self, x: Array, noise: float | None = None) -> BatchStep:
+        """Shrink the variances as if the candidate `x` had been observed, with another noise."""
+        noise = self.noise if noise is None else noise
         i = self.surface.index(x)
         at = self.domain.index(x[None, :]) if i is None else np.array([i])
         start, now = float(self.start.refresh(at)[0]), float(self._variances(at)[0])

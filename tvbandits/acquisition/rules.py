@@ -290,11 +290,12 @@ class UpperConfidenceBound:
         masked = Width(allowed.only(width.mean), width.times, smooth)
         fantasy = decision.fantasy(masked)
         everything = allowed.everything and decision.n is None
+        leads = decision.rest > -math.inf
         batch: list[Array] = []
         while len(batch) < most:
             # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
             x = fantasy.best(rng)
-            if decision.overtakes(fantasy.largest):
+            if leads and decision.overtakes(fantasy.largest):
                 raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).

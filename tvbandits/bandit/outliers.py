@@ -5,7 +5,8 @@ reward as it is known, of one that has changed to any other one of the prior, an
 a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
 play had brought no reading, and so the place is played again. If readings then agree with each other
 more than gross errors would, they were right, and come back: two of one place if nothing else is
-beyond belief, else three. If the place is read again as was believed, it was an error, and confirms none.
+beyond belief, else three. If the place is read again as was believed, it was an error, and confirms
+none.
 
 A contaminated normal law [Tu] instead of a normal one for rewards, with its components told apart for
 each reading; an alternative to Student's law, under which an unknown place takes a gross error for its

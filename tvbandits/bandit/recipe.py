@@ -520,6 +520,7 @@ def on_candidates(
     recipe: Recipe, state: State, domain: Candidates | CandidatesInContext
 ) -> tuple[Recipe, State]:
     """Recipe and state on other candidates, which have more coordinates where arms were added."""
+    of_kind("domain", domain, (Candidates, CandidatesInContext), "candidates")
     columns, kernel = domain.dimension - recipe.domain.dimension, recipe.kernel
     if columns == 0:
         return replace(recipe, domain=domain), state

@@ -506,6 +506,8 @@ class Campaign(Watching):
         gone = list(several("retire", retire, "names of sites"))
         plain = {name: None if x is None else x.tolist() for name, x in known.items()}
         said = {"add": plain, "retire": gone}
+        if key is not None:
+            as_name("key", key)
         there = None if key is None else self._store.keyed(key)
         if there is not None and there.body.get("said") == said:
             return  # what came of it stands there

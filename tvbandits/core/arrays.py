@@ -83,6 +83,12 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
 
 
+def row_keys(X: Array) -> list[bytes]:
+    """The bytes of each row (n, d), by which equal rows are found; -0.0 is 0.0."""
+    raw, width = (X + 0.0).tobytes(), X.itemsize * X.shape[1]
+    return [raw[i : i + width] for i in range(0, len(raw), width)]
+
+
 def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
     """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
     if bad.any():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, Index, as_floats, as_points, whole_number
+from tvbandits.core.arrays import Array, Index, as_floats, as_points, row_keys, whole_number
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values
 from tvbandits.core.coercion import shown
@@ -213,7 +213,7 @@ class Candidates:
         """Rows by the bytes of their points: of all, or of so many candidates of what was played."""
         if not self.held or len(self) > MOST_INDEXED:
             return {}
-        return {point.tobytes(): row for row, point in enumerate(self.X)}
+        return {key: row for row, key in enumerate(row_keys(self.X))}
 
     def index(self, X: ArrayLike, name: str = "X") -> Index:
         """Row of each point in the set, shape (n,), within 1e-9 of the extent of each coordinate.
@@ -225,7 +225,7 @@ class Candidates:
         if (few and len(self) > MOST_INDEXED) or not self.held:
             return self._index_in_blocks(points, name)
         if few:
-            found = [self._known.get(point.tobytes()) for point in points]
+            found = [self._known.get(key) for key in row_keys(points)]
             if None not in found:
                 return np.array(found, dtype=np.int64)
         distance, nearest = map(np.asarray, self._tree.query(points / self._extent, p=np.inf))
@@ -233,7 +233,7 @@ class Candidates:
 
     def _index_in_blocks(self, points: Array, name: str) -> Index:
         """As `index`, without a table of all: what was played is known, all else is looked for."""
-        rows = np.array([self._known.get(point.tobytes(), -1) for point in points], dtype=np.int64)
+        rows = np.array([self._known.get(key, -1) for key in row_keys(points)], dtype=np.int64)
         if (rows < 0).any():
             keys, first, of_key = np.unique(keys_of(points), return_index=True, return_inverse=True)
             found = np.full(len(keys), -1)
@@ -258,8 +258,9 @@ class Candidates:
             return  # all are known
         if len(self._known) + len(rows) > MOST_INDEXED:
             self._known.clear()
-        keys = (x.tobytes() for x in X[:MOST_INDEXED])
-        self._known.update(zip(keys, rows[:MOST_INDEXED].tolist(), strict=True))
+        self._known.update(
+            zip(row_keys(X[:MOST_INDEXED]), rows[:MOST_INDEXED].tolist(), strict=True)
+        )
 
     def _nearest(self, points: Array, name: str) -> Index:
         distance, nearest = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)

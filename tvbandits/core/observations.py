@@ -17,6 +17,7 @@ from tvbandits.core.arrays import (
     as_times,
     as_values,
     as_variances,
+    row_keys,
     whole_number,
 )
 
@@ -201,9 +202,8 @@ class Observations:
 
     def at_plays(self, plays: Array) -> Array:
         """The latest value of each play [x, t] (n, d + 1), NaN where there is none, shape (n,)."""
-        rows = np.column_stack([self.X, self.t]) + 0.0  # -0.0 is 0.0
-        values = {row.tobytes(): y for row, y in zip(rows, self.y, strict=True)}
-        return np.array([values.get(row.tobytes(), np.nan) for row in plays + 0.0])
+        values = dict(zip(row_keys(np.column_stack([self.X, self.t])), self.y, strict=True))
+        return np.array([values.get(key, np.nan) for key in row_keys(plays)])
 
     def widened(self, columns: int) -> Observations:
         """With so many more coordinates, all 0."""
@@ -320,8 +320,8 @@ class Plays:
         """Less those of the same point and time as one of `X` (n, d), `t` (n,)."""
         if not len(self.t):
             return self
-        theirs = {row.tobytes() for row in np.column_stack([X, t]) + 0.0}
-        left = [row.tobytes() not in theirs for row in np.column_stack([self.X, self.t]) + 0.0]
+        theirs = set(row_keys(np.column_stack([X, t])))
+        left = [key not in theirs for key in row_keys(np.column_stack([self.X, self.t]))]
         return self if all(left) else Plays(self.X[left], self.t[left])
 
     def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:

@@ -277,7 +277,7 @@ TV_BBKB = Policy(
     tv_bbkb,
     "bbkb whose dictionary forgets at rate epsilon",
     paper="Calandriello 2020 and Bogunovic 2016",
-    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, "X"),
+    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, r"$\odot$"),
     recommended={"epsilon": recommended_epsilon},
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )

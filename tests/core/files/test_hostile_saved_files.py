@@ -96,6 +96,7 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
 PLAYED: dict[str, Any] = {
     "exact": lambda: made("et-gp-ucb"),
     "sparse": lambda: made("bbkb"),
+    "sparse filter": lambda: made("tv-bbkb"),
     "state space": lambda: policies.tv_gp_ucb(
         LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace()
     ),

@@ -449,32 +449,6 @@ def test_length_scales_of_a_function_grow_with_the_distances_between_points() ->
     assert FilterEnsemble.of(plane, 0.01).settings == function_settings(2)
 
 
-def test_models_begin_with_their_own_weights() -> None:
-    own = replace(ROUGH, weight=3.0), replace(ROUGH, nugget=0.4), replace(ROUGH, trend=0.1)
-    begun = FilterEnsemble.of(POINTS, 0.04, own)._in_unit(0.0, 1.0, 1.0)
-    shares = np.exp(begun._score) / np.exp(begun._score).sum()
-    expected = [each.weight / 5.0 for each in begun.members]
-    np.testing.assert_allclose(shares, expected)
-    with pytest.raises(ValueError, match=r"weight must be positive and finite, got 0"):
-        replace(ROUGH, weight=0.0)
-
-
-def test_a_function_is_expected_to_be_neither_rough_nor_fast() -> None:
-    models = function_settings(2)
-    assert np.mean([each.weight for each in models]) == pytest.approx(1.0)
-    by_length = [
-        sum(each.weight for each in models if each.drift_space.length == length)
-        for length in sorted({each.drift_space.length for each in models})
-    ]
-    # Log-normal about 0.1 with a log deviation of 1 / sqrt(8), at 0.03, 0.06, 0.12 and 0.25.
-    expected = np.exp(-4.0 * np.log(np.array([0.3, 0.6, 1.2, 2.5])) ** 2)
-    np.testing.assert_allclose(by_length / np.sum(by_length), expected / expected.sum())
-    fast, slow = (
-        sum(each.weight for each in models if each.drift_scale == scale) for scale in (5.0, 100.0)
-    )
-    assert fast < 0.5 * slow
-
-
 def test_models_whose_features_leave_much_are_not_taken_unless_all_are_such() -> None:
     scattered = np.random.default_rng(0).uniform(size=(200, 3))
     taken = FilterEnsemble.of(scattered, 0.01).settings

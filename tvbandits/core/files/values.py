@@ -704,6 +704,12 @@ class Decoder:
         """A part of the user's."""
         name = entry["own"]
         if name not in self._trusted:
+            word = name.removeprefix("tvbandits:")
+            if word in ("MappedRows", "ParquetRows"):
+                raise UnknownPartError(
+                    "its candidates stand in another file, which is not opened because this one says "
+                    f"so: hand them over, as in trusted={{{name!r}: Candidates(path).rows}}"
+                )
             raise UnknownPartError(
                 f"it uses {name!r}, which is not part of the package and is not imported because a "
                 f"file says so: hand it over, as in trusted={{{name!r}: ...}}"

@@ -360,7 +360,7 @@ class FilterEnsemble:
     guess : float
         How many innovations the first guess of the scale is worth.
     prior : tuple of pairs (ModelSpec, weight)
-        What others have learned: half of the prior weight is shared so, half by their own weights.
+        What others have learned: half of the prior weight is shared so, half evenly.
     unit : float
         The first guess of the scale where one reading says nothing of it; 0: none.
     seen : tuple of 2 float
@@ -554,8 +554,7 @@ class FilterEnsemble:
         known = dict(self.prior)
         models = [each for of in filters for each in of.settings]
         shares = np.array([known.get(each, 0.0) for each in models])
-        own = np.array([each.weight for each in models])
-        return np.asarray(np.log(own / own.mean() + shares * len(models)))
+        return np.asarray(np.log1p(shares * len(models)))
 
     def _is_early(self) -> bool:
         learns = len(self.powers) > 1 or self.guess > 1

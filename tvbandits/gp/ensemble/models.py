@@ -122,8 +122,6 @@ class ModelSpec:
         that never does, and their weights say which of them is right.
     season : Season, optional
         What comes again.
-    weight : float
-        How much is thought of it before anything is read, beside the other models.
     """
 
     static_space: SpatialSpec
@@ -138,10 +136,8 @@ class ModelSpec:
     smooth: bool = False
     hazard: float = 0.0
     season: Season | None = None
-    weight: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive("weight", self.weight)
         for name in ("static", "drift", "trend", "nugget"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
@@ -217,9 +213,6 @@ LENGTHS = (0.03, 0.06, 0.12, 0.25)
 """Length scales of a smooth function of one coordinate, as shares of the largest extent; of d of them,
 times sqrt(d), as the distances between points grow."""
 
-USUAL_LENGTH, USUAL_TIME = 0.1, 60.0
-"""What is expected of a function: such a length scale of one coordinate, forgotten in so many steps."""
-
 NOTHING = 1e-4
 """Share of the nugget of a function that is known up to the noise of its readings."""
 
@@ -228,37 +221,37 @@ def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:
     """For many points on a smooth function: 40 models, eight of which hardly drift at all.
 
     Half of the others hold a static part as large as the drift. The eight come in twins, one of which
-    may start afresh. Their weights, 1 on average, are log-normal in length and time: while nothing is
-    known, a model under which every point is news would have whoever plays look everywhere.
+    may start afresh.
+
+    They begin with equal weights. Log-normal ones about a length scale of 0.1 and 60 steps had some per
+    cent less regret on most of 14 fields, and missed the drifting bump in 10 of 20 runs instead of 6.
     """
-    times = ((5.0, True), (20.0, True), (20.0, False), (100.0, False))
-    drifting = [
-        _on(length, dimension, static, scale, smooth=smooth)
-        for length, (scale, smooth), static in product(LENGTHS, times, (0.5, 0.05))
-    ]
-    lasting = [
-        _on(length, dimension, 0.95, 20.0, hazard=hazard)
-        for length, hazard in product(LENGTHS, (0.0, 0.01))
-    ]
-    models = drifting + lasting
-    average = sum(each.weight for each in models) / len(models)
-    return tuple(replace(each, weight=each.weight / average) for each in models)
+    lengths = tuple(math.sqrt(dimension) * length for length in LENGTHS)
+    drifting = tuple(
+        _on(SpatialSpec("rbf", length), static, 1.0 - static, scale, smooth=smooth)
+        for length, (scale, smooth), static in product(
+            lengths, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
+        )
+    )
+    lasting = tuple(
+        _on(SpatialSpec("rbf", length), 0.95, 0.05, 20.0, hazard=hazard)
+        for length, hazard in product(lengths, (0.0, 0.01))
+    )
+    return drifting + lasting
 
 
 def _on(
-    length: float,
-    dimension: int,
+    space: SpatialSpec,
     static: float,
+    drift: float,
     scale: float,
     *,
     smooth: bool = False,
     hazard: float = 0.0,
 ) -> ModelSpec:
-    space, drift = SpatialSpec("rbf", math.sqrt(dimension) * length), 1.0 - static
-    apart = math.log(length / USUAL_LENGTH), math.log(scale / drift / USUAL_TIME)
-    weight = math.exp(-4.0 * apart[0] ** 2 - 0.4 * apart[1] ** 2)
-    numbers = (static, drift, 0.1, NOTHING, math.inf, scale, 10.0)
-    return ModelSpec(space, space, *numbers, smooth, hazard, weight=weight)
+    return ModelSpec(
+        space, space, static, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard
+    )
 
 
 def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec, ...]:

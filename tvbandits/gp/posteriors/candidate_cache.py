@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, row_keys
 from tvbandits.gp.kernels.structure import advance, inputs, is_space_time
 
 
@@ -138,7 +138,7 @@ class CandidateGrid:
         """Kernel rows k(Z, points at now), shape (n, A), in an array of their own."""
         if self.space_time:
             return np.array(self.kernel(Z, self.at(now)), order="C")
-        keys = [row.tobytes() for row in Z]
+        keys = row_keys(Z)
         where, known = self._known
         fresh = [key for key in dict.fromkeys(keys) if key not in where]
         if fresh:
@@ -167,8 +167,7 @@ class CandidateGrid:
 
     @cached_property
     def _points_by_key(self) -> dict[bytes, int]:
-        # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
-        return {point.tobytes(): i for i, point in enumerate(self.points + 0.0)}
+        return {key: i for i, key in enumerate(row_keys(self.points))}
 
 
 @dataclass(frozen=True)

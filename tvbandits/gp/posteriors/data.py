@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array, Index, row_keys
 from tvbandits.core.observations import Room
 
 NEGLIGIBLE = 1e16
@@ -171,9 +171,8 @@ class Groups:
         if previous is None or known > len(Z) or not np.array_equal(Z[:known], previous.Z):
             previous, known = _UNGROUPED, 0
         keys, first, group = dict(previous.keys), previous.first.tolist(), []
-        # Adding 0.0 turns -0.0, which is the same input in other bytes, into 0.0.
-        for row, z in enumerate(Z[known:] + 0.0, start=known):
-            number = keys.setdefault(z.tobytes(), len(keys))
+        for row, key in enumerate(row_keys(Z[known:]), start=known):
+            number = keys.setdefault(key, len(keys))
             if number == len(first):
                 first.append(row)
             group.append(number)
