@@ -131,6 +131,15 @@ def test_value_and_gradient_are_those_of_plain_algebra(name: str, n: int) -> Non
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("gap", [1e-300, 1e-17, 1e-9])
+def test_points_that_hardly_differ(gap: float) -> None:
+    kernel = OnSpace(RBF(1.0)) + level()
+    X = np.array([[-1.0], [0.3], [0.3 + gap], [gap], [0.0]])
+    seen = Observations(X, np.arange(5.0), np.arange(5.0), np.full(5, 0.1))
+    expected = restated(kernel, kernel.theta, seen)
+    assert made(kernel, seen)(kernel.theta)[0] == pytest.approx(expected, rel=1e-9)
+
+
 # --- the prior ------------------------------------------------------------------------------------
 
 

@@ -214,8 +214,10 @@ def _whole_steps(Z: Array) -> tuple[float, Index] | None:
         return None
     z = Z[:, 0] - Z[0, 0]
     unit = float(np.diff(z).min())
+    if z[-1] >= unit * len(Z) ** 2:  # so, too, if rounding makes two rows one
+        return None
     at = np.rint(z / unit)
-    if at[-1] >= len(Z) ** 2 or not (unit * at == z).all():
+    if not (unit * at == z).all():
         return None
     return unit, at.astype(np.int64)
 
