@@ -236,7 +236,7 @@ def spelled(name: str) -> tuple[str, ...]:
 
 
 SAME: dict[str, tuple[str, ...]] = {
-    "X": ("points", "point", "candidates"),
+    "X": ("points", "point", "candidates", "site"),
     "frame": ("parameter",),
     "context": ("candidates",),
     "among": ("available",),

@@ -214,6 +214,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "bounds": lambda: [(0.0, 10.0)],
     "bandit": played,
     "names": lambda: ["a", "b"],
+    "move_cost": lambda: 0.1,
     "cost": lambda: 0.1,
     "other": played,
     "control": lambda: [5.0],

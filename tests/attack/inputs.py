@@ -210,7 +210,7 @@ def is_shown(message: str, value: Any) -> bool:
     """Whether a message shows what was given, or says what it is."""
     if isinstance(value, str | Path) and str(value) in message:
         return True
-    if re.search(r"\b(got|given|gives?|none|not|no|returned|returns)\b", message):
+    if re.search(r"\b(got|given|gives?|none|not|no|unknown|returned|returns)\b", message):
         return True
     with contextlib.suppress(Exception):
         return repr(value)[:20] in message

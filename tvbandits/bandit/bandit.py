@@ -401,14 +401,14 @@ class Bandit:
         )
         return X
 
-    def with_move_cost(self, cost: MoveCost | None) -> Bandit:
+    def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
         """The same bandit, which weighs what a move costs against what it brings.
 
         One stays until what one has missed here would have paid for the move: see `core.moving`.
 
         Parameters
         ----------
-        cost : float or callable
+        move_cost : float or callable
             In the unit of reward: at least 0 for a unit of distance, or a function of two points (d,),
             from and to; to stay costs nothing. None: moves are free.
 
@@ -420,7 +420,7 @@ class Bandit:
         >>> print(bandit.history["move_cost"].tolist())
         [0.0, 0.5]
         """
-        return Bandit.from_state(replace(self._recipe, move_cost=cost), self.state)
+        return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
 
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
