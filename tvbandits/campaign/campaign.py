@@ -508,9 +508,9 @@ class Campaign(Watching):
         said = {"add": plain, "retire": gone}
         if key is not None:
             as_name("key", key)
-        there = None if key is None else self._store.keyed(key)
-        if there is not None and there.body.get("said") == said:
-            return  # what came of it stands there
+            there = self._store.keyed(key)
+            if there is not None and there.body.get("said") == said:
+                return  # what came of it stands there
         self._done("sites", {"said": said, **self.names.change(known, gone)}, key, who)
 
     def questions(

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, finite_number, flag, positive_number
+from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
@@ -70,9 +70,11 @@ class NystromFilter:
     tolerance: float = 1e-9
 
     def __post_init__(self) -> None:
-        positive_number("oversampling", self.oversampling)
-        flag("keep", self.keep)
-        finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
+        self._rule()
+
+    def _rule(self) -> Nystrom:
+        """What draws the dictionary, and checks its numbers."""
+        return Nystrom(self.oversampling, self.keep, self.tolerance)
 
     def condition(
         self,
@@ -131,8 +133,7 @@ class NystromFilter:
             before = _filtered(kernel, term, known.data, start, now, known)
         rng = np.random.default_rng(0) if rng is None else rng
         rows, _ = faded(kernel, term, data, now)
-        rule = Nystrom(self.oversampling, self.keep, self.tolerance)
-        return rule.drawn(kernel, rows, None, now, before, rng)
+        return self._rule().drawn(kernel, rows, None, now, before, rng)
 
 
 def _filtered(
