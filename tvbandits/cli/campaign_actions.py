@@ -10,18 +10,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
 
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.status import ago, drop_command, without_formula
+from tvbandits.campaign.store.store import Row, points_of
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.page import generated_by, without_nan
-
-if TYPE_CHECKING:
-    from tvbandits.campaign.campaign import Campaign
 
 # --- what is odd about a time or a reading --------------------------------------------------------
 
@@ -115,16 +115,6 @@ def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-
-
-try:
-    from tvbandits.campaign.campaign import Campaign
-    from tvbandits.campaign.status import ago, drop_command, without_formula
-    from tvbandits.campaign.store.store import Row, points_of
-except ImportError as error:
-    if "SQLAlchemy" not in str(error):
-        raise
-    raise ValueError(str(error)) from error
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sql
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.reading import limit_cells
 from tvbandits.core.files.saving import put_in_place
-
-try:
-    import sqlalchemy as sql
-    from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-except ImportError as missing:
-    raise ImportError('a campaign needs SQLAlchemy: pip install "tvbandits[campaign]"') from missing
 
 STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"
 """How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written."""
