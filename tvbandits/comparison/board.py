@@ -258,9 +258,11 @@ SUITES: Mapping[str, Suite] = {
             "lifted:shekel4,candidates=500": 120,
             "lifted:hartmann6,candidates=500": 120,
             "ozone-network": 400,
+            **dict.fromkeys(("field-bumps", "field-ridge", "field-waves", "field-graph"), 100),
+            "xopt-drift": 250,
         },
         POLICIES,
-        20,
+        10,
     ),
     "peaks": Suite(
         {

@@ -285,8 +285,8 @@ def compare(
         dictionary_size, beta, bound. `confidence` is the width that
         was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
         the average regret, at that width. The points of a batch are played one a step and told together:
-        queries and their cost stand in its first row, and each of its rows has its share of the seconds.
-        With `batch` each step is one row, and has no bound if it plays several points.
+        queries and their cost stand in its first row, and each of its rows has its share of the
+        seconds, which are of processor time. With `batch` each step is one row, and has no bound if it plays several points.
 
     Raises
     ------

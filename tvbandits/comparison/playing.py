@@ -218,12 +218,15 @@ def _played_out(
 def _next_batch(
     prepared: Prepared, player: Player, step: int, points: int | None, here: Array
 ) -> tuple[_Batch, Array]:
-    """Ask, play and tell, from `here` (0 or 1, d) on; and where that ends. The rest is not clocked."""
+    """Ask, play and tell, from `here` (0 or 1, d) on; and where that ends.
+
+    Only the player is clocked, in processor time: that of the wall depends on who else is there.
+    """
     problem = prepared.problem
     more: dict[str, Any] = {} if points is None else {"n": points}
-    started = time.perf_counter()
+    started = time.process_time()
     X = as_points(player.ask(float(step), **more), problem.domain.dimension)
-    asked = time.perf_counter() - started
+    asked = time.process_time() - started
     if points is None:
         X = X[: prepared.horizon - step + 1]
     times = float(step) + np.arange(float(len(X))) * (points is None)
@@ -241,9 +244,9 @@ def _next_batch(
         stream = REWARD_NOISE + again * STREAMS
         pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, stream))
     rewards, told = pairs.T.copy()
-    started = time.perf_counter()
+    started = time.process_time()
     player.tell(X, told, float(times[0]) if len(X) == 1 else times, **told_too)
-    seconds = asked + time.perf_counter() - started
+    seconds = asked + time.process_time() - started
     size, there, cost = len(X), X[-1:], _move_cost_of(prepared, player)
     way = np.concatenate([here, X])
     paid = None if cost is None else costs_along(cost, problem.domain, way)[len(here) :]
