@@ -67,8 +67,8 @@ class Served:
         self.process.wait()
 
 
-def one_run(python: str, name: str, prepared: Any) -> dict[str, Any]:
-    """Regrets, seconds a step, and what went wrong, of one peer and seed."""
+def one_run(python: str, name: str, prepared: Any, minutes: float) -> dict[str, Any]:
+    """Regrets, seconds a step, and what went wrong, of one peer and seed in at most so many minutes."""
     prepared = begun(prepared)
     problem, seed = prepared.problem, prepared.seed
     domain, peer = problem.domain, None
@@ -93,6 +93,8 @@ def one_run(python: str, name: str, prepared: Any) -> dict[str, Any]:
             regrets.append(best - float(rewards[0]))
             order = {"tell": [X[0].tolist(), float(told[0]), float(t)]}
             seconds.append(asked["worked"] + peer.call(order)["worked"])
+            if sum(seconds) > 60 * minutes:
+                raise TimeoutError(f"stopped after {minutes:g} minutes")
     except (RuntimeError, OSError) as error:
         failure = f"step {len(regrets) + 1}: {error}"
     finally:
@@ -192,6 +194,7 @@ def main() -> None:
     parser.add_argument("--policy", action="append")
     parser.add_argument("--horizon", type=int, default=80)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of a peer in one run")
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of their environment")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -206,7 +209,7 @@ def main() -> None:
                     continue
                 peer = name in PEERS
                 run = (
-                    one_run(given.python, name, prepared)
+                    one_run(given.python, name, prepared, given.minutes)
                     if peer
                     else our_run(text, problem, prepared, name)
                 )

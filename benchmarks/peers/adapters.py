@@ -112,9 +112,13 @@ class OptunaGP(_Peer):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler = optuna.samplers.GPSampler(seed=seed, deterministic_objective=False)
-        self.study = optuna.create_study(direction="maximize", sampler=sampler)
+        self.study = optuna.create_study(direction="maximize", sampler=self.sampler())
         self.trial: Any = None
+
+    def sampler(self) -> Any:
+        from optuna.samplers import GPSampler
+
+        return GPSampler(seed=self.seed, deterministic_objective=False)
 
     def ask(self, t: float) -> Any:
         self.trial = self.study.ask()
@@ -124,6 +128,34 @@ class OptunaGP(_Peer):
 
     def tell(self, x: Any, y: float, t: float) -> None:
         self.study.tell(self.trial, y)
+
+
+class OptunaTPE(OptunaGP):
+    """Optuna's default sampler, which knows nothing of time."""
+
+    def sampler(self) -> Any:
+        from optuna.samplers import TPESampler
+
+        return TPESampler(seed=self.seed)
+
+
+class Skopt(_Peer):
+    """scikit-optimize's Optimizer with its defaults, which knows nothing of time and minimises."""
+
+    package = "scikit-optimize"
+
+    def __init__(self, bounds: Any, horizon: int, seed: int) -> None:
+        super().__init__(bounds, horizon, seed)
+        from skopt import Optimizer
+
+        self.optimizer = Optimizer([tuple(map(float, b)) for b in self.bounds], random_state=seed)
+
+    def ask(self, t: float) -> Any:
+        return np.array(self.optimizer.ask(), dtype=float)
+
+    def tell(self, x: Any, y: float, t: float) -> None:
+        # Its search may end a rounding beyond the box, and its own check refuses that.
+        self.optimizer.tell(np.clip(x, *self.bounds.T).tolist(), -y)
 
 
 class AxClient(_Peer):
@@ -253,6 +285,8 @@ PEERS = {
     "wdbo-algo": WDBOAlgo,
     "botorch-time": BoTorchTime,
     "optuna-gp": OptunaGP,
+    "optuna-tpe": OptunaTPE,
+    "scikit-optimize": Skopt,
     "ax": AxClient,
     "xopt-td": XoptTime,
     "bayesian-optimization": BayesOpt,

@@ -286,8 +286,8 @@ def compare(
         was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
         the average regret, at that width. The points of a batch are played one a step and told together:
         queries and their cost stand in its first row, and each of its rows has its share of the
-        seconds, which are of processor time. With `batch` each step is one row, and has no bound if it plays
-        several points.
+        seconds, which are of processor time. With `batch` each step is one row, and has no bound
+        if it plays several points.
 
     Raises
     ------
