@@ -124,7 +124,7 @@ class Bandit:
         state = self._state
         at = "at the start" if state.time is None else f"at t = {state.time:g}"
         out = f", {len(state.pending)} out" if len(state.pending) else ""
-        return f"<Bandit on {self._recipe.domain!r}, {len(state.rewards)} rewards told{out}, {at}>"
+        return f"<Bandit on {self._recipe.domain!r}, {state.told} rewards told{out}, {at}>"
 
     def _repr_html_(self) -> str:
         recipe = self._recipe
@@ -421,6 +421,38 @@ class Bandit:
         [0.0, 0.5]
         """
         return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
+
+    def with_history(self, rewards: int | None) -> Bandit:
+        """The same bandit, which keeps so many rewards for `history`, and forgets older ones for good.
+
+        For a run without an end: memory no longer grows. What is in a window, or not aged away, stays;
+        filters and ensembles hold in their states what they were told. Decisions are those of a bandit
+        that keeps everything, except that whatever is computed anew, such as a unit, a kernel or a
+        filter after `correct`, comes of what is kept. A campaign has all on its disk.
+
+        Parameters
+        ----------
+        rewards : int
+            The latest so many stay, and up to twice as many; at least 500. None: all.
+
+        Raises
+        ------
+        ValueError
+            If every reward counts in every decision, as without any forgetting: none can leave.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), None, 0.01)
+        >>> bandit = bandit.with_history(500)
+        >>> for t in range(1, 1201):
+        ...     info = bandit.tell([[t % 2]], [0.1 * (t % 2)], t)
+        ...     if t % 100 == 0:
+        ...         X = bandit.ask(t)
+        >>> print(info.told, len(bandit.state.rewards))
+        1200 700
+        """
+        return Bandit.from_state(replace(self._recipe, history=rewards), self.state)
 
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.

@@ -31,6 +31,7 @@ from tvbandits.core.arrays import (
     is_finite_number,
     noise_variance_number,
     not_negative,
+    whole_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import (
@@ -142,6 +143,9 @@ class Recipe:
         control at that time. An ensemble of models, or of arms, is `IndependentArms` with it then.
     robust : bool
         Readings that are beyond belief are set aside, until others agree with them (`bandit.outliers`).
+    history : int, optional
+        Rewards that are kept at least, of those that no decision needs: see `Bandit.with_history`. All
+        by default.
 
     Raises
     ------
@@ -182,6 +186,7 @@ class Recipe:
     move_cost: MoveCost | None = None
     control: Any = None
     robust: bool = False
+    history: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -215,6 +220,8 @@ class Recipe:
             )
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+        if self.history is not None:
+            self._check_history()
 
     @cached_property
     def chooses_plainly(self) -> bool:
@@ -337,6 +344,20 @@ class Recipe:
             )
         object.__setattr__(self, "control", tuple(point[0].tolist()))
 
+    def _check_history(self) -> None:
+        """So long that whatever is learned anew has enough to learn from; and something may leave it."""
+        whole_number("history", self.history, at_least=SHORTEST_HISTORY)
+        forgets = (
+            type(self.aging) is not Constant or self.learn is not None or self.reset is not None
+        )
+        by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
+        in_rows = isinstance(self.posterior, Nystrom if by_filter else Exact | Nystrom)
+        if in_rows and not forgets:
+            raise ValueError(
+                f"nothing can leave the history: with {self.posterior!r} and {self.aging!r} every "
+                f"reward counts in every decision; got history={self.history}"
+            )
+
     @cached_property
     def beliefs(self) -> tuple[Any, Any]:
         """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
@@ -362,8 +383,9 @@ class Recipe:
                 box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
                 kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
                 return Recipe(
-                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE
-                )
+                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE,
+                    history=self.history,
+                )  # fmt: skip
         return Recipe(
             self.domain,
             self.kernel,
@@ -373,6 +395,7 @@ class Recipe:
             learn=self.learn,
             reset=self.reset,
             lead=self.lead,
+            history=self.history,
         )
 
     def _check_numbers(self) -> None:
@@ -395,6 +418,9 @@ class Recipe:
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
+
+SHORTEST_HISTORY = 500
+"""Rewards that are kept at least: as many as anything is learned from at once."""
 
 MOST_LOOKED_AT = 4096
 """Of more candidates than this, a sparse posterior looks at those that lead."""

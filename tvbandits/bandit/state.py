@@ -279,6 +279,27 @@ class ModelState:
     noise: NoiseEstimate | None = None
 
 
+@dataclass(frozen=True)
+class Gone:
+    """What has left the history (`Bandit.with_history`).
+
+    Attributes
+    ----------
+    rewards, answers, failed : int
+        How many of each.
+    until : float
+        The time before which they were; what was told late may be as old, and there.
+    first : float
+        The reward that values are counted from: the first of all, or of those that were told again.
+    """
+
+    rewards: int = 0
+    answers: int = 0
+    failed: int = 0
+    until: float = -math.inf
+    first: float = math.nan
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class State:
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
@@ -320,6 +341,8 @@ class State:
         What was learned about each outcome that has a limit: its readings stand there as rewards.
     outliers : Outliers or None
         Readings that a robust bandit has set aside, if any; they are not among the rewards.
+    gone : Gone
+        What is no longer among rewards, answers and failed plays.
     info : Info
         For people; does not count in equality.
 
@@ -352,7 +375,18 @@ class State:
     expert: Mapping[str, Any] | None = None
     outcomes: Mapping[str, State] = field(default_factory=dict)
     outliers: Outliers | None = None
+    gone: Gone = field(default_factory=Gone)
     info: Info = field(default_factory=Info, compare=False)
+
+    @property
+    def told(self) -> int:
+        """How many rewards were told, with those that have left the history."""
+        return self.gone.rewards + len(self.rewards.t)
+
+    @property
+    def seen(self) -> int:
+        """How many rewards and answers were."""
+        return self.told + self.gone.answers + len(self.answers.t)
 
     @property
     def readings(self) -> Observations:
@@ -381,11 +415,44 @@ class State:
             time=max(float(told.t.max()), -math.inf if self.time is None else self.time),
         )
 
+    def since_time(self, until: float, posterior: Posterior | None) -> State:
+        """Without rewards, answers and failed plays from before a time; outliers stay."""
+        rewards, answers = self.rewards.t >= until, self.answers.t >= until
+        failed, gone, model, outliers = self.failed.t >= until, self.gone, self.model, self.outliers
+
+        def kept(first: tuple[int, int]) -> tuple[int, int]:
+            return int(rewards[: first[0]].sum()), int(answers[: first[1]].sum())
+
+        if model.learned is not None:
+            model = replace(model, learned=replace(model.learned, at=kept(model.learned.at)))
+        if outliers is not None:
+            readings, out = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
+            out[outliers.rows] = True
+            stays = out | (readings.t >= until)
+            outliers = Outliers.of(readings.take(stays), out[stays])
+        return replace(
+            self,
+            rewards=self.rewards.take(rewards),
+            answers=self.answers.take(answers),
+            failed=Plays(self.failed.X[failed], self.failed.t[failed]),
+            model=model,
+            posterior=posterior,
+            since=kept(self.since),
+            outliers=outliers,
+            gone=Gone(
+                gone.rewards + int((~rewards).sum()),
+                gone.answers + int((~answers).sum()),
+                gone.failed + int((~failed).sum()),
+                until,
+                gone.first if gone.rewards else float(self.rewards.y[0]),
+            ),
+        )
+
     @property
     def summary(self) -> list[tuple[str, object]]:
         """What people want to see first: names and values."""
         return [
-            ("rewards", len(self.rewards)),
+            ("rewards", self.told),
             *([("outliers", len(self.outliers))] if self.outliers else []),
             ("answers", len(self.answers)),
             ("out", len(self.pending)),

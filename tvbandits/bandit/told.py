@@ -422,7 +422,14 @@ def readings_at(
     points = recipe.domain.check(X)
     told = ToldReadings.of(state, recipe.noise_variance)
     times = None if t is None else as_times(t, len(points))
-    return told, points, told.rows_of(points, times)
+    try:
+        return told, points, told.rows_of(points, times)
+    except ValueError as error:
+        gone = getattr(state, "gone", None)  # a journal has all of them
+        if not (gone and gone.rewards):
+            raise
+        left = f"{gone.rewards} rewards from before t = {gone.until:.15g} have left the history"
+        raise ValueError(f"{error}; {left}") from error
 
 
 def corrected(
