@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Outliers, Plays
+from tvbandits.core.observations import Gone, Observations, Outliers, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
@@ -279,27 +279,6 @@ class ModelState:
     noise: NoiseEstimate | None = None
 
 
-@dataclass(frozen=True)
-class Gone:
-    """What has left the history (`Bandit.with_history`).
-
-    Attributes
-    ----------
-    rewards, answers, failed : int
-        How many of each.
-    until : float
-        The time before which they were; what was told late may be as old, and there.
-    first : float
-        The reward that values are counted from: the first of all, or of those that were told again.
-    """
-
-    rewards: int = 0
-    answers: int = 0
-    failed: int = 0
-    until: float = -math.inf
-    first: float = math.nan
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class State:
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
@@ -418,7 +397,7 @@ class State:
     def since_time(self, until: float, posterior: Posterior | None) -> State:
         """Without rewards, answers and failed plays from before a time; outliers stay."""
         rewards, answers = self.rewards.t >= until, self.answers.t >= until
-        failed, gone, model, outliers = self.failed.t >= until, self.gone, self.model, self.outliers
+        model, outliers = self.model, self.outliers
 
         def kept(first: tuple[int, int]) -> tuple[int, int]:
             return int(rewards[: first[0]].sum()), int(answers[: first[1]].sum())
@@ -430,22 +409,14 @@ class State:
             out[outliers.rows] = True
             stays = out | (readings.t >= until)
             outliers = Outliers.of(readings.take(stays), out[stays])
+        left = self.gone.grown(until, self.rewards, self.answers, self.failed)
         return replace(
             self,
-            rewards=self.rewards.take(rewards),
-            answers=self.answers.take(answers),
-            failed=Plays(self.failed.X[failed], self.failed.t[failed]),
             model=model,
             posterior=posterior,
             since=kept(self.since),
             outliers=outliers,
-            gone=Gone(
-                gone.rewards + int((~rewards).sum()),
-                gone.answers + int((~answers).sum()),
-                gone.failed + int((~failed).sum()),
-                until,
-                gone.first if gone.rewards else float(self.rewards.y[0]),
-            ),
+            **left,
         )
 
     @property

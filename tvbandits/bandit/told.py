@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.observations import Observations, Plays, Source
+from tvbandits.core.observations import Gone, Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
@@ -82,6 +82,10 @@ class Record(Protocol):
     @property
     def asked_for(self) -> float | None:
         """The time of the decision that is still out."""
+
+    @property
+    def gone(self) -> Gone:
+        """What is no longer among rewards and failed plays."""
 
 
 def noted(before: Record, told: Told) -> dict[str, Any]:
@@ -425,8 +429,8 @@ def readings_at(
     try:
         return told, points, told.rows_of(points, times)
     except ValueError as error:
-        gone = getattr(state, "gone", None)  # a journal has all of them
-        if not (gone and gone.rewards):
+        gone = state.gone
+        if not gone.rewards:
             raise
         left = f"{gone.rewards} rewards from before t = {gone.until:.15g} have left the history"
         raise ValueError(f"{error}; {left}") from error
