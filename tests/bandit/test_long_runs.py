@@ -177,6 +177,24 @@ def test_bytes_of_a_long_history_are_bounded() -> None:
 
 
 @pytest.mark.usefixtures("short")
+def test_points_of_a_box_leave_with_their_rewards() -> None:
+    bandit = policies.sw_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, window=5).with_history(KEEP)
+    for t in range(1, 201):
+        bandit.tell([[t / 200]], [1.0], float(t))
+    assert len(bandit.state.visited) == len(bandit.state.rewards) <= 2 * KEEP
+    assert bandit.recommend().shape == (1,)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_kernel_is_learned_from_what_is_kept() -> None:
+    bandit = MAKERS["learned"]().with_history(KEEP)
+    X, held = played_in_order(bandit, 150)
+    assert max(held) <= 2 * KEEP
+    assert np.isfinite(X).all()
+    assert bandit.info.model.fits > 10
+
+
+@pytest.mark.usefixtures("short")
 def test_a_filter_keeps_what_it_was_not_told_yet() -> None:
     bandit = BOUNDED["filter"]().with_history(KEEP)
     for t in range(1, 301):

@@ -644,7 +644,15 @@ class Model:
                 return state  # some of them it was not told yet
         else:
             return state
-        return state.since_time(until, posterior) if (t < until).any() else state
+        if not (t < until).any():
+            return state
+        made = state.since_time(until, posterior)
+        if not self._finite and self._recipe.asking is None:  # of such points there is no end
+            X = np.concatenate([made.rewards.X, made.failed.X])
+            _, first = np.unique(X, axis=0, return_index=True)
+            made = replace(made, visited=X[np.sort(first)])
+            made.visited.setflags(write=False)
+        return made
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
