@@ -287,9 +287,7 @@ class Bandit:
         return self._model.conditioned(self._state, now, rng), now, rng
 
     def _decision_time(self, t: float | None) -> float:
-        if t is None:
-            return decision_time(self._state)
-        return as_time(t)
+        return decision_time(self._state) if t is None else as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
@@ -423,34 +421,18 @@ class Bandit:
         return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
 
     def with_history(self, rewards: int | None) -> Bandit:
-        """The same bandit, which keeps so many rewards for `history`, and forgets older ones for good.
+        """The same bandit, which keeps the latest rewards; older ones leave once no decision needs them.
 
-        For a run without an end: memory no longer grows. What is in a window, or not aged away, stays;
-        filters and ensembles hold in their states what they were told. Decisions are those of a bandit
-        that keeps everything, except that whatever is computed anew, such as a unit, a kernel or a
-        filter after `correct`, comes of what is kept. A campaign has all on its disk.
-
-        Parameters
-        ----------
-        rewards : int
-            The latest so many stay, and up to twice as many; at least 500. None: all.
-
-        Raises
-        ------
-        ValueError
-            If every reward counts in every decision, as without any forgetting: none can leave.
+        So many at least, and up to twice as many; None: all. See `Recipe.history`.
 
         Examples
         --------
-        >>> from tvbandits import Candidates, policies
-        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), None, 0.01)
-        >>> bandit = bandit.with_history(500)
-        >>> for t in range(1, 1201):
-        ...     info = bandit.tell([[t % 2]], [0.1 * (t % 2)], t)
-        ...     if t % 100 == 0:
-        ...         X = bandit.ask(t)
-        >>> print(info.told, len(bandit.state.rewards))
-        1200 700
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from tvbandits import Arms, policies
+        >>> bandit = policies.sw_gp_ucb(Arms(["a", "b"]), RBF(1.0), 0.01, window=9).with_history(500)
+        >>> info = bandit.tell(["a", "b"] * 600, [0.1, 0.2] * 600, range(1200))
+        >>> print(info.told, len(bandit.history))
+        1200 500
         """
         return Bandit.from_state(replace(self._recipe, history=rewards), self.state)
 
@@ -506,9 +488,8 @@ class Bandit:
         >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01).with_control("old")
         >>> for hour in range(1, 25):
         ...     X = bandit.ask(hour, n=2)
-        ...     day = 10.0 * (8 < hour < 20)
-        ...     better = [{"new": 1.0}.get(name, 0.0) for name in arms.decode(X)["arm"]]
-        ...     info = bandit.tell(X, [day + each for each in better], hour)
+        ...     is_new = arms.decode(X)["arm"].to_numpy() == "new"
+        ...     info = bandit.tell(X, 10.0 * (8 < hour < 20) + is_new, hour)
         >>> mean, deviation = bandit.predict(arms.X, relative=True)
         >>> print(mean.round(1), deviation[0])
         [0. 1. 0.] 0.0
@@ -540,10 +521,8 @@ class Bandit:
         >>> for t in (1, 2):
         ...     X = bandit.ask(t)
         ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
-        >>> print(bandit.history[["time", "x0", "noise_level", "violations"]])
-           time   x0  noise_level  violations
-        0   1.0  0.0         40.0           0
-        1   2.0  1.0         41.0           0
+        >>> print(bandit.history["noise_level"].tolist())
+        [40.0, 41.0]
         """
         kept: Any = limits  # the recipe makes a tuple of them
         return Bandit.from_state(replace(self._recipe, limits=kept, safe=safe), self.state)
@@ -597,9 +576,7 @@ class Bandit:
         if not recipe.offers_all or context is not None:
             X = completed(recipe.domain, X, context, before.pending.X)
         told = told_next(recipe, before, X, y, t, variance)
-        read = (
-            self._outcomes.told(before, told, outcomes) if outcomes is not None else before.outcomes
-        )
+        read = self._outcomes.told(before, told, outcomes)
         rng = model.generator(before.random)
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
@@ -689,12 +666,7 @@ class Bandit:
         """
         told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
-        outcomes = self._outcomes.retold(
-            self._state.outcomes,
-            points,
-            told.t[rows],
-            lambda _, read, there, __: read.without(there),
-        )
+        outcomes = self._outcomes.retracted(self._state, points, told.t[rows])
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
 
@@ -754,8 +726,7 @@ class Bandit:
         ValueError
             If one of them is not pending.
         """
-        state = self._state
-        domain = self._recipe.domain
+        state, domain = self._state, self._recipe.domain
         points = domain.check(completed(domain, X, None, state.pending.X))
         self._state = replace(state, pending=state.pending.dropped(points))
 
@@ -821,8 +792,7 @@ class Bandit:
         recipe, state = self._recipe, self._state
         if recipe.asking is None:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
-        given = state.questions.latest if t is None else t
-        when = consulting.question_time(recipe, state, given)
+        when = consulting.question_time(recipe, state, state.questions.latest if t is None else t)
         fresh, refused = checked_answers(recipe, X, values, when, variance)
         self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
         return self._state.info

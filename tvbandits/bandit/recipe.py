@@ -144,13 +144,17 @@ class Recipe:
     robust : bool
         Readings that are beyond belief are set aside, until others agree with them (`bandit.outliers`).
     history : int, optional
-        Rewards that are kept at least, of those that no decision needs: see `Bandit.with_history`. All
-        by default.
+        So many of the latest rewards are kept, and up to twice as many, for a run whose memory is not to
+        grow; at least 500, all by default. Older ones leave once no decision needs them: what is in a
+        window or not aged away stays, filters and ensembles hold in their states what they were told.
+        What is computed anew, such as a unit, a kernel, or all after `correct` and a late reward to a
+        filter, comes of what is kept. A campaign has all on its disk.
 
     Raises
     ------
     ValueError
-        If a part is not what it must be, or parts do not fit together; the message names it.
+        If a part is not what it must be, or parts do not fit together; the message names it. So it is
+        for a `history` that nothing can leave, since nothing is ever forgotten.
 
     Examples
     --------

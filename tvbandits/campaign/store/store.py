@@ -320,9 +320,11 @@ class Store:
 
     def each(self, after: int, head: str) -> Iterator[Row]:
         """As `rows`, and no more than a page of them in memory."""
-        while page := self.rows(after, head, PAGE):
+        page = self.rows(after, head, PAGE)
+        yield from page
+        while len(page) == PAGE:
+            page = self.rows(page[-1].seq, page[-1].digest, PAGE)
             yield from page
-            after, head = page[-1].seq, page[-1].digest
 
     def rows(self, after: int, head: str, most: int | None = None) -> list[Row]:
         """The rows after row `after`, whose checksum is `head`, checked; `most`: so many of them."""
