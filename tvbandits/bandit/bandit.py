@@ -420,10 +420,8 @@ class Bandit:
         """
         return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
 
-    def with_history(self, rewards: int | None) -> Bandit:
-        """The same bandit, which keeps the latest rewards; older ones leave once no decision needs them.
-
-        So many at least, and up to twice as many; None: all. See `Recipe.history`.
+    def with_history(self, history: int | None) -> Bandit:
+        """The same bandit, which keeps so many of the latest rewards; None: all. See `Recipe.history`.
 
         Examples
         --------
@@ -434,7 +432,7 @@ class Bandit:
         >>> print(info.told, len(bandit.history))
         1200 500
         """
-        return Bandit.from_state(replace(self._recipe, history=rewards), self.state)
+        return Bandit.from_state(replace(self._recipe, history=history), self.state)
 
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
