@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import clock
 from benchmarks.peers.__main__ import Served
-from tvbandits import Bandit, State, policies
+from tvbandits import Bandit, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
@@ -123,22 +123,28 @@ def ours(name: str, steps: int, readings: int, history: int | None) -> list[Row]
     with threadpool_limits(1):
         for step, spent in curve(*timed(bandit), steps, readings):
             held = megabytes()
-            ratio = f"{compared(bandit, pickle.loads(young), readings):.2f}" if young else ""
-            young = young or (pickle.dumps(bandit.state) if step == YOUNG else b"")
+            state, ratio = pickle.dumps(bandit.state), ""
+            if young:  # in a process of its own: what it holds is none of this one's
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as aside:
+                    both = aside.submit(compared, name, (state, young), readings, history)
+                    ratio = f"{both.result():.2f}"
+            young = young or (state if step == YOUNG else b"")
             rows.append((step, spent))
             told = step * readings
             print(f"| {name} | {told:,} | {spent:.2f} | {ratio} | {held:.0f} |", flush=True)
     return rows
 
 
-def compared(bandit: Bandit, young: State, readings: int) -> float:
-    """What steps of a bandit take over what those of a young one do, each copied and played in turn."""
-    pair = [Bandit.from_state(bandit.recipe, state) for state in (bandit.state, young)]
+def compared(name: str, states: tuple[bytes, bytes], readings: int, history: int | None) -> float:
+    """What steps of a bandit take over what those of a young one do, played in turn."""
+    recipe = OURS[name]().with_history(history).recipe
+    pair = [Bandit.from_state(recipe, pickle.loads(state)) for state in states]
     spent: list[list[float]] = [[], []]
-    for _ in range(2 * MANY):
-        for each, own in zip(pair, spent, strict=True):
-            assert each.state.time is not None  # it was told
-            own.append(one_step(*timed(each), int(each.state.time) + 1, readings))
+    with threadpool_limits(1):
+        for _ in range(2 * MANY):
+            for each, own in zip(pair, spent, strict=True):
+                assert each.state.time is not None  # it was told
+                own.append(one_step(*timed(each), int(each.state.time) + 1, readings))
     return statistics.median(spent[0]) / statistics.median(spent[1])
 
 
