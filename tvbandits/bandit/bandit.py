@@ -142,7 +142,11 @@ class Bandit:
     def state(self) -> State:
         """Everything it has learned, frozen, with what its expert knows where that can be taken."""
         # From inside of a call, such as by its expert: the state from before that call.
-        return self._whole() if self._turns.mine else self._turns.take("state", self._whole)
+        return self._whole() if self._turns.mine else self._whole_in_turn()
+
+    @in_turn
+    def _whole_in_turn(self) -> State:
+        return self._whole()
 
     def _whole(self) -> State:
         expert = None if self._recipe.asking is None else self._recipe.asking.expert

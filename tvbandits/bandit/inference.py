@@ -209,7 +209,6 @@ class Model:
                 effective_size,
                 information_gain=math.nan if math.isnan(gain) else gain,  # one NaN equals itself
                 jitter=posterior.jitter,
-                condition=posterior.condition_number,
                 dictionary_size=posterior.dictionary_size,
             ),
             model=replace(info.model, **learned),

@@ -40,8 +40,8 @@ class PosteriorInfo:
         Sum over the observations in use of made-with variance over effective variance.
     information_gain : float
         1/2 log det(I + Sigma^-1 K), in nats.
-    jitter, condition : float
-        What the factorisation needed on its diagonal (0 in good health), and a lower estimate of the
+    jitter : float
+        What the factorisation needed on its diagonal, 0 in good health; `state.posterior` estimates its
         condition number.
     dictionary_size : int or None
         Inducing points of a sparse posterior; None for the exact one.
@@ -52,7 +52,6 @@ class PosteriorInfo:
     effective_sample_size: float = 0.0
     information_gain: float = 0.0
     jitter: float = 0.0
-    condition: float = 1.0
     dictionary_size: int | None = None
 
 

@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points, whole_number
-from tvbandits.core.box_search import (
-    Acquisition,
-    Smooth,
-    checked_values,
-    climb,
-    search,
-)
+from tvbandits.core.arrays import Array, as_points, checked_values, whole_number
+from tvbandits.core.box_search import Acquisition, Smooth, climb, search
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
