@@ -39,9 +39,8 @@ from tvbandits.gp.ensemble.models import (
 from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 KERNELS: dict[str, Kernel] = {

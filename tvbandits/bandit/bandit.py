@@ -381,7 +381,10 @@ class Bandit:
         if not (recipe.offers_all and among is None and context is None):
             domain, free = at_hand(domain, among, context)
         rng = model.generator(state.random)
-        if recipe.asking is not None:
+        questions = state.questions
+        quiet = recipe.consult == "after tell" and not questions.due
+        quiet = quiet and free is questions.available and domain is recipe.domain
+        if recipe.asking is not None and not quiet:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
         started = time.perf_counter()

@@ -32,8 +32,7 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data, without_levels
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of

@@ -22,7 +22,7 @@ from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid
+from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.asking import QueryResult
 from tvbandits.queries.pool import CandidatePool, Choice

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -25,16 +25,6 @@ LARGE = 2000
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _release(*locks: Any) -> None:
-    """Let go of re-entrant locks, as often as this thread holds them."""
-    for lock in locks:
-        try:
-            while True:
-                lock.release()
-        except RuntimeError:  # this thread does not hold it
-            pass
 
 
 class Turns:
@@ -182,7 +172,10 @@ def _end(me: int, inside: int, *locks: Any) -> None:
                 _limit(_before)
                 _before.clear()
     finally:
-        _release(_lock, *locks)
+        for lock in (_lock, *locks):
+            with suppress(RuntimeError):  # until this thread does not hold it any more
+                while True:
+                    lock.release()
 
 
 @contextmanager

@@ -22,8 +22,7 @@ from tvbandits import Exact, Nystrom, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior, PosteriorRule
 
 KERNELS: dict[str, Kernel] = {

@@ -37,9 +37,8 @@ from tvbandits.gp.ensemble.models import (
 )
 from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.ensemble.seasons import SeasonSearch
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior

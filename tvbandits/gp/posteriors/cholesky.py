@@ -29,10 +29,12 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import (
     NEGLIGIBLE,
+    AppendBuffer,
+    CandidateGrid,
     Data,
+    GridPosterior,
     Groups,
     level_noise,
     without_negligible,
@@ -376,7 +378,13 @@ def _append(
         spread = surface.rows(row.Z, on.now)[0]
         spread -= (below @ on.V.array) * on.shrink
         spread /= pivot
-        on = on.appended(spread, weights)
+        spread /= on.shrink
+        on = replace(
+            on,
+            V=on.V.append(spread),
+            means=on.means + spread[:, None] * weights,
+            explained=on.explained + spread**2,
+        )
     return replace(
         posterior,
         rows=posterior.rows.append(row),

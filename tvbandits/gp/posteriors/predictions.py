@@ -33,7 +33,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import products_of
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 
 WORST = 1e9
