@@ -142,11 +142,7 @@ class Bandit:
     def state(self) -> State:
         """Everything it has learned, frozen, with what its expert knows where that can be taken."""
         # From inside of a call, such as by its expert: the state from before that call.
-        return self._whole() if self._turns.mine else self._whole_in_turn()
-
-    @in_turn
-    def _whole_in_turn(self) -> State:
-        return self._whole()
+        return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
 
     def _whole(self) -> State:
         expert = None if self._recipe.asking is None else self._recipe.asking.expert
@@ -381,10 +377,9 @@ class Bandit:
         if not (recipe.offers_all and among is None and context is None):
             domain, free = at_hand(domain, among, context)
         rng = model.generator(state.random)
-        questions = state.questions
-        quiet = recipe.consult == "after tell" and not questions.due
-        quiet = quiet and free is questions.available and domain is recipe.domain
-        if recipe.asking is not None and not quiet:
+        news = free is not state.questions.available or domain is not recipe.domain
+        news = news or state.questions.due or recipe.consult == "before ask"
+        if recipe.asking is not None and news:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
         started = time.perf_counter()

@@ -1,6 +1,6 @@
 """What a posterior is conditioned on, which observations share an input, and where it is wanted.
 
-A `CandidateGrid` holds the fixed points at which it is wanted again and again, and what is known of them.
+A `CandidateGrid` holds the fixed points at which it is wanted again and again, with what is kept of it.
 """
 
 from __future__ import annotations
