@@ -126,7 +126,8 @@ def checked(
     """Rows, values and noise variances (n,) of what was read among so many points; NaN was not."""
     index = np.asarray(rows, dtype=np.int64).reshape(-1)
     y = np.asarray(values, dtype=np.float64).reshape(-1)
-    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), y.shape)
+    noise = np.asarray(variance, dtype=np.float64)
+    noise = noise if noise.shape == y.shape else np.broadcast_to(noise, y.shape)
     if index.shape != y.shape:
         raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
     if len(index) and (index.min() < 0 or index.max() >= points):
@@ -134,7 +135,7 @@ def checked(
     if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
         raise ValueError("values must not be infinite, and variances positive and finite")
     read = ~np.isnan(y)
-    return index[read], y[read], noise[read]
+    return (index, y, noise) if read.all() else (index[read], y[read], noise[read])
 
 
 def squares_of_differences(filters: Filters, state: Array, rows: Index, values: Array) -> Array:
@@ -484,10 +485,11 @@ class FilterEnsemble:
         index, y, noise = checked(rows, values, given, len(self.points))
         if len(index) == 0:
             return self
-        first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
-        ensemble = (
-            self if self.filters else self._in_unit(float(y.mean()), first, self.powers[0])
-        )._at(t)
+        ensemble = self
+        if not self.filters:
+            first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
+            ensemble = self._in_unit(float(y.mean()), first, self.powers[0])
+        ensemble = ensemble._at(t)
         above = y - ensemble.origin
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
         pairs = [each.observed(index, z, noise) for each in ensemble.filters]
@@ -651,8 +653,8 @@ class FilterEnsemble:
             ensemble = replace(
                 ensemble, filters=tuple(each.counted_in(step) for each in ensemble.filters)
             )
-        ensemble = replace(ensemble, filters=tuple(each.moved(h) for each in ensemble.filters))
-        return replace(ensemble, _present=Step.before(ensemble.filters))
+        filters = tuple(each.moved(h) for each in ensemble.filters)
+        return replace(ensemble, filters=filters, _present=Step.before(filters))
 
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
