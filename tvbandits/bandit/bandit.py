@@ -391,16 +391,18 @@ class Bandit:
             options = state, now, beta, n, domain, free, near, rng
             state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
-        due = state.questions.due or recipe.consult == "after tell"
-        self._state = replace(
-            state,
-            asked_for=now,
-            pending=state.pending.append(X, np.full(len(X), now)),
-            questions=replace(state.questions, informed=False, due=due),
-            random=model.stored(rng),
-            info=info,
-        )
+        about = {"beta": beta, "batch_size": len(X), "batch_looks": looks, "seconds": seconds}
+        questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
+        if questions.informed or due != questions.due:
+            questions = replace(questions, informed=False, due=due)
+        changes = {
+            "asked_for": now,
+            "pending": state.pending.append(X, np.full(len(X), now)),
+            "questions": questions,
+            "random": model.stored(rng),
+            "info": Info(**vars(state.info) | about),
+        }
+        self._state = State(**vars(state) | changes)
         return X
 
     def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
@@ -574,7 +576,7 @@ class Bandit:
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = replace(state, outcomes=read, random=model.stored(rng))
+        self._state = State(**vars(state) | {"outcomes": read, "random": model.stored(rng)})
         return self._state.info
 
     @in_turn

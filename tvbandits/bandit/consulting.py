@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy as np
 from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Questions, State
+from tvbandits.bandit.state import Info, Questions, State
 from tvbandits.bandit.told import Told, kept_answers
 from tvbandits.core.arrays import Array, as_time
 from tvbandits.core.candidates import Candidates
@@ -104,18 +105,18 @@ def _with_answers_of_the_expert(
         points[has], times, said.values[has], said.variance[has], Source.EXPERT
     )
     answers, since = kept_answers(asking, state.answers, state.since, fresh, True)
-    info = replace(
-        state.info,
-        queries=state.info.queries.after(choice, asked),
-        seconds={**state.info.seconds, **seconds},
-    )
+    queries = state.info.queries.after(choice, asked)
+    seconds = {**state.info.seconds, **seconds}
+    info = Info(**vars(state.info) | {"queries": queries, "seconds": seconds})
     questions = _with_answers(state.questions, fresh)
     if len(points) > 0:
         if asked.failure is not None and not questions.down:
             warn_of(asked.failure, about)
         # An expert that is asked nothing may be down still.
-        questions = replace(questions, down=asked.failure is not None)
-    return replace(state, answers=answers, since=since, questions=questions, info=info)
+        if questions.down != (asked.failure is not None):
+            questions = replace(questions, down=asked.failure is not None)
+    changes = {"answers": answers, "since": since, "questions": questions, "info": info}
+    return State(**vars(state) | changes)
 
 
 def chosen(
@@ -142,7 +143,8 @@ def chosen(
         due=False,
         latest=about,
     )
-    return replace(state, questions=questions), pool.points[rows], choice
+    state = State(**vars(state) | {"questions": questions})
+    return state, pool.points[rows], choice
 
 
 def pool_of(
@@ -280,8 +282,8 @@ def with_answers(asking: Asking, state: State, fresh: Observations, refused: int
 def _with_answers(questions: Questions, fresh: Observations) -> Questions:
     if len(fresh.t) == 0:
         return questions
-    variance = float(np.median(fresh.variance))
-    stated = questions.variance if np.isnan(variance) else variance
+    known = np.isfinite(fresh.variance).all()  # else it is learned
+    stated = statistics.median(fresh.variance.tolist()) if known else questions.variance
     return replace(questions, informed=True, variance=stated)
 
 
@@ -293,6 +295,6 @@ def _checked_rows(rows: Any, size: int) -> Any:
     numbers = given.astype(np.int64)
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
         raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {shown(rows)}")
-    if len(np.unique(numbers)) < len(numbers):
+    if len(set(numbers.tolist())) < len(numbers):
         raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
     return numbers

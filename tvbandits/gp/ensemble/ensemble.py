@@ -494,8 +494,8 @@ class FilterEnsemble:
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
         pairs = [each.observed(index, z, noise) for each in ensemble.filters]
         seen, present = [innovations for _, innovations in pairs], ensemble._present
-        grown = replace(
-            present,
+        grown = Step(
+            expected=present.expected,
             rows=np.concatenate([present.rows, index]),
             values=np.concatenate([present.values, z]),
             noise=np.concatenate([present.noise, noise]),
@@ -637,24 +637,27 @@ class FilterEnsemble:
             inside = squares < min((HALF * self.widening) ** 2, LARGEST_INNOVATION)
             coverage += WATCHED * (float(inside.mean()) - coverage)
             innovation += WATCHED * (float(squares.mean()) - innovation)
-        ensemble = replace(
+        filters, score, inactive = self.filters, FORGETTING * self._score + evidence, self._inactive
+        if self.steps + 1 in THINNED_AT:
+            filters, score = thinned(filters, score, self.capacity)
+        if self.steps + 1 >= UNIT_LEARNED_AT[-1]:
+            filters, score, inactive = self._turned(filters, score, step, error_variance)
+        if not np.isfinite(self.step):
+            filters = tuple(each.counted_in(step) for each in filters)
+        filters = tuple(each.moved((t - self.time) / step) for each in filters)
+        return replace(
             self,
             step=step,
             time=t,
             steps=self.steps + 1,
             innovation=innovation,
             coverage=coverage,
-            _score=FORGETTING * self._score + evidence,
+            filters=filters,
+            _score=score,
             _error_variance=error_variance,
+            _present=Step.before(filters),
+            _inactive=inactive,
         )
-        ensemble = ensemble._thinned()._reactivated(self, error_variance)
-        h = (t - self.time) / step
-        if not np.isfinite(self.step):
-            ensemble = replace(
-                ensemble, filters=tuple(each.counted_in(step) for each in ensemble.filters)
-            )
-        filters = tuple(each.moved(h) for each in ensemble.filters)
-        return replace(ensemble, filters=filters, _present=Step.before(filters))
 
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
@@ -678,25 +681,16 @@ class FilterEnsemble:
         variance = self._error_variance + share * (latest - self._error_variance)
         return evidence_of(density, squares, variance + self.noise_variance), variance
 
-    def _thinned(self) -> FilterEnsemble:
-        """Without its lighter half, if it is too large and the time has come."""
-        if self.steps not in THINNED_AT:
-            return self
-        filters, score = thinned(self.filters, self._score, self.capacity)
-        return replace(self, filters=filters, _score=score)
-
-    def _reactivated(self, before: FilterEnsemble, error_variance: float) -> FilterEnsemble:
-        """With the models that count active; `before` is it at the end of the step that is over."""
-        if self.steps < UNIT_LEARNED_AT[-1]:
-            return self
-        due = None if np.mean(before._present.innovations) > STARTLING else self.steps % TURN
+    def _turned(
+        self, filters: tuple[Filters, ...], score: Array, step: float, error_variance: float
+    ) -> tuple[tuple[Filters, ...], Array, Inactive]:
+        """Who is active after the present step, their scores, and who is not (`Inactive.turned`)."""
+        startling = np.mean(self._present.innovations) > STARTLING
+        due = None if startling else (self.steps + 1) % TURN
         # What the active models were is of no use to the others.
-        over = replace(before._present, expected=(), log_density=np.empty(0))
-        past = before.time, over, error_variance + self.noise_variance
-        filters, score, inactive = self._inactive.turned(
-            self.filters, self._score, past, due, self.step
-        )
-        return replace(self, filters=filters, _score=score, _inactive=inactive)
+        over = replace(self._present, expected=(), log_density=np.empty(0))
+        past = self.time, over, error_variance + self.noise_variance
+        return self._inactive.turned(filters, score, past, due, step)
 
     def _components(self, t: float, present: bool) -> Components:
         """What the models that count say of the time t, and of now if asked for."""

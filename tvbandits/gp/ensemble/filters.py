@@ -502,11 +502,10 @@ class Filters:
         if h not in self._later:
             # A forecast and the next observation are mostly about the same time.
             self._later.clear()
-            self._later[h] = replace(
-                self,
-                mean=self.layout.moved(self.mean, h),
-                covariance=self.layout.moved_covariance(self.covariance, h),
-            )
+            mean = self.layout.moved(self.mean, h)
+            covariance = self.layout.moved_covariance(self.covariance, h)
+            scales = self.squares, self.count
+            self._later[h] = Filters(self.layout, mean, covariance, *scales, self.group)
         return self._later[h]
 
     @cached_property

@@ -494,13 +494,13 @@ class EnsemblePosterior(CandidatePosterior):
     def told(self, fresh: Data) -> EnsemblePosterior:
         """Once it has observed those of its data that are new, time after time."""
         recent, search, surface, data = self.recent, self.search, self.surface, self.data
-        for t in np.unique(fresh.Z[:, -1]):
+        for t in sorted(set(fresh.Z[:, -1].tolist())):
             at = fresh.Z[:, -1] == t
             rows = candidate_rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
             recent, search = seasons.observed(
-                recent, search, float(t), readings, partial(_timed, surface, earlier)
+                recent, search, t, readings, partial(_timed, surface, earlier)
             )
         return replace(self, recent=recent, search=search)
 

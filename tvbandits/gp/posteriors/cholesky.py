@@ -109,16 +109,15 @@ class ExactPosterior(KernelPosterior):
             return None
         if len(rows.Z) and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
             return None
-        made: ExactPosterior | None = (
-            self if on is None else replace(self, surface=replace(on, now=now))
-        )
+        made: ExactPosterior | None = self
         for i in range(len(rows.Z)):
             row = rows if len(rows.Z) == 1 else rows.row(i)
             made = None if made is None else _append(made, row, surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
-        return without_repeats(replace(made, data=data, extended=True))
+        on = made.surface and GridPosterior(**vars(made.surface) | {"now": now})
+        return without_repeats(replace(made, data=data, extended=True, surface=on))
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
@@ -379,21 +378,22 @@ def _append(
         spread -= (below @ on.V.array) * on.shrink
         spread /= pivot
         spread /= on.shrink
-        on = replace(
-            on,
-            V=on.V.append(spread),
-            means=on.means + spread[:, None] * weights,
-            explained=on.explained + spread**2,
-        )
-    return replace(
-        posterior,
+        means, explained = on.means + spread[:, None] * weights, on.explained + spread**2
+        on = GridPosterior(on.V.append(spread), on.now, on.shrink, means, explained, on.prior)
+    return ExactPosterior(
+        kernel=kernel,
+        data=posterior.data,
         rows=posterior.rows.append(row),
         factor=posterior.factor.append(np.append(below, pivot)),
         weights=posterior.weights.append(weights),
         log_det_ratio=posterior.log_det_ratio
         + 2 * math.log(pivot)
         - math.log(float(row.variance[0])),
+        jitter=posterior.jitter,
+        merged_log_density=posterior.merged_log_density,
         surface=on,
+        extended=posterior.extended,
+        merged=posterior.merged,
     )
 
 
