@@ -34,13 +34,16 @@ from tvbandits.core.protocols import MISTAKES, inform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import Following, OnAverage, PerStep, Total, as_budget
 from tvbandits.queries.plans import (
+    DETERMINED,
     KDPP,
+    NOISE as POOL_NOISE,
     PROMISE,
+    CandidatePool,
     NextDecision,
     PlausibleMaximisers,
+    Pool,
     RandomPoints,
 )
-from tvbandits.queries.pool import DETERMINED, NOISE as POOL_NOISE, CandidatePool, Pool
 
 N, NOISE = 9, 0.04
 POINTS = np.random.default_rng(0).uniform(0, 4, (N, 1))

@@ -38,7 +38,7 @@ from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.pool import CandidatePool
+from tvbandits.queries.plans import CandidatePool
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
@@ -303,11 +303,14 @@ class Model:
         self, state: State, now: float, posterior: Posterior, surface: CandidateGrid | None
     ) -> View:
         origin, scaled, calibration = self._origin(state), state.model.scaling, state.calibration
+        centre = 0.0 if self._beside else scaled.anchor
+        if scaled.estimated_at and not self._beside:
+            centre = scaled.centre(posterior.products, origin)
         return View(
             posterior=posterior,
             surface=surface,
             inputs=lambda X: self.inputs(state, X, now),
-            centre=0.0 if self._beside else scaled.centre(posterior.products, origin),
+            centre=centre,
             scale=scaled.scale,
             origin=origin,
             now=now,

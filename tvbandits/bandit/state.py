@@ -24,8 +24,7 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.asking import QueryResult
-from tvbandits.queries.pool import CandidatePool, Choice
+from tvbandits.queries.plans import CandidatePool
 
 
 @dataclass(frozen=True)
@@ -127,23 +126,6 @@ class QueryInfo:
     cost: float = 0.0
     total_cost: float = 0.0
     acceptance: float = math.nan
-
-    def after(self, choice: Choice, asked: QueryResult) -> QueryInfo:
-        """With one query more."""
-        said, points, answered = asked.said, len(choice.rows), int(asked.said.answered.sum())
-        return QueryInfo(
-            asked=points,
-            answered=answered,
-            refused=points - answered,
-            total_asked=self.total_asked + points,
-            total_answered=self.total_answered + answered,
-            total_refused=self.total_refused + points - answered,
-            failures=self.failures + (asked.failure is not None),
-            notes=said.notes,
-            cost=said.cost,
-            total_cost=self.total_cost + said.cost,
-            acceptance=choice.acceptance,
-        )
 
 
 @dataclass(frozen=True, repr=False)

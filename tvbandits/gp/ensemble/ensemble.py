@@ -34,7 +34,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, basis_of, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
-from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, in_steps, settings_for
 from tvbandits.gp.fitting.calibration import HALF
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
@@ -465,6 +465,11 @@ class FilterEnsemble:
         """Factor on deviations: above 1 where innovations have been larger than they should be."""
         return float(np.sqrt(max(self.innovation, 1.0)))
 
+    def steps_until(self, t: float) -> float:
+        """Steps to a time. Before the second one nobody knows how long a step is: one, or none."""
+        known = math.isfinite(self.step)
+        return (t - self.time) / self.step if known else float(t > self.time)
+
     def observe(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
     ) -> FilterEnsemble:
@@ -696,7 +701,7 @@ class FilterEnsemble:
         """What the models that count say of the time t, and of now if asked for."""
         if t < self.time:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
-        h = elapsed(self.time, t, self.step)
+        h = self.steps_until(t)
         weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()

@@ -31,7 +31,6 @@ from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
     ModelSpec,
-    elapsed,
     function_settings,
     network_settings,
 )
@@ -99,7 +98,7 @@ def single(ensemble: FilterEnsemble, member: int, t: float) -> Filters:
         if member < len(filters):
             break
         member -= len(filters)
-    return filters.take(np.array([member])).moved(elapsed(ensemble.time, t, ensemble.step))
+    return filters.take(np.array([member])).moved(ensemble.steps_until(t))
 
 
 def predictable_part(ensemble: FilterEnsemble, one: Filters) -> Array:
@@ -498,6 +497,9 @@ class EnsemblePosterior(CandidatePosterior):
             at = fresh.Z[:, -1] == t
             rows = candidate_rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
+            if search is None:
+                recent = recent.observed(t, readings)
+                continue
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
             recent, search = seasons.observed(
                 recent, search, t, readings, partial(_timed, surface, earlier)
