@@ -340,9 +340,10 @@ def of_another_unit(rule: T) -> T:
 
 def in_order_of_time(data: Data) -> Data:
     """The same observations, the earlier first; itself where they are so already."""
-    if (np.diff(data.Z[:, -1]) >= 0).all():
+    times = data.Z[:, -1]
+    if (times[1:] >= times[:-1]).all():
         return data
-    order = np.argsort(data.Z[:, -1], kind="stable")
+    order = np.argsort(times, kind="stable")
     return Data(data.Z[order], data.Y[order], data.variance[order])
 
 
