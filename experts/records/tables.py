@@ -72,8 +72,8 @@ class RecordTables:
             row = int(torn.argmax())
             raise ValueError(
                 f"the table says two things of the point {X[row].tolist()} at t = {t[row]:g}: "
-                f'{said[row, 0]:g} and {said[row + 1, 0]:g}; give duplicates="last", "first" or '
-                '"mean", or a column of times that tells them apart'
+                f"{said[row, 0]:g} and {said[row + 1, 0]:g}; drop one, or give a column of times that "
+                "tells them apart"
             )
 
     def then(self, later: RecordTables) -> RecordTables:
