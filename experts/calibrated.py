@@ -237,7 +237,8 @@ class Calibrated(Wrapper):
 
     An answer becomes value - bias, with variance ratio * variance + the variance of the bias. Only
     pairs from before a query correct it, and at least `FEWEST` of them; a point and time counts once,
-    however often it is shown or asked. `report()` tells what was found.
+    however often it is shown or asked. `report()` tells what was found, and while that is bias or a
+    wrong variance, answers carry it as a note.
 
     Parameters
     ----------
@@ -253,8 +254,6 @@ class Calibrated(Wrapper):
         Whether the point last rewarded is asked about first, even if it is not among the points: that
         is one more answer, paid, for calibration only. Pairs are few without it where a query plan
         seldom picks the newest point, or a budget inside seldom gets to it.
-    note : bool
-        Whether answers carry a note while the expert is found over-confident, too modest or biased.
 
     Examples
     --------
@@ -270,7 +269,6 @@ class Calibrated(Wrapper):
     within: float = field(default=0.0, kw_only=True)
     clip: float = field(default=3.0, kw_only=True)
     probe: bool = field(default=False, kw_only=True)
-    note: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         checked_expert(self.expert)
@@ -279,7 +277,6 @@ class Calibrated(Wrapper):
         if not is_infinite(self.clip):
             finite_number("clip", self.clip, low=1.5)
         flag("probe", self.probe)
-        flag("note", self.note)
         self._answers, self._rewards = _Waiting(), _Waiting()
         self._pairs: list[tuple[float, float, float]] = []
         self._newest: tuple[Array, float] | None = None
@@ -331,7 +328,7 @@ class Calibrated(Wrapper):
         if known.pairs >= FEWEST:
             values = values - known.bias
             variance = usable_variances(known.used * variance + known.standard_error**2)
-            if self.note and (known.biased or known.verdict in ("over-confident", "too modest")):
+            if known.biased or known.verdict in ("over-confident", "too modest"):
                 notes += (f"calibration: {known}",)
         return Answers(values, variance, said.cost, notes)
 

@@ -176,7 +176,7 @@ class Writer:
 
     def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
         follower = self._follower
-        (row,) = self._turn.append(follower.seq, follower.head, [(kind, key, self._by, body)])
+        row = self._turn.append(follower.seq, follower.head, kind, key, self._by, body)
         follower.passed(row)
         if kind not in (*DONE, "failed"):
             follower.open.append(row)
@@ -434,7 +434,7 @@ class Campaign(Watching):
                 if self._on_record(ledger, "told", given, key) is None:
                     ledger.told(given)  # what is refused here would be by a bandit
                     body = {**given, "got": None}
-                    turn.append(ledger.seq, ledger.head, [("told", key, who, body)])
+                    turn.append(ledger.seq, ledger.head, "told", key, who, body)
                 return
         self._done("told", given, key, who)
 
