@@ -40,6 +40,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, check_made_up
 
@@ -85,10 +86,10 @@ def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
         whole_number(name, getattr(made, name))
     whole_number("dimension", made.dimension, at_most=100)
     changes = -(-made.horizon // made.every)
-    if (numbers := changes * made.peaks * made.dimension**2) > LARGEST:
+    if changes * made.peaks * made.dimension**2 > LARGEST:
         raise ValueError(
-            f"horizon = {made.horizon} with a change every {made.every} steps holds {numbers} "
-            f"numbers, more than {LARGEST}"
+            f"peaks = {shown(made.peaks)} of dimension = {made.dimension}, with horizon = "
+            f"{made.horizon} and a change every {made.every} steps, hold more than {LARGEST} numbers"
         )
     not_negative("shift", made.shift)
 

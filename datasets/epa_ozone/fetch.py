@@ -403,7 +403,8 @@ def fetch_ozone(
     Raises
     ------
     ValueError
-        If a year cannot be, the state has no rows, or a file has changed since it was downloaded.
+        If a year cannot be, the cache is no folder, the state has no rows, or a file has changed since
+        it was downloaded.
     OSError
         If a download fails, or what comes is not a zip that opens; it names the URL. TimeoutError if
         the server does not answer.
@@ -424,7 +425,10 @@ def fetch_ozone(
         env=CACHE_VARIABLE if cache is None else None,
     )
     folder = Path(store.path)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cache must be a folder, got '{folder}': {error.strerror}") from error
     zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress, limits) for year in chosen]
     return zips if state is None else [_of_state(path, state) for path in zips]
 

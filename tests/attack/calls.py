@@ -245,5 +245,6 @@ SAME: dict[str, tuple[str, ...]] = {
     "params": ("bindings", "parameters"),
     "policies": ("policy",),
     "ids": ("id",),
+    "retire": ("site",),
 }
 """Other words for a parameter in messages."""

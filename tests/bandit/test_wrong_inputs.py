@@ -328,6 +328,7 @@ def test_parts_that_do_not_fit(parts: str) -> None:
         ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
         ("batching", 5, r"batching must be Batching\(...\) or Batching\(\), got 5"),
         ("asking", 5, r"asking must be Asking\(...\) or None, got 5"),
+        ("reset", abs, r"reset must be EventTrigger\(...\) or None, got <built-in function abs>"),
         ("acquisition", "ucb", r"acquisition must be UpperConfidenceBound\(\) or .* got 'ucb'"),
     ],
 )

@@ -95,6 +95,10 @@ def test_what_cannot_be_fetched(
         run(capsys, "fetch", "ozone", *options)
     with pytest.raises(ValueError, match='--cache must name a folder, got " "'):
         run(capsys, "fetch", "ozone", "--years", "2008", "--cache", " ")
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(ValueError, match=f"cache must be a folder, got '{place}': "):
+            run(capsys, "fetch", "ozone", "--years", "2008", "--cache", place)
     with pytest.raises(OSError, match=rf"{served.url}/daily_44201_2035.zip: HTTP status 404 Not"):
         run(capsys, "fetch", "ozone", "--years", "2035", *options)
     with pytest.raises(ValueError, match="state=Atlantis has no rows"):

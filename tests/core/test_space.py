@@ -408,7 +408,7 @@ def test_a_table_is_a_value() -> None:
         (FRAME.assign(count=[1, 2, 2.5]), "count must be a whole number .* got 2.5 in row 2"),
         (FRAME.assign(mode=["a", "b", None]), "mode must be one of .* in row 2"),
         (FRAME.iloc[[0, 1, 0]], "candidates must differ, but row 2 repeats row 0"),
-        (FRAME.iloc[:0], "must have a row and a column"),
+        (FRAME.iloc[:0], "frame must have a row for each candidate, got Empty DataFrame"),
         (3, "points must be a frame or dictionaries, got 3"),
     ],
 )

@@ -275,6 +275,7 @@ def test_bad_parameters() -> None:
     for epsilon in (-0.1, 1.1, math.nan):
         refused(ValueError, rf"epsilon must lie in \[0, 1\], got {epsilon}", GPDrift, epsilon)
     refused(ValueError, "every must be a whole number of at least 1, got 0", Switching, every=0)
+    refused(ValueError, f"peaks = {2**53} .* hold more than", GeneralisedMovingPeaks, peaks=2**53)
 
 
 @pytest.mark.parametrize("amplitude", [0.0, 5.0, 25.0, 40.0, 50.0])

@@ -390,7 +390,11 @@ class Recipe:
                 f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
             )
         choice("consult", self.consult, ("after tell", "before ask"))
-        for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
+        for name, kind, say in (
+            ("batching", Batching, "Batching()"),
+            ("asking", Asking, "None"),
+            ("reset", EventTrigger, "None"),
+        ):
             part = getattr(self, name)
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
@@ -412,7 +416,6 @@ _PARTS = (
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
-    ("reset", "a trigger such as EventTrigger(), or None", "__call__"),
 )
 """The parts: what each must be, and the method that tells it."""
 

@@ -501,8 +501,13 @@ class Campaign(Watching):
         ValueError
             If there is such a site already, none such to retire, or none would be left.
         """
-        places = add if isinstance(add, Mapping) else dict.fromkeys(several("add", add, "names"))
-        known = {name: None if x is None else as_floats(x, name) for name, x in places.items()}
+        names = list(add) if isinstance(add, Mapping) else several("add", add, "names")
+        for name in names:
+            as_name("each of add", name)
+        places = add if isinstance(add, Mapping) else dict.fromkeys(names)
+        known = {
+            name: x if x is None else as_floats(x, f"add: {name}") for name, x in places.items()
+        }
         gone = list(several("retire", retire, "names of sites"))
         plain = {name: None if x is None else x.tolist() for name, x in known.items()}
         said = {"add": plain, "retire": gone}

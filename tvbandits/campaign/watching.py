@@ -400,9 +400,9 @@ class Watching:
         return float(self.clock.number(t))
 
     def _times(self, t: Any, name: str = "t") -> Any:
-        if t is None or np.ndim(t) == 0:
+        if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
             return self._time(t, name)
-        if self.clock is not None and np.asarray(t).dtype.kind not in "iuf":
+        if self.clock and not all(isinstance(each, int | float | np.number) for each in t):
             return self.clock.number(t).tolist()
         return as_floats(t, name).tolist()
 
