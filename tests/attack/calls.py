@@ -246,5 +246,7 @@ SAME: dict[str, tuple[str, ...]] = {
     "policies": ("policy",),
     "ids": ("id",),
     "retire": ("site",),
+    "outcome": ("limit",),
+    "outcomes": ("limit",),
 }
 """Other words for a parameter in messages."""

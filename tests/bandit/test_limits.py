@@ -270,6 +270,7 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ([], SAFE, "safe points are for limits"),
         ([LOAD], [[99.0]], "safe"),
         ([LOAD], 3, "safe"),
+        ([LOAD], [[1.0], [1.0, 2.0]], "safe must be numeric"),
         (3, (), "limits must be a sequence"),
     ],
 )

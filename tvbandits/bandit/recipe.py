@@ -300,7 +300,10 @@ class Recipe:
 
     def _safe_points(self) -> Array:
         """What is safe, as points (s, d); of candidates a mask or row numbers will do, as of `among`."""
-        given = None if has_names(self.safe) else np.asarray(self.safe)
+        try:
+            given = None if has_names(self.safe) else np.asarray(self.safe)
+        except ValueError:  # it is ragged, which the domain says by name
+            given = None
         rows = given is not None and given.ndim == 1 and given.dtype.kind in "bi"
         if rows and isinstance(self.domain, Candidates):
             free = available(self.domain, given, None, any_context=True)
