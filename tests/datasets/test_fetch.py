@@ -242,7 +242,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got 'ftp://x'"):
         fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="file"):
+    with pytest.raises(ValueError, match=r"cache must be a folder, got .*file.: File exists"):
         fetch_ozone([2008], cache=tmp_path / "file", base_url="http://127.0.0.1:9", limits=HERE)
     assert names(tmp_path) == {"file"}
 

@@ -101,17 +101,6 @@ class Watching:
         return points_out(pending, self.journal() if len(pending) else [], self.names)
 
     @property
-    def out(self) -> pd.DataFrame:
-        """`outstanding` as a table."""
-        import pandas as pd
-
-        rows = [
-            (*each[:2], pd.Timestamp(each.asked) if each.asked else pd.NaT, each.who)
-            for each in self.outstanding
-        ]
-        return pd.DataFrame(rows, columns=["place", "t", "asked", "who"])
-
-    @property
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
 
