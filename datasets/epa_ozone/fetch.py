@@ -333,7 +333,7 @@ def fetch_ozone(
     progress: Progress | None = None,
     limits: DownloadLimits = DownloadLimits(),
 ) -> list[Path]:
-    """Download the EPA's daily ozone of some years, unless it is there, for `load_ozone`.
+    """Download the EPA's daily ozone of some years, unless it is there, for `ozone`.
 
     The SHA-256 of a file is written down when it is downloaded, and verified at each later use. A
     download that is cut short leaves nothing. To get a newer edition of a year, delete its zip. Several

@@ -63,7 +63,6 @@ AIRDATA = Form(
         "duration": ("Sample Duration",),
         "name": ("Local Site Name",),
         "state": ("State Name",),
-        "cbsa": ("CBSA Name",),
     },
 )
 
@@ -81,7 +80,6 @@ DOWNLOAD = Form(
     optional={
         "name": ("Site Name", "Local Site Name"),
         "state": ("STATE",),
-        "cbsa": ("CBSA_NAME",),
     },
 )
 
@@ -94,7 +92,7 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     DataFrame
         One row for each reading of one instrument on one day: site ("36-001-0012"), poc, date
         (midnight), ppb (daily maximum of the 8-hour mean), latitude and longitude (degrees),
-        name, state, state_code ("36") and cbsa; what a file does not say is an empty string.
+        name, state and state_code ("36"); what a file does not say is an empty string.
 
     Raises
     ------
@@ -190,7 +188,7 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
         # Spreadsheets drop leading zeros, so the codes are brought back to their full width.
         site = raw["state_code"].str.zfill(2) + raw["county_code"].str.zfill(3)
         site += raw["site_num"].str.zfill(4)
-    texts = {key: raw.get(key, "") for key in ("name", "state", "cbsa")}
+    texts = {key: raw.get(key, "") for key in ("name", "state")}
     return pd.DataFrame(
         {
             "site": site.str[:2] + "-" + site.str[2:5] + "-" + site.str[5:],

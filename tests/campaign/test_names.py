@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import requests
 
-from tests.helpers.commands import Command, Said, commands
+from tests.helpers.commands import Command, commands, fine
 from tvbandits import Campaign
 
 SITES = (
@@ -53,11 +53,6 @@ def command(
     command = commands(monkeypatch, capsys, "campaign")
     fine(command("new", "c.db", "--config", "c.toml"))
     return command
-
-
-def fine(said: Said) -> str:
-    assert (said.status, said.err) == (0, ""), said
-    return said.out
 
 
 def tell(command: Command, site: str, reward: float, at: int) -> None:

@@ -22,7 +22,7 @@ import typer
 
 from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
-from tests.helpers.commands import Command, Said, commands
+from tests.helpers.commands import Command, Said, commands, fine
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field
 from tests.helpers.refusals import refused
@@ -441,11 +441,6 @@ def command(
     (tmp_path / "c.toml").write_text(CONFIG)
     (tmp_path / "s.toml").write_text(SPACE)
     return commands(monkeypatch, capsys)
-
-
-def fine(said: Said) -> str:
-    assert (said.status, said.err) == (0, ""), said
-    return said.out
 
 
 def wrong(said: Said) -> str:
