@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import pandas as pd
 
@@ -30,7 +29,7 @@ from tvbandits.core.files.reading import (
 )
 from tvbandits.datasets.tables.columns import Form, few
 
-Opener = Callable[[], IO[bytes]]
+Opener = Callable[[], io.BufferedReader]
 """Opens one csv from its beginning."""
 
 
@@ -144,7 +143,7 @@ def _openers(path: Path) -> Iterator[Opener]:
             yield partial(_member, archive, member)
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+def _member(archive: zipfile.ZipFile, name: str) -> io.BufferedReader:
     return bounded(archive.open(name))
 
 
@@ -171,7 +170,7 @@ def _raw(open_: Opener) -> pd.DataFrame:
     return raw.assign(**{column: raw[column].fillna("").str.strip() for column in text})
 
 
-def _header(file: IO[bytes]) -> list[str]:
+def _header(file: io.BufferedReader) -> list[str]:
     """Headings of the first line."""
     line = file.readline(1 << 22)
     names = list(pd.read_csv(io.BytesIO(line), nrows=0, encoding_errors="replace").columns)

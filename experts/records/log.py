@@ -37,8 +37,7 @@ from tvbandits.experts.records.tables import (
     Columns,
     FilePath,
     RecordTables,
-    read_csv,
-    read_parquet,
+    read_file,
     read_table,
 )
 from tvbandits.forgetting.aging import (
@@ -225,16 +224,9 @@ class CachedLogExpert:
         self.extend(frame)
 
     @classmethod
-    def from_csv(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
-        """From a CSV file, also a compressed one; numbers are read to the last bit."""
-        frame = read_csv(path)
-        with naming(Path(path)):
-            return cls(frame, **options)
-
-    @classmethod
-    def from_parquet(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
-        """From a Parquet file; needs the extra `parquet`."""
-        frame = read_parquet(path)
+    def from_file(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
+        """From a Parquet file (extra `parquet`), or a CSV, also packed, with numbers to the last bit."""
+        frame = read_file(path)
         with naming(Path(path)):
             return cls(frame, **options)
 

@@ -417,14 +417,12 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_csv])
+@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_file])
 def test_what_is_too_large_is_refused_by_name(
     case: str, read: Callable[[Path], object], tmp_path: Path
 ) -> None:
     make, limits, match = CASES[case]
     path = make(tmp_path)
-    if case == "parquet" and read == CachedLogExpert.from_csv:
-        read = CachedLogExpert.from_parquet
     with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -464,7 +462,7 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
 def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (describe, read_table, ozone, CachedLogExpert.from_csv):
+        for read in (describe, read_table, ozone, CachedLogExpert.from_file):
             refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
@@ -488,8 +486,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "abalone": abalone,
     "ozone": ozone,
     "table": table,
-    "from_csv": CachedLogExpert.from_csv,
-    "from_parquet": CachedLogExpert.from_parquet,
+    "from_file": CachedLogExpert.from_file,
 }
 SITES = pd.DataFrame({"id": ["7", "8"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
 UNREADABLE: dict[str, bytes] = {

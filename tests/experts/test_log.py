@@ -379,9 +379,9 @@ def sources(folder: Path) -> Iterator[dict[str, Callable[[], CachedLogExpert]]]:
     path, engine = folder / "log.db", create_engine(f"sqlite:///{folder / 'log.db'}")
     with closing(as_sqlite(folder)) as connection, engine.connect() as alchemy:
         yield {
-            "csv": lambda: CachedLogExpert.from_csv(as_csv(folder), staleness=0.0),
-            "gz": lambda: CachedLogExpert.from_csv(str(as_csv(folder, "log.csv.gz"))),
-            "parquet": lambda: CachedLogExpert.from_parquet(as_parquet(folder)),
+            "csv": lambda: CachedLogExpert.from_file(as_csv(folder), staleness=0.0),
+            "gz": lambda: CachedLogExpert.from_file(str(as_csv(folder, "log.csv.gz"))),
+            "parquet": lambda: CachedLogExpert.from_file(as_parquet(folder)),
             "path": lambda: by_sql(path),
             "connection": lambda: by_sql(connection),
             "url": lambda: by_sql(f"sqlite:///{path}"),
@@ -425,7 +425,7 @@ def test_bad_sources(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     refused(ValueError, "query must be a text of SQL, got 3", CachedLogExpert.from_sql, 3, tmp_path)
     with pytest.raises(TypeError, match="unexpected keyword argument 'tolerence'"):
-        CachedLogExpert.from_csv(as_csv(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
+        CachedLogExpert.from_file(as_csv(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
 
 
 @pytest.mark.slow
