@@ -35,7 +35,7 @@ def drawn(seed: int, n: int, *, bias: float, ratio: float) -> tuple[Array, Array
 
 
 def estimated(columns: tuple[Array, Array, Array], **parameters: Any) -> Calibration:
-    return estimate(*columns, **{"prior_weight": 10.0, "clip": 3.0, **parameters})
+    return estimate(*columns, **parameters)
 
 
 # --- the estimate ---------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_rewards_are_handed_on_and_a_copy_goes_on() -> None:
         one.observe(reward(2.0, 9.0))
     np.testing.assert_array_equal(again.query(POINTS, 9.0).values, expert.query(POINTS, 9.0).values)
     assert again.report() == expert.report()
-    assert repr(expert).endswith(", prior_weight=10, within=0.5, probe=True)")
+    assert repr(expert).endswith(", within=0.5, probe=True)")
     assert isinstance(expert, Expert)
 
 
@@ -392,16 +392,9 @@ def test_what_fails_is_not_remembered() -> None:
     assert expert.report().pairs == 0
 
 
-@pytest.mark.parametrize(
-    ("parameters", "match"),
-    [
-        ({"prior_weight": 0.0}, "prior_weight must be positive and finite, got 0"),
-        ({"within": -1.0}, "within must be finite and not negative, got -1"),
-        ({"clip": 1.0}, r"clip must be finite and at least 1\.5, got 1"),
-    ],
-)
-def test_bad_parameters(parameters: dict[str, float], match: str) -> None:
-    refused(ValueError, match, Calibrated, Off(), **parameters)
+def test_bad_parameters() -> None:
+    match = "within must be finite and not negative, got -1"
+    refused(ValueError, match, Calibrated, Off(), within=-1.0)
     refused(ValueError, r"expert must have a method query\(X, t\), got 3", Calibrated, 3)
 
 

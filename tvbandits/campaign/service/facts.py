@@ -264,7 +264,7 @@ class Facts:
         for each in self._known:
             if each.get("pairs"):
                 columns = np.array(each["pairs"], dtype=np.float64).reshape(-1, 3).T
-                made = estimate(*columns, prior_weight=10.0, clip=3.0)  # as Calibrated
+                made = estimate(*columns)
                 bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
                 found.append(
                     f"The expert, by {made.pairs} answers beside a reading of the same place and "

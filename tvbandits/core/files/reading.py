@@ -248,7 +248,7 @@ class CountedStream(io.RawIOBase):
         super().close()
 
 
-def bounded(stream: IO[bytes]) -> io.BufferedReader:
+def bounded(stream: IO[bytes], limits: ReadLimits | None = None) -> io.BufferedReader:
     r"""A stream that counts what comes out of it, to read tables from.
 
     Examples
@@ -258,7 +258,7 @@ def bounded(stream: IO[bytes]) -> io.BufferedReader:
     >>> bounded(io.BytesIO(b"time,a\n")).readline()
     b'time,a\n'
     """
-    return io.BufferedReader(CountedStream(stream), _LONGEST_HEADING)
+    return io.BufferedReader(CountedStream(stream, limits), _LONGEST_HEADING)
 
 
 @contextlib.contextmanager
@@ -282,6 +282,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     b'time,a\n'
     """
     check_regular(path)
+    limits = current_limits()  # before anything is open
     with contextlib.ExitStack() as stack:
         suffix = path.suffix.lower()
         if suffix == ".zip":
@@ -293,7 +294,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
         else:
             openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
             stream = openers.get(suffix, open)(path, "rb")
-        yield stack.enter_context(bounded(stream))
+        yield stack.enter_context(bounded(stream, limits))
 
 
 def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any) -> pd.DataFrame:
