@@ -207,6 +207,7 @@ def test_a_context_for_a_domain_without_one(domain: Any) -> None:
     [
         (lambda: Space(x=(0, 1), context={"x": (0, 1)}), "'x' is either chosen or of the context"),
         (lambda: Space(x=(0, 1), context=["x"]), "context must be a mapping"),
+        (lambda: Box([(0, 1)], context=np.array([0.0, 1.0])), "context must be a mapping"),
         (lambda: Space(x=(0, 1), context={"y": (1, 0)}), "y: low must be below high"),
         (lambda: Space(x=(0, 1), context={1: (0, 1)}), "a name of the context must be a text"),
         (lambda: Space(context={"y": (0, 1)}), "a space must have a parameter"),
