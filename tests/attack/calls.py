@@ -244,5 +244,8 @@ SAME: dict[str, tuple[str, ...]] = {
     "params": ("bindings", "parameters"),
     "policies": ("policy",),
     "ids": ("id",),
+    "retire": ("site",),
+    "outcome": ("limit",),
+    "outcomes": ("limit",),
 }
 """Other words for a parameter in messages."""

@@ -89,7 +89,8 @@ class Box:
     context: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        bounds, given = as_bounds(self.bounds), as_measured(self.context or {})
+        bounds = as_bounds(self.bounds)
+        given = as_measured({} if self.context is None else self.context)
         for name, part in given.items():
             if not isinstance(part, Real):
                 raise ValueError(f"{name} must be an interval (low, high), got {shown(part)}")

@@ -422,6 +422,8 @@ class Table(Candidates):
         rows = (
             frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
         )
+        if rows.empty:
+            raise ValueError(f"frame must have a row for each candidate, got {shown(frame)}")
         known = [name for name in space.names if name in rows.columns]
         needs = "names of parameters"
         given = [context] if isinstance(context, str) else several("context", context, needs)
