@@ -37,16 +37,15 @@ def with_rewards(
     if recipe.asking is not None:
         due = questions.due or recipe.consult == "before ask"
         questions = replace(questions, pool=model.members(state, visited), due=due)
-    made = replace(
-        state,
-        **known,
-        visited=visited,
-        spent=spent,
-        calibration=calibration,
-        questions=questions,
-    )
-    made = model.trimmed(model.learned(made, state.told), state.told)
-    return replace(made, info=_counted(made))
+    known |= {
+        "visited": visited,
+        "spent": spent,
+        "calibration": calibration,
+        "questions": questions,
+    }
+    made = model.learned(State(**vars(state) | known), state.told)
+    made = model.trimmed(made, state.told)
+    return State(**vars(made) | {"info": _counted(made)})
 
 
 def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
@@ -85,4 +84,5 @@ def _counted(state: State) -> Info:
     """With numbers of what was told."""
     outliers = 0 if state.outliers is None else len(state.outliers)
     failed = state.gone.failed + len(state.failed)
-    return replace(state.info, told=state.told + outliers, failed=failed, outliers=outliers)
+    counts = {"told": state.told + outliers, "failed": failed, "outliers": outliers}
+    return Info(**vars(state.info) | counts)
