@@ -208,8 +208,6 @@ class Block:
         at = self.look - since.first
         unknown = at < 0
         at[unknown] = 0
-        if not len(since.growth):
-            return np.full(len(at), np.inf)
         means = self._means(looker) if wanted.with_mean else None
         drift = since.drift if wanted.with_mean and means is None else 0.0
         bound = (drift + wanted.times * since.growth)[at] * self.deviation
