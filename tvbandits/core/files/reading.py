@@ -323,7 +323,7 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
     heading = stream.readline(_LONGEST_HEADING)
     if len(heading) == _LONGEST_HEADING:
         raise ValueError(f"the first line is longer than {_LONGEST_HEADING} bytes: not a table")
-    separator = max(separators, key=lambda each: heading.count(each.encode()))
+    separator = separator_of(heading, separators)
     limits.check("columns", heading.count(separator.encode()) + 1)
     whole = io.BufferedReader(_Rejoined(heading, stream), 1 << 16)
     try:
@@ -332,6 +332,18 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
         raise ValueError("the file is empty") from None
     limits.check("rows", len(frame))
     return frame
+
+
+def separator_of(heading: bytes, separators: str) -> str:
+    """Which of the separators is the commonest in the first line of a csv.
+
+    Examples
+    --------
+    >>> from tvbandits.core.files.reading import separator_of
+    >>> separator_of(b"time;Hall, west;Hall, east;Hall", ",;")
+    ';'
+    """
+    return max(separators, key=lambda each: heading.count(each.encode()))
 
 
 class _Rejoined(io.RawIOBase):
