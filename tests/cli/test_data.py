@@ -380,6 +380,7 @@ def test_an_expert_is_a_class_too(folder: Path) -> None:
     ("arguments", "message"),
     [
         ("nowhere:problem", '"nowhere:problem": cannot import nowhere: ModuleNotFoundError'),
+        ("mine.py:problem", '"mine.py:problem": a module is named without .py: mine:problem'),
         ("lab.ours:problm", '"lab.ours:problm": lab.ours has no "problm"; did you mean "problem"?'),
         ("lab.ours:problem:size=3", 'unknown parameter "size"; its parameters: candidates, horizon'),
         ("lab.ours:fixed:size=3", 'unknown parameter "size"; its parameters: none'),
