@@ -19,15 +19,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.coercion import file_path, several, shown
-from tvbandits.core.files.reading import (
-    File,
-    is_parquet,
-    naming,
-    read_csv,
-    read_parquet,
-    separator_of,
-    unpacked,
-)
+from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 from tvbandits.datasets.tables.columns import few
 
 Source = pd.DataFrame | File
@@ -38,14 +30,6 @@ FORMATS = tuple(
     day + hour for day in ("%m/%d/%Y", "%d.%m.%Y") for hour in ("", " %H:%M", " %H:%M:%S")
 )
 """Forms of a date that are no ISO 8601."""
-
-
-SEPARATORS = ",;\t"
-"""What may stand between the cells of a csv."""
-
-
-DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+\s*)$")
-"""A number as tables have it that semicolons or tabs separate."""
 
 
 LATITUDE = {"latitude", "lat", "site_latitude"}
@@ -97,23 +81,11 @@ def naming_source(source: Source) -> AbstractContextManager[None]:
     return nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
-def _csv(path: Path, encoding: str = "utf-8-sig") -> pd.DataFrame:
-    with unpacked(path) as file:
-        start = file.peek(1 << 16)
-        if b"\0" in start:
-            raise ValueError("a binary file of a kind that is not known")
-        # The heading is read as a row of its own: pandas would give a name that comes twice another.
-        texts = {"header": None, "dtype": str, "encoding": encoding}
-        errors = "strict" if encoding == "utf-8-sig" else "replace"
-        try:
-            raw = read_csv(file, separators=SEPARATORS, encoding_errors=errors, **texts)
-        except UnicodeDecodeError:
-            return _csv(path, "cp1252")
+def _csv(path: Path) -> pd.DataFrame:
+    # The heading is read as a row of its own: pandas would give a name that comes twice another.
+    raw = read_spreadsheet(path, header=None, dtype=str)
     heading = raw.iloc[0].fillna("").str.strip()
-    cells = raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
-    if separator_of(start.partition(b"\n")[0], SEPARATORS) == ",":
-        return cells
-    return cells.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
+    return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
 
 
 def as_ids(values: Iterable[Any]) -> list[str]:

@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sqlite3
 import stat
 import zipfile
@@ -34,6 +35,13 @@ File = str | os.PathLike[str]
 
 ENVIRONMENT = "TVBANDITS_READ_"
 """Environment variables that raise a limit: this, and the limit's name in capitals."""
+
+
+SEPARATORS = ",;\t"
+"""What may stand between the cells of a spreadsheet."""
+
+
+DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+\s*)$")
 
 
 _LONGEST_HEADING = 1 << 22
@@ -344,6 +352,43 @@ def separator_of(heading: bytes, separators: str) -> str:
     ';'
     """
     return max(separators, key=lambda each: heading.count(each.encode()))
+
+
+def read_spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
+    r"""The table of a csv as spreadsheets of any country write it, also a packed one.
+
+    Commas, semicolons or tabs separate the cells. Unless commas do, texts such as 1,5 become 1.5. The
+    file is in UTF-8, or else in Windows-1252.
+
+    Raises
+    ------
+    ValueError, OSError
+        If it cannot be read; see `naming`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.core.files.reading import read_spreadsheet
+    >>> written = Path("sites.csv").write_bytes("id;x\nKöln;1,5\n".encode("cp1252"))
+    >>> print(read_spreadsheet(Path("sites.csv")))
+         id    x
+    0  Köln  1.5
+    """
+    try:
+        return _spreadsheet(path, encoding="utf-8-sig", **options)
+    except UnicodeDecodeError:
+        return _spreadsheet(path, encoding="cp1252", encoding_errors="replace", **options)
+
+
+def _spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
+    with unpacked(path) as stream:
+        start = stream.peek(1 << 16)
+        if b"\0" in start:
+            raise ValueError("a binary file of a kind that is not known")
+        frame = read_csv(stream, separators=SEPARATORS, **options)
+    if separator_of(start.partition(b"\n")[0], SEPARATORS) == ",":
+        return frame
+    return frame.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
 
 
 class _Rejoined(io.RawIOBase):
