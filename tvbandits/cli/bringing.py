@@ -19,7 +19,7 @@ from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_actions import Call, Doubts, Sites, sure
 from tvbandits.core.counts import count, rate
-from tvbandits.core.files.reading import naming, read_csv, unpacked
+from tvbandits.core.files.reading import naming, read_spreadsheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,8 +163,8 @@ def table(path: Path, sites: Sites) -> list[Brought]:
 
     In the place of a reward: successes and trials, or events and exposure.
     """
-    with naming(path), unpacked(path) as stream:
-        frame = read_csv(stream, separators=",;\t", dtype=str, keep_default_na=False)
+    with naming(path):
+        frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
         frame.columns = [str(name).strip().lower() for name in frame.columns]
         frame = _with_counts(frame)
         value = next((c for c in ("reward", "value", "reading") if c in frame.columns), None)

@@ -261,9 +261,9 @@ def adaptive_gp_ucb(
     confidence : Confidence, float or str, optional
         2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        `ModelEnsemble("both")` on up to 20,000 candidates, on up to 64 with the width of what lasts
-        alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
-        `StateSpace()`, but on a box. Which is better where: `docs/ensemble.md`.
+        By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
+        mean; on up to 64 its width counts the lasting deviation (`LastingBound`). Elsewhere a Kalman
+        filter, `StateSpace()`, and on a box `Exact`. `docs/ensemble.md` compares them.
 
     Examples
     --------
@@ -447,14 +447,14 @@ def frugal_gp_ucb(
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
     On candidates the model is an ensemble of space-time models, weighted by how well they predict
-    (`docs/which-policy.md` says which models a domain gets); a question goes where an answer helps the
-    next decision most, every fourth where least is known, and after an answer the best mean is played.
+    (`docs/which-policy.md` says which models a domain gets). A question goes where an answer helps the
+    next decision most, and every fourth where least is known. After an answer it plays the best mean.
 
-    Elsewhere, and where a kernel, `learn` or `mean` is given, the kernel is a sum of a shared level, a
-    static field and two drifting fields whose amplitudes and scales are learned by log evidence. The
-    expert is asked about plausible maximisers anywhere in the domain. As the questions explore, a
-    decision after an answer takes a width of at most `INFORMED_WIDTH`. Either way answers are
-    observations like any other, and age by what was learned.
+    Elsewhere, and where you give a kernel, `learn` or `mean`, the kernel is a sum of a shared level, a
+    static field and two drifting fields, whose amplitudes and scales it learns by log evidence. It asks
+    about plausible maximisers anywhere in the domain. As the questions explore, a decision after an
+    answer takes a width of at most `INFORMED_WIDTH`. Either way answers are observations like any
+    other, and age as it has learned.
 
     Parameters
     ----------
@@ -472,10 +472,10 @@ def frugal_gp_ucb(
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
     season : float, "find" or None
-        Time after which a part of the reward comes again: 24 for a day where times count hours. Models
-        with a season stand beside models without then. "find": on up to 64 candidates a
-        period is looked for in what is read, for 1,024 steps. None: there is no
-        season (`season=none` on the command line, `season = "none"` in campaign.toml).
+        Time after which a part of the reward returns: 24 for a day where times count hours. The ensemble
+        then also holds models with that season. "find": on up to 64 candidates look for a period in the
+        readings, for 1,024 steps. None: no season (`season=none` on the command line, `season = "none"`
+        in campaign.toml).
 
     Examples
     --------
