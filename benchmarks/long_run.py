@@ -3,9 +3,12 @@
     python -m benchmarks.long_run [--steps 100000] [--minutes 10] [--python .venv-peers/bin/python]
 
 The bump of SparQ-GP-UCB wanders over 101 candidates of [-50, 50], which peers play as an interval. A
-step is an ask and a tell. Printed, and drawn into `--picture`, are medians of milliseconds of processor
-time around steps 100, 1,000, ...; and the megabytes that our process holds then, each policy in one of
-its own. A peer has `--minutes` of processor time, and none is played where `--python` is not there.
+step is an ask and a tell, of so many readings of the point as `--readings` says. Ours keep the latest
+`--history` rewards. Printed, and drawn into `--picture`,
+are medians of milliseconds of processor time around steps 100, 1,000, ...; and the megabytes that our
+process holds then, each policy in one of its own. A machine that others use is slower at times: so from
+step 2,000 on, each of ours plays in turn with one that is at step 1,000 again, and the ratio of the two
+is printed. A peer has `--minutes` of processor time, and none is played where `--python` is not there.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import pickle
 import statistics
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -37,6 +42,7 @@ NOISE = PROBLEM.noise_variance
 PARTS = PROBLEM.domain, PROBLEM.kernel, NOISE
 OURS: dict[str, Callable[[], Bandit]] = {
     "sw-gp-ucb": lambda: policies.sw_gp_ucb(*PARTS, window=50),
+    "w-gp-ucb": lambda: policies.w_gp_ucb(*PARTS, discount=0.95),
     "tv-gp-ucb": lambda: policies.tv_gp_ucb(*PARTS, epsilon=0.01),
     "sparq-gp-ucb": lambda: policies.sparq_gp_ucb(*PARTS, expert=SimulatorExpert(PROBLEM)),
     "adaptive-gp-ucb": lambda: policies.adaptive_gp_ucb(PROBLEM.domain, None, NOISE),
@@ -45,30 +51,48 @@ OURS: dict[str, Callable[[], Bandit]] = {
     ),
 }
 PEERS = {"BoTorch, time as an input": "botorch-time", "Optuna's GPSampler": "optuna-gp"}
-HALF = 25
-"""Steps to either side of one that is looked at."""
+Row = tuple[int, float]
+"""A step, and milliseconds of one around it."""
+
+YOUNG, MANY = 1000, 250
+"""The step of the one that is played beside, and how many steps of both are looked at."""
+
+
+def half(step: int) -> int:
+    """How many steps to either side of one are looked at."""
+    return 25 if step < YOUNG else MANY
 
 
 def looked_at(steps: int) -> list[int]:
     """Steps 50, 100, 200, 500, ... as far as the steps go."""
-    return [50, *(a * 10**b for b in range(2, 8) for a in (1, 2, 5) if a * 10**b + HALF <= steps)]
+    return [50, *(a * 10**b for b in range(2, 8) for a in (1, 2, 5) if a * 10**b <= steps)]
 
 
-def curve(ask: Any, tell: Any, steps: int, seconds: float = np.inf) -> Iterator[tuple[Any, ...]]:
-    """Step, milliseconds of a step around it, and megabytes, while `seconds` are left.
+def curve(
+    ask: Any, tell: Any, steps: int, readings: int = 1, seconds: float = np.inf
+) -> Iterator[Row]:
+    """Step and milliseconds of a step around it, while `seconds` are left.
 
     `ask(t)` gives a point and the time of others that it took, `tell(x, y, t)` that time.
     """
-    at, spent = looked_at(steps), []
-    for step in range(1, at[-1] + HALF + 1):
-        x, asked = ask(float(step))
-        y = PROBLEM.value(x, step) + NOISE**0.5 * keyed_normal(0, 1, x, step)
-        spent.append(asked + tell(x, y, float(step)))
-        if step - HALF in at:
-            yield step - HALF, 1e3 * statistics.median(spent[-2 * HALF :]), megabytes()
+    ends = {each + half(each): each for each in looked_at(steps)}
+    spent: deque[float] = deque(maxlen=2 * MANY)
+    for step in range(1, max(ends) + 1):
+        spent.append(one_step(ask, tell, step, readings))
+        if step in ends:
+            latest = list(spent)[-2 * half(ends[step]) :]
+            yield ends[step], 1e3 * statistics.median(latest)
         seconds -= spent[-1]
         if seconds < 0:
             return
+
+
+def one_step(ask: Any, tell: Any, step: int, readings: int) -> float:
+    """Play one, and the seconds it took."""
+    x, asked = ask(float(step))
+    noise = np.concatenate([keyed_normal(seed, 1, x, step) for seed in range(readings)])
+    X = np.repeat(x, readings, axis=0)
+    return float(asked + tell(X, PROBLEM.value(X, step) + NOISE**0.5 * noise, float(step)))
 
 
 def megabytes() -> float:
@@ -77,9 +101,8 @@ def megabytes() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def ours(name: str, steps: int) -> list[tuple[Any, ...]]:
-    """The curve of one of ours."""
-    bandit = OURS[name]()
+def timed(bandit: Bandit) -> tuple[Any, Any]:
+    """Its `ask` and its `tell`, and the time that they take."""
 
     def ask(t: float) -> tuple[Array, float]:
         begun = clock()
@@ -90,13 +113,44 @@ def ours(name: str, steps: int) -> list[tuple[Any, ...]]:
         bandit.tell(x, y, t)
         return clock() - begun
 
+    return ask, tell
+
+
+def ours(name: str, steps: int, readings: int, history: int | None) -> list[Row]:
+    """The curve of one of ours, with the ratio to a young one, and megabytes; printed on the way."""
+    bandit = OURS[name]().with_history(history)
+    young, rows = b"", []
     with threadpool_limits(1):
-        return list(curve(ask, tell, steps))
+        for step, spent in curve(*timed(bandit), steps, readings):
+            held = megabytes()
+            state, ratio = pickle.dumps(bandit.state), ""
+            if young:  # in a process of its own: what it holds is none of this one's
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as aside:
+                    both = aside.submit(compared, name, (state, young), readings, history)
+                    ratio = f"{both.result():.2f}"
+            young = young or (state if step == YOUNG else b"")
+            rows.append((step, spent))
+            told = step * readings
+            print(f"| {name} | {told:,} | {spent:.2f} | {ratio} | {held:.0f} |", flush=True)
+    return rows
 
 
-def peers(name: str, python: str, seconds: float) -> list[tuple[Any, ...]]:
-    """The curve of a peer, whose process tells what it worked."""
-    peer = Served(python, name, [[-50.0, 50.0]], 1000, 0)
+def compared(name: str, states: tuple[bytes, bytes], readings: int, history: int | None) -> float:
+    """What steps of a bandit take over what those of a young one do, played in turn."""
+    recipe = OURS[name]().with_history(history).recipe
+    pair = [Bandit.from_state(recipe, pickle.loads(state)) for state in states]
+    spent: list[list[float]] = [[], []]
+    with threadpool_limits(1):
+        for _ in range(2 * MANY):
+            for each, own in zip(pair, spent, strict=True):
+                assert each.state.time is not None  # it was told
+                own.append(one_step(*timed(each), int(each.state.time) + 1, readings))
+    return statistics.median(spent[0]) / statistics.median(spent[1])
+
+
+def peers(name: str, python: str, seconds: float) -> list[Row]:
+    """The curve of a peer, whose process tells what it worked; printed when it is over."""
+    peer = Served(python, PEERS[name], [[-50.0, 50.0]], 1000, 0)
 
     def ask(t: float) -> tuple[Array, float]:
         answer = peer.call({"ask": t})
@@ -106,17 +160,20 @@ def peers(name: str, python: str, seconds: float) -> list[tuple[Any, ...]]:
         return float(peer.call({"tell": [x[0].tolist(), float(y[0]), t]})["worked"])
 
     try:
-        return list(curve(ask, tell, 10**6, seconds))
+        rows = list(curve(ask, tell, 10**6, seconds=seconds))
     finally:
         peer.close()
+    for step, spent in rows:
+        print(f"| {name} | {step:,} | {spent:.2f} | | |")
+    return rows
 
 
-def picture(curves: dict[str, list[tuple[Any, ...]]], path: Path) -> None:
+def picture(curves: dict[str, list[Row]], path: Path) -> None:
     """Milliseconds of a step against its number."""
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     styles = itertools.cycle(["-", "--", ":", "-."])
     for (name, points), marker in zip(curves.items(), "osv^DPX", strict=False):
-        steps, spent, _ = zip(*points, strict=True)
+        steps, spent = zip(*points, strict=True)
         color = "0.55" if name in PEERS else None
         axes.loglog(
             steps, spent, next(styles), marker=marker, markersize=4, color=color, label=name
@@ -132,22 +189,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(OURS)}; all by default")
     parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--readings", type=int, default=1, help="rewards a step")
+    parser.add_argument("--history", type=int, default=10_000, help="rewards kept; 0: all")
     parser.add_argument("--minutes", type=float, default=10.0, help="for each peer")
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of the peers")
     parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
     fresh = ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1)
-    print("| policy | step | ms of processor time | MB |\n|---|---:|---:|---:|")
+    print("| policy | rewards | ms a step | over that of step 1,000 | MB |")
+    print("|---|---:|---:|---:|---:|")
     curves = {}
     with fresh:
         for name in [*(given.names or OURS), *(PEERS if Path(given.python).exists() else [])]:
             if name in PEERS:
-                curves[name] = peers(PEERS[name], given.python, 60 * given.minutes)
+                curves[name] = peers(name, given.python, 60 * given.minutes)
             else:
-                curves[name] = fresh.submit(ours, name, given.steps).result()
-            for step, spent, held in curves[name]:
-                shown = "" if name in PEERS else f"{held:.0f}"
-                print(f"| {name} | {step:,} | {spent:.2f} | {shown} |", flush=True)
+                history = given.history or None
+                options = name, given.steps, given.readings, history
+                curves[name] = fresh.submit(ours, *options).result()
     if given.picture:
         picture(curves, given.picture)
 

@@ -215,6 +215,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "bandit": played,
     "names": lambda: ["a", "b"],
     "move_cost": lambda: 0.1,
+    "history": lambda: None,
     "cost": lambda: 0.1,
     "other": played,
     "control": lambda: [5.0],

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
@@ -21,8 +22,10 @@ from tvbandits import (
     StateSpace,
     policies,
 )
-from tvbandits.bandit import inference
-from tvbandits.gp.posteriors import expense
+from tvbandits.bandit import inference, recipe
+from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.posteriors import expense, predictions
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
 KERNEL = RBF(3.0)
@@ -98,6 +101,157 @@ def test_what_is_forgotten_need_not_be_looked_at(
     monkeypatch.setattr(inference, "MANY", 0)
     assert played(quick, 1, 150, looks=True) == expected
     assert quick._model._gone[1] > 90
+
+
+KEEP = 40
+
+BOUNDED: dict[str, Any] = {
+    "window": lambda: policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=12, mean=0.0),
+    "weights": lambda: policies.w_gp_ucb(LINE, KERNEL, 0.01, discount=0.4, mean=0.0),
+    "resets": lambda: policies.r_gp_ucb(LINE, KERNEL, 0.01, reset_every=13, mean=0.0),
+    "events": lambda: policies.et_gp_ucb(LINE, KERNEL, 1e-4, mean=0.0),
+    "filter": lambda: policies.tv_gp_ucb(
+        LINE, KERNEL, 0.01, epsilon=0.03, posterior=StateSpace(), mean=0.0
+    ),
+    "exact filter": lambda: policies.tv_gp_ucb(LINE, RBF(9.0), 0.01, epsilon=0.03, mean=0.0),
+    "sparq": lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=Exactly(), mean=0.0),
+    "ensemble": lambda: policies.adaptive_gp_ucb(
+        LINE, None, 0.01, posterior=ModelEnsemble(season=None)
+    ),
+    "frugal": lambda: policies.frugal_gp_ucb(LINE, None, 0.01, expert=Exactly(), season=None),
+}
+
+
+def played_in_order(bandit: Bandit, steps: int) -> tuple[Array, list[int]]:
+    """Points of so many steps, a reading in seven failing; and how many rows are held after each."""
+    X, held = [], []
+    for step in range(1, steps + 1):
+        X.append(bandit.ask(float(step)))
+        y = np.sin(X[-1][:, 0] + step / 30)
+        bandit.tell(X[-1], np.where(step % 7, y, np.nan), float(step))
+        state = bandit.state
+        rows = 0 if state.posterior is None else len(state.posterior.data)
+        held.append(max(len(state.rewards), len(state.failed) * 6, rows))
+    return np.concatenate(X), held
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories may be short, and so is what a deviation is taken from."""
+    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", KEEP)
+    monkeypatch.setattr(predictions, "MOST_TESTS", KEEP)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.usefixtures("short")
+def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
+    whole, bounded = BOUNDED[name](), BOUNDED[name]().with_history(KEEP)
+    expected, _ = played_in_order(whole, 210)
+    X, held = played_in_order(bounded, 210)
+    np.testing.assert_array_equal(X, expected)
+    rows = 5 if name == "frugal" else 1  # its posterior holds answers, too
+    assert max(held) <= 2 * KEEP * rows
+    assert (
+        (bounded.info.told, bounded.info.failed)
+        == (whole.info.told, whole.info.failed)
+        == (180, 30)
+    )
+    tail = whole.history.tail(KEEP).reset_index(drop=True)
+    pd.testing.assert_frame_equal(bounded.history.tail(KEEP).reset_index(drop=True), tail)
+    for mine, theirs in zip(bounded.predict(LINE.X), whole.predict(LINE.X), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    again = Bandit.from_state(bounded.recipe, pickle.loads(pickle.dumps(bounded.state)))
+    np.testing.assert_array_equal(again.ask(211.0), whole.ask(211.0))
+
+
+@pytest.mark.usefixtures("short")
+def test_bytes_of_a_long_history_are_bounded() -> None:
+    """Many rewards a tell, so that it is quick."""
+    sizes = []
+    for bandit in (BOUNDED["window"](), BOUNDED["window"]().with_history(KEEP)):
+        for t in range(1, 101):
+            bandit.ask(float(t))
+            bandit.tell(np.tile(LINE.X, (10, 1)), np.zeros(210), float(t))
+        sizes.append(len(pickle.dumps(bandit.state)))
+    assert sizes[1] < sizes[0] / 20
+
+
+@pytest.mark.usefixtures("short")
+def test_points_of_a_box_leave_with_their_rewards() -> None:
+    bandit = policies.sw_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, window=5).with_history(KEEP)
+    for t in range(1, 201):
+        bandit.tell([[t / 200]], [1.0], float(t))
+    assert len(bandit.state.visited) == len(bandit.state.rewards) <= 2 * KEEP
+    assert bandit.recommend().shape == (1,)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_kernel_is_learned_from_what_is_kept() -> None:
+    bandit = MAKERS["learned"]().with_history(KEEP)
+    X, held = played_in_order(bandit, 150)
+    assert max(held) <= 2 * KEEP
+    assert np.isfinite(X).all()
+    assert bandit.info.model.fits > 10
+
+
+@pytest.mark.usefixtures("short")
+def test_a_filter_keeps_what_it_was_not_told_yet() -> None:
+    bandit = BOUNDED["filter"]().with_history(KEEP)
+    for t in range(1, 301):
+        bandit.tell([[float(t % 3)]], [1.0], float(t))
+    assert len(bandit.state.rewards) == 300
+    for t in range(301, 402):
+        bandit.tell(bandit.ask(float(t)), [1.0], float(t))
+    assert len(bandit.state.rewards) <= 2 * KEEP
+
+
+@pytest.mark.parametrize("name", ["window", "filter", "ensemble"])
+@pytest.mark.usefixtures("short")
+def test_what_is_kept_can_be_corrected_and_the_rest_is_named(name: str) -> None:
+    bandit = BOUNDED[name]().with_history(KEEP)
+    played_in_order(bandit, 150)
+    kept, told = len(bandit.state.rewards), bandit.info.told
+    x, t = bandit.state.rewards.X[-2:-1], bandit.state.rewards.t[-2]
+    bandit.correct(x, [9.0], t)
+    assert bandit.state.rewards.y[-2] == 9.0
+    assert (len(bandit.state.rewards), bandit.info.told) == (kept, told)
+    with pytest.raises(ValueError, match=r"rewards from before t = \d+ have left the history"):
+        bandit.correct(x, [9.0], 3.0)
+    bandit.retract(x, t)
+    assert bandit.info.told == told - 1
+    played_later = bandit.ask(151.0)
+    assert LINE.index(played_later)[0] is not None
+
+
+@pytest.mark.usefixtures("short")
+def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
+    for name in ("window", "filter", "ensemble", "sparq"):
+        bandit = BOUNDED[name]().with_history(KEEP)
+        played_in_order(bandit, 150)
+        told = bandit.info.told
+        bandit.tell(LINE.X[:1], [0.5], 2.0)
+        assert bandit.info.told == told + 1
+        assert np.isfinite(bandit.predict(LINE.X, 151.0)[1]).all()
+        bandit.ask(151.0)
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [
+        lambda: policies.gp_ucb(LINE, KERNEL, 0.01),
+        lambda: policies.gp_ucb(LINE, KERNEL, 0.01, posterior="nystrom"),
+        lambda: policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1),
+    ],
+)
+def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
+    with pytest.raises(ValueError, match="nothing can leave the history"):
+        maker().with_history(1000)
+
+
+@pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])
+def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="history must be a whole number"):
+        policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=12).with_history(wrong)
 
 
 def costly(monkeypatch: pytest.MonkeyPatch) -> Bandit:

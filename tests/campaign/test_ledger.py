@@ -5,16 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Campaign, Candidates, Clock, policies
+from tvbandits.bandit import recipe
 from tvbandits.bandit.state import same_value
+from tvbandits.campaign import watching
 from tvbandits.campaign.ledger import OF_STATE
+from tvbandits.campaign.store import store
+from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.experts import CallableExpert
 
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
@@ -166,3 +172,39 @@ def test_what_a_command_imports(verb: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOOKS, verb[0], str(tmp_path / "c.db"), *verb[1:]]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr.split()) == (0, ["imported:"])
+
+
+@pytest.mark.parametrize("name", ["window", "ensemble"])
+def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """Memory and snapshots hold the latest; history, status and what is told again know all."""
+    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", 10)
+    monkeypatch.setattr(store, "PAGE", 16)
+    monkeypatch.setattr(watching, "PAGE", 16)
+    make = {
+        "window": lambda: policies.sw_gp_ucb(SITES, RBF(1.0), 0.01, window=5, mean=0.0),
+        "ensemble": RECIPES["ensemble"],
+    }[name]
+    whole, bounded = (
+        Campaign.create(tmp_path / f"{n}.db", bandit, snapshot_every=20)
+        for n, bandit in enumerate((make(), make().with_history(10)))
+    )
+    for campaign in (whole, bounded):
+        for t in range(1, 62):
+            campaign.tell(campaign.ask(t), [np.sin(t) if t % 9 else np.nan], t)
+    sizes = [len(each._store.snapshot().data) for each in (whole, bounded)]
+    assert sizes[1] < sizes[0] - 16 * 30  # thirty rewards and more of two numbers and more
+    for campaign in (bounded, Campaign.open(tmp_path / "1.db")):
+        ledger = campaign.ledger
+        assert 10 <= len(ledger.rewards) < 20
+        assert campaign.status == replace(whole.status, rows=campaign.status.rows)
+        pd.testing.assert_frame_equal(campaign.history, whole.history)
+        old = whole.ledger.rewards
+        with pytest.raises(ConflictError, match="was told already"):
+            campaign.tell(old.X[:1], [7.0], old.t[:1])
+        with pytest.raises(ValueError, match="have left the history"):
+            campaign.correct(old.X[:1], [7.0], old.t[:1])
+    late = whole.ledger.rewards
+    for campaign in (whole, bounded):
+        campaign.correct(late.X[-2:-1], [0.25], late.t[-2:-1])
+    pd.testing.assert_frame_equal(bounded.history, whole.history)
+    assert bounded.verify().problems == ()

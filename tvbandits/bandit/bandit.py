@@ -124,7 +124,7 @@ class Bandit:
         state = self._state
         at = "at the start" if state.time is None else f"at t = {state.time:g}"
         out = f", {len(state.pending)} out" if len(state.pending) else ""
-        return f"<Bandit on {self._recipe.domain!r}, {len(state.rewards)} rewards told{out}, {at}>"
+        return f"<Bandit on {self._recipe.domain!r}, {state.told} rewards told{out}, {at}>"
 
     def _repr_html_(self) -> str:
         recipe = self._recipe
@@ -287,9 +287,7 @@ class Bandit:
         return self._model.conditioned(self._state, now, rng), now, rng
 
     def _decision_time(self, t: float | None) -> float:
-        if t is None:
-            return decision_time(self._state)
-        return as_time(t)
+        return decision_time(self._state) if t is None else as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
@@ -425,6 +423,20 @@ class Bandit:
         """
         return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
 
+    def with_history(self, history: int | None) -> Bandit:
+        """The same bandit, which keeps so many of the latest rewards; None: all. See `Recipe.history`.
+
+        Examples
+        --------
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from tvbandits import Arms, policies
+        >>> bandit = policies.sw_gp_ucb(Arms(["a", "b"]), RBF(1.0), 0.01, window=9).with_history(500)
+        >>> info = bandit.tell(["a", "b"] * 600, [0.1, 0.2] * 600, range(1200))
+        >>> print(info.told, len(bandit.history))
+        1200 500
+        """
+        return Bandit.from_state(replace(self._recipe, history=history), self.state)
+
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
 
@@ -477,9 +489,8 @@ class Bandit:
         >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01).with_control("old")
         >>> for hour in range(1, 25):
         ...     X = bandit.ask(hour, n=2)
-        ...     day = 10.0 * (8 < hour < 20)
-        ...     better = [{"new": 1.0}.get(name, 0.0) for name in arms.decode(X)["arm"]]
-        ...     info = bandit.tell(X, [day + each for each in better], hour)
+        ...     is_new = arms.decode(X)["arm"].to_numpy() == "new"
+        ...     info = bandit.tell(X, 10.0 * (8 < hour < 20) + is_new, hour)
         >>> mean, deviation = bandit.predict(arms.X, relative=True)
         >>> print(mean.round(1), deviation[0])
         [0. 1. 0.] 0.0
@@ -511,10 +522,8 @@ class Bandit:
         >>> for t in (1, 2):
         ...     X = bandit.ask(t)
         ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
-        >>> print(bandit.history[["time", "x0", "noise_level", "violations"]])
-           time   x0  noise_level  violations
-        0   1.0  0.0         40.0           0
-        1   2.0  1.0         41.0           0
+        >>> print(bandit.history["noise_level"].tolist())
+        [40.0, 41.0]
         """
         kept: Any = limits  # the recipe makes a tuple of them
         return Bandit.from_state(replace(self._recipe, limits=kept, safe=safe), self.state)
@@ -568,9 +577,7 @@ class Bandit:
         if not recipe.offers_all or context is not None:
             X = completed(recipe.domain, X, context, before.pending.X)
         told = told_next(recipe, before, X, y, t, variance)
-        read = (
-            self._outcomes.told(before, told, outcomes) if outcomes is not None else before.outcomes
-        )
+        read = self._outcomes.told(before, told, outcomes)
         rng = model.generator(before.random)
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
@@ -660,12 +667,7 @@ class Bandit:
         """
         told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
-        outcomes = self._outcomes.retold(
-            self._state.outcomes,
-            points,
-            told.t[rows],
-            lambda _, read, there, __: read.without(there),
-        )
+        outcomes = self._outcomes.retracted(self._state, points, told.t[rows])
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
 
@@ -724,8 +726,7 @@ class Bandit:
         ValueError
             If one of them is not pending.
         """
-        state = self._state
-        domain = self._recipe.domain
+        state, domain = self._state, self._recipe.domain
         points = domain.check(completed(domain, X, None, state.pending.X))
         self._state = replace(state, pending=state.pending.dropped(points))
 
@@ -791,8 +792,7 @@ class Bandit:
         recipe, state = self._recipe, self._state
         if recipe.asking is None:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
-        given = state.questions.latest if t is None else t
-        when = consulting.question_time(recipe, state, given)
+        when = consulting.question_time(recipe, state, state.questions.latest if t is None else t)
         fresh, refused = checked_answers(recipe, X, values, when, variance)
         self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
         return self._state.info

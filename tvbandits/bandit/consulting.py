@@ -209,7 +209,7 @@ def pool_of(
         beliefs = joint_beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
-        len(state.rewards.t),
+        state.told,
         lambda: state.model.kernel(model.inputs(state, points, about)),
         beliefs,
         state.questions.asked,

@@ -164,7 +164,7 @@ class Model:
         self, state: State, now: float, rng: np.random.Generator
     ) -> tuple[State, View]:
         started = time.perf_counter()
-        seen = len(state.rewards.y) + len(state.answers.y)
+        seen = state.seen
         # Where the kernel is learned, the scale changes with that.
         model = state.model
         learns = self._online and (model.learned is None or model.learned.fits == 0)
@@ -220,7 +220,7 @@ class Model:
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
         model = state.model
-        many = len(state.rewards.t) > MANY
+        many = state.told > MANY
         whole = learns or model.learned is not None or self._beside or not many
         every, effective, used = self._aged(state, now, whole=whole)
         if learns:
@@ -239,7 +239,8 @@ class Model:
         if self._beside:
             every = every.take(used).beside_levels()
             used = np.ones(len(every), dtype=bool)
-        return standardisation.learn(model.scaling, model.kernel, every, used, noise_variance)
+        gone = state.gone.rewards + state.gone.answers
+        return standardisation.learn(model.scaling, model.kernel, every, used, noise_variance, gone)
 
     def _continued(
         self, state: State, now: float, surface: CandidateGrid | None
@@ -376,7 +377,7 @@ class Model:
         size = len(domain) if isinstance(domain, Candidates) else None
         gain = 0.0 if posterior is None else posterior.log_det_ratio
         dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
-        situation = Situation(gain, len(state.rewards.y), size, state.spent, dimension)
+        situation = Situation(gain, state.told, size, state.spent, dimension)
         beta = self._recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
             said = f"got {shown(beta)} of {shown(self._recipe.confidence)}"
@@ -427,8 +428,8 @@ class Model:
         """
         model = state.model
         assert state.posterior is not None  # it is conditioned
-        told = len(state.rewards)
-        ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), told)
+        newer = np.zeros(len(out), dtype=np.int64)
+        ages = Ages(np.maximum(now - out.t, 0.0), newer, state.told)
         made_with = np.full(len(out), self.noise_variance(state))
         noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
         here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
@@ -472,7 +473,7 @@ class Model:
 
     def learned(self, state: State, before: int) -> State:
         """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
-        every, now = self._recipe.learn, len(state.rewards.t)
+        every, now = self._recipe.learn, state.told
         if state.model.noise is not None and noise.due(before, now):
             state = self._with_noise(state)
         if every is None or not every.due(before, now):
@@ -501,7 +502,8 @@ class Model:
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             told = np.ones(len(rewards), dtype=bool)
             least = self.noise_variance(state)
-            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least)
+            gone = state.gone.rewards
+            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least, gone)
         pace = learned_pace(self._aging(state), model.kernel, rewards, scaled.anchor, scaled.scale)
         if pace is None or not has_pace(model.aging):
             return state
@@ -566,7 +568,8 @@ class Model:
         seen = self._maximised(state, seen)
         if _ages_nothing(state):
             return seen, seen.variance, np.ones(len(seen), dtype=bool)
-        effective = np.asarray(self._aging(state)(seen.variance, Ages.of(seen, latest, start)))
+        ages = Ages.of(seen, latest, state.gone.rewards + start)
+        effective = np.asarray(self._aging(state)(seen.variance, ages))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
             raise ValueError(
                 f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
@@ -613,9 +616,45 @@ class Model:
         if min(t[start:].min(initial=math.inf), about.min(initial=math.inf)) < newest:
             return 0
         age = np.array([max(latest - newest, 0.0)])
-        ages = Ages(age, np.array([len(t) - start]), len(t))
+        ages = Ages(age, np.array([len(t) - start]), state.told)
         least = min(least, self.noise_variance(state))
         return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
+
+    def trimmed(self, state: State, before: int) -> State:
+        """Without its oldest rows, where the history is long enough; looked at now and then.
+
+        What decisions still use stays: rows that are not forgotten for good, and all that a posterior
+        holds in its rows alone. With `before` rewards told, it was looked at the last time.
+        """
+        keep, t = self._recipe.history, state.rewards.t
+        if keep is None or len(t) < 2 * keep or state.told // keep == before // keep:
+            return state
+        until, posterior = float(t[len(t) - keep :].min()), state.posterior
+        if not _ages_nothing(state):
+            aging = self._aging(state)
+            if type(aging) is not Constant and not getattr(aging, "monotone", False):
+                return state
+            seen, effective, used = self._aged(state, float(t.max()))
+            used = np.logical_and(used, effective <= self._most_noise(state))
+            until = min(until, float(seen.t[used].min(initial=math.inf)))
+        elif self._recipe.learn is not None:
+            posterior = None  # it is conditioned anew, on what is kept
+        elif posterior is not None:
+            known, posterior = len(posterior.data), posterior.since(until)
+            leave = int((t < until).sum() + (state.answers.t < until).sum())
+            if posterior is None or known - len(posterior.data) < leave:
+                return state  # some of them it was not told yet
+        else:
+            return state
+        if not (t < until).any():
+            return state
+        made = state.since_time(until, posterior)
+        if not self._finite and self._recipe.asking is None:  # of such points there is no end
+            X = np.concatenate([made.rewards.X, made.failed.X])
+            _, first = np.unique(X, axis=0, return_index=True)
+            made = replace(made, visited=X[np.sort(first)])
+            made.visited.setflags(write=False)
+        return made
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
@@ -644,6 +683,8 @@ class Model:
 
     def _origin(self, state: State) -> float:
         """A constant near the rewards: values are kept relative to it against cancellation."""
+        if state.gone.rewards:
+            return self._sign * state.gone.first
         return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
 
     def inputs(self, state: State, X: Array, t: Array | float) -> Array:

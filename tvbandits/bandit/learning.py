@@ -42,14 +42,14 @@ def with_rewards(
         "spent": spent,
         "calibration": calibration,
         "questions": questions,
-        "info": _counted(state, len(known["rewards"].t), len(known["failed"].t)),
     }
-    made = State(**vars(state) | known)
-    return model.learned(made, len(state.rewards.t))
+    made = model.learned(State(**vars(state) | known), state.told)
+    made = model.trimmed(made, state.told)
+    return State(**vars(made) | {"info": _counted(made)})
 
 
 def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
-    """The state that these readings lead to."""
+    """The state that these readings lead to; what has left the history tells nothing any more."""
     rng = generator_of(state.random)
     made, known = first_state(recipe, rng), 0
     about = np.maximum.accumulate(state.answers.t)
@@ -64,12 +64,14 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
         if decides and (made.time is None or told.latest >= made.time):
             made = model.conditioned(made, told.latest, rng)
         made = with_rewards(recipe, model, made, told, rng)
-    made = replace(made, answers=state.answers)
+    gone = state.gone
+    if gone.rewards and len(made.rewards):
+        gone = replace(gone, first=float(made.rewards.y[0]))
+    made = replace(made, answers=state.answers, gone=gone)
     out = still_out(state.asked_for, made.time)
     if decides and out is not None:
         made = model.conditioned(made, out, rng)
-    counted = _counted(made, len(made.rewards), len(made.failed))
-    info = replace(counted, queries=state.info.queries, beta=state.info.beta)
+    info = replace(_counted(made), queries=state.info.queries, beta=state.info.beta)
     questions = replace(state.questions, pool=made.questions.pool)
     return replace(
         made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
@@ -78,8 +80,9 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     )  # fmt: skip
 
 
-def _counted(state: State, rewards: int, failed: int) -> Info:
+def _counted(state: State) -> Info:
     """With numbers of what was told."""
     outliers = 0 if state.outliers is None else len(state.outliers)
-    counts = {"told": rewards + outliers, "failed": failed, "outliers": outliers}
+    failed = state.gone.failed + len(state.failed)
+    counts = {"told": state.told + outliers, "failed": failed, "outliers": outliers}
     return Info(**vars(state.info) | counts)

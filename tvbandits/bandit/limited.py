@@ -374,6 +374,8 @@ class Outcomes:
         self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known."""
+        if outcomes is None:
+            return state.outcomes
         known = dict(state.outcomes)
         for name, values in as_outcomes(outcomes).items():
             self.check(name)
@@ -408,6 +410,10 @@ class Outcomes:
             return read.with_rows(there, t=told.t[rows][which], **more)
 
         return self.retold(state.outcomes, points, before.t[rows], change)
+
+    def retracted(self, state: State, X: Array, t: Array) -> Mapping[str, State]:
+        """Their states, without what was read of points (n, d) at times (n,)."""
+        return self.retold(state.outcomes, X, t, lambda _, read, there, __: read.without(there))
 
     def retold(
         self, known: Mapping[str, State], X: Array, t: Array, change: Change

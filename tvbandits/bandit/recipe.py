@@ -31,6 +31,7 @@ from tvbandits.core.arrays import (
     is_finite_number,
     noise_variance_number,
     not_negative,
+    whole_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import (
@@ -142,11 +143,18 @@ class Recipe:
         An ensemble of models, or of arms, is `IndependentArms` with it then.
     robust : bool
         Set incredible readings aside, until others agree with them (`bandit.outliers`).
+    history : int, optional
+        So many of the latest rewards are kept, and up to twice as many, for a run whose memory is not to
+        grow; at least 500, all by default. Older ones leave once no decision needs them: what is in a
+        window or not aged away stays, filters and ensembles hold in their states what they were told.
+        What is computed anew, such as a unit, a kernel, or all after `correct` and a late reward to a
+        filter, comes of what is kept. A campaign has all on its disk.
 
     Raises
     ------
     ValueError
-        If a part is not what it must be, or parts do not fit together; the message names it.
+        If a part is not what it must be, or parts do not fit together; the message names it. So it is
+        for a `history` that nothing can leave, since nothing is ever forgotten.
 
     Examples
     --------
@@ -182,6 +190,7 @@ class Recipe:
     move_cost: MoveCost | None = None
     control: Any = None
     robust: bool = False
+    history: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
@@ -215,6 +224,8 @@ class Recipe:
             )
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+        if self.history is not None:
+            self._check_history()
 
     @cached_property
     def chooses_plainly(self) -> bool:
@@ -340,6 +351,20 @@ class Recipe:
             )
         object.__setattr__(self, "control", tuple(point[0].tolist()))
 
+    def _check_history(self) -> None:
+        """So long that whatever is learned anew has enough to learn from; and something may leave it."""
+        whole_number("history", self.history, at_least=SHORTEST_HISTORY)
+        forgets = (
+            type(self.aging) is not Constant or self.learn is not None or self.reset is not None
+        )
+        by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
+        in_rows = isinstance(self.posterior, Nystrom if by_filter else Exact | Nystrom)
+        if in_rows and not forgets:
+            raise ValueError(
+                f"nothing can leave the history: with {self.posterior!r} and {self.aging!r} every "
+                f"reward counts in every decision; got history={self.history}"
+            )
+
     @cached_property
     def beliefs(self) -> tuple[Any, Any]:
         """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
@@ -365,8 +390,9 @@ class Recipe:
                 box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
                 kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
                 return Recipe(
-                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE
-                )
+                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE,
+                    history=self.history,
+                )  # fmt: skip
         return Recipe(
             self.domain,
             self.kernel,
@@ -376,6 +402,7 @@ class Recipe:
             learn=self.learn,
             reset=self.reset,
             lead=self.lead,
+            history=self.history,
         )
 
     def _check_numbers(self) -> None:
@@ -402,6 +429,9 @@ class Recipe:
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
+
+SHORTEST_HISTORY = 500
+"""Rewards that are kept at least: as many as anything is learned from at once."""
 
 MOST_LOOKED_AT = 4096
 """Of more candidates than this, a sparse posterior looks at those that lead."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Outliers, Plays
+from tvbandits.core.observations import Gone, Observations, Outliers, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
@@ -301,6 +301,8 @@ class State:
         What was learned about each outcome that has a limit: its readings stand there as rewards.
     outliers : Outliers or None
         Readings that a robust bandit has set aside, if any; they are not among the rewards.
+    gone : Gone
+        What is no longer among rewards, answers and failed plays.
     info : Info
         For people; does not count in equality.
 
@@ -333,7 +335,18 @@ class State:
     expert: Mapping[str, Any] | None = None
     outcomes: Mapping[str, State] = field(default_factory=dict)
     outliers: Outliers | None = None
+    gone: Gone = field(default_factory=Gone)
     info: Info = field(default_factory=Info, compare=False)
+
+    @property
+    def told(self) -> int:
+        """How many rewards were told, with those that have left the history."""
+        return self.gone.rewards + len(self.rewards.t)
+
+    @property
+    def seen(self) -> int:
+        """How many rewards and answers were."""
+        return self.told + self.gone.answers + len(self.answers.t)
 
     @property
     def readings(self) -> Observations:
@@ -362,11 +375,36 @@ class State:
             time=max(float(told.t.max()), -math.inf if self.time is None else self.time),
         )
 
+    def since_time(self, until: float, posterior: Posterior | None) -> State:
+        """Without rewards, answers and failed plays from before a time; outliers stay."""
+        rewards, answers = self.rewards.t >= until, self.answers.t >= until
+        model, outliers = self.model, self.outliers
+
+        def kept(first: tuple[int, int]) -> tuple[int, int]:
+            return int(rewards[: first[0]].sum()), int(answers[: first[1]].sum())
+
+        if model.learned is not None:
+            model = replace(model, learned=replace(model.learned, at=kept(model.learned.at)))
+        if outliers is not None:
+            readings, out = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
+            out[outliers.rows] = True
+            stays = out | (readings.t >= until)
+            outliers = Outliers.of(readings.take(stays), out[stays])
+        left = self.gone.grown(until, self.rewards, self.answers, self.failed)
+        return replace(
+            self,
+            model=model,
+            posterior=posterior,
+            since=kept(self.since),
+            outliers=outliers,
+            **left,
+        )
+
     @property
     def summary(self) -> list[tuple[str, object]]:
         """What people want to see first: names and values."""
         return [
-            ("rewards", len(self.rewards)),
+            ("rewards", self.told),
             *([("outliers", len(self.outliers))] if self.outliers else []),
             ("answers", len(self.answers)),
             ("out", len(self.pending)),

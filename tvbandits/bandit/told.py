@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.observations import Observations, Plays, Source
+from tvbandits.core.observations import Gone, Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ class Record(Protocol):
     @property
     def asked_for(self) -> float | None:
         """The time of the decision that is still out."""
+
+    @property
+    def gone(self) -> Gone:
+        """What is no longer among rewards and failed plays."""
 
 
 def noted(before: Record, told: Told) -> dict[str, Any]:
@@ -425,7 +429,14 @@ def readings_at(
     points = recipe.domain.check(X)
     told = ToldReadings.of(state, recipe.noise_variance)
     times = None if t is None else as_times(t, len(points))
-    return told, points, told.rows_of(points, times)
+    try:
+        return told, points, told.rows_of(points, times)
+    except ValueError as error:
+        gone = state.gone
+        if not gone.rewards:
+            raise
+        left = f"{gone.rewards} rewards from before t = {gone.until:.15g} have left the history"
+        raise ValueError(f"{error}; {left}") from error
 
 
 def corrected(

@@ -565,6 +565,8 @@ class Campaign(Watching):
         if key is not None or kind != "told":
             return None
         X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
+        if given["t"] is not None and np.min(given["t"]) < known.gone.until:
+            known = self.whole_ledger  # it may have left memory
         again = told_again(self.ledger, known, X, y, given["t"], given["variance"])
         if again is None:
             return None

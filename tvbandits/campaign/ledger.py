@@ -32,7 +32,7 @@ from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
-from tvbandits.core.observations import Observations, Plays, Source
+from tvbandits.core.observations import Gone, Observations, Plays, Source
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
 """What it has in common with the state of a bandit."""
+
+HISTORY, GONE = ("recipe", "history"), ("state", "gone")
+"""Where a snapshot has them; an old one has neither."""
 
 
 class KeepingOnRecord(NamedTuple):
@@ -64,11 +67,11 @@ class Ledger:
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance, limits, control, move_cost
+    domain, noise_variance, limits, control, move_cost, history
         As of the recipe.
     outcomes : mapping of Limit to Observations
         What was read of the outcomes that have limits.
-    rewards, answers, failed, pending, time, asked_for
+    rewards, answers, failed, pending, time, asked_for, gone
         As of a bandit's state.
     questions, cost : int, float
         Asked so far, and what they have cost.
@@ -97,6 +100,8 @@ class Ledger:
     outcomes: Mapping[Limit, Observations] = field(default_factory=dict)
     move_cost: MoveCost | None = None
     control: tuple[float, ...] | None = None
+    history: int | None = None
+    gone: Gone = field(default_factory=Gone)
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -133,6 +138,8 @@ class Ledger:
                 },
                 move_cost=saved.value("recipe", "move_cost"),
                 control=saved.value("recipe", "control"),
+                history=saved.value(*HISTORY) if saved.holds(*HISTORY) else None,
+                gone=saved.value(*GONE) if saved.holds(*GONE) else Gone(),
             )
         told = made.rewards if outliers is None else outliers.among(made.rewards)
         return replace(made, rewards=told)
@@ -154,6 +161,7 @@ class Ledger:
             head=replayer.head,
             open=tuple(replayer.open),
             **({name: getattr(state, name) for name in OF_STATE} | {"rewards": state.readings}),
+            gone=state.gone,
             outcomes={limit: state.outcomes[limit.name].rewards for limit in self.outcomes},
             questions=state.info.queries.total_asked,
             cost=state.info.queries.total_cost,
@@ -167,7 +175,7 @@ class Ledger:
         NotFollowedError
             If a row says something that only a bandit can follow.
         """
-        return self.following(store.rows(self.seq, self.head), str(store.place))
+        return self.following(store.each(self.seq, self.head), str(store.place))
 
     def following(self, rows: Iterable[Row], place: str) -> Ledger:
         """So many rows on."""
@@ -207,7 +215,7 @@ class Ledger:
             return self._answered({**body, "variance": noise}, replaces=False)
         if kind == "questions":
             return replace(self, questions=self.questions + len(body["got"]))
-        if kind in ("corrected", "retracted") and not self.outcomes:
+        if kind in ("corrected", "retracted") and not (self.outcomes or self.gone.rewards):
             X, t = self._points(body["X"]), optional(body["t"])
             if kind == "retracted":
                 readings, _, rows = readings_at(self, self, X, t)
@@ -250,7 +258,15 @@ class Ledger:
                 read[limit] = read[limit].append(more)
         if said:
             raise ValueError(f"there is no limit on {', '.join(said)}")
-        return replace(self, outcomes=read, **noted(self, told))
+        return replace(self, outcomes=read, **noted(self, told))._within_history()
+
+    def _within_history(self) -> Ledger:
+        """Without the oldest, where there is twice as much as is kept; what limits are on stays."""
+        keep, t = self.history, self.rewards.t
+        if keep is None or len(t) < 2 * keep or self.outcomes:
+            return self
+        until = float(t[len(t) - keep :].min())
+        return replace(self, **self.gone.grown(until, self.rewards, self.answers, self.failed))
 
     def _consulted(self, body: Mapping[str, Any]) -> Ledger:
         """Once the expert has been asked, and has answered or was away."""

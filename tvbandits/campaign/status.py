@@ -91,10 +91,10 @@ def status_of(ledger: Ledger, in_doubt: int) -> Status:
     meant: Mapping[str, Any] = ledger.open[0].body if ledger.open else {}
     return Status(
         rows=ledger.seq,
-        told=len(ledger.rewards),
-        failed=len(ledger.failed),
+        told=ledger.gone.rewards + len(ledger.rewards),
+        failed=ledger.gone.failed + len(ledger.failed),
         pending=len(ledger.pending),
-        answers=len(ledger.answers),
+        answers=ledger.gone.answers + len(ledger.answers),
         violations=sum(
             int((~limit.holds(read.y)).sum()) for limit, read in ledger.outcomes.items()
         ),

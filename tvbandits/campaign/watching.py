@@ -20,7 +20,7 @@ from tvbandits.campaign.ledger import Ledger, NotFollowedError
 from tvbandits.campaign.naming import Names, texts
 from tvbandits.campaign.status import PointOut, Status, points_out, status_of, table_of, write_table
 from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError, reading
-from tvbandits.campaign.store.store import Row, Store, points
+from tvbandits.campaign.store.store import PAGE, Row, Store, points
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
 from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.clock import Clock
@@ -117,13 +117,13 @@ class Watching:
     @property
     def history_columns(self) -> dict[str, Any]:
         """The columns of `history`, by name; dates are texts."""
-        ledger, domain = self.ledger, self.domain
+        ledger, domain = self.whole_ledger, self.domain
         said = (ledger.rewards, ledger.answers, ledger.failed, ledger.pending)
         more = ledger.outcomes, ledger.control, ledger.move_cost
         parts = [history_columns(domain, *said, *more)]
         none, no_plays = Observations.empty(domain.dimension), Plays.none(domain.dimension)
         unread = dict.fromkeys(ledger.outcomes, none)
-        for row in self.journal():
+        for row in self._store.each(*self._store.mark(0)):
             if row.kind in ("corrected", "retracted"):
                 was, X = numbers(row.body["got"]), points(row.body["X"], domain.dimension)
                 old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
@@ -177,6 +177,20 @@ class Watching:
                 return self._ledger
         with self._read() as follower:
             return self._first.at(follower)
+
+    @property
+    def whole_ledger(self) -> Ledger:
+        """What is on record, with what has left the history of the bandit: read from the disk."""
+        known = self.ledger
+        if not known.gone.rewards:
+            return known
+        try:
+            return replace(self._first, history=None).caught_up(self._store)
+        except NotFollowedError as error:
+            raise CampaignError(
+                f"{self._store.place}: {known.gone.rewards} rewards have left memory, and what was made "
+                f"of them since ({error}) can be told by replay alone: see `journal` and `export`"
+            ) from error
 
     @cached_property
     def _first(self) -> Ledger:
@@ -324,13 +338,19 @@ class Watching:
     def _check_chain(self) -> None:
         """Whether every row is as it was written, and none is missing before a snapshot."""
         latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
-        rows = self._store.rows(0, self._store.about["id"])
-        heads = {0: self._store.about["id"]} | {row.seq: row.digest for row in rows}
+        begun = self._store.about["id"]
+        heads = {0: begun}
+        first: list[Row] = []
+        for row in self._store.each(0, begun):
+            if row.seq == latest.seq:
+                heads[row.seq] = row.digest
+            if len(first) < PAGE:
+                first.append(row)
         if heads.get(latest.seq) != latest.head:
             raise DamagedCampaignError(
                 f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
             )
-        self._opened = rows
+        self._opened = first
 
     @contextmanager
     def _read(self) -> Iterator[Replayer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -312,6 +313,10 @@ class Plays:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
 
+    def take(self, rows: NDArray[np.bool_]) -> Plays:
+        """Some of them."""
+        return Plays(self.X[rows], self.t[rows])
+
     def widened(self, columns: int) -> Plays:
         """With so many more coordinates, all 0."""
         return Plays(np.pad(self.X, ((0, 0), (0, columns))), self.t)
@@ -355,6 +360,38 @@ class Plays:
         left = np.ones(len(self.t), dtype=bool)
         left[rows] = False
         return Plays(self.X[left], self.t[left])
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What has left a history (`Bandit.with_history`).
+
+    Attributes
+    ----------
+    rewards, answers, failed : int
+        How many of each.
+    until : float
+        The time before which they were; what was told late may be as old, and there.
+    first : float
+        The reward that values are counted from: the first of all, or of those that were told again.
+    """
+
+    rewards: int = 0
+    answers: int = 0
+    failed: int = 0
+    until: float = -math.inf
+    first: float = math.nan
+
+    def grown(
+        self, until: float, rewards: Observations, answers: Observations, failed: Plays
+    ) -> dict[str, Any]:
+        """The history from a time on, and `gone`: this and what was before that time."""
+        known: dict[str, Any] = {"rewards": rewards, "answers": answers, "failed": failed}
+        made = {name: each.take(each.t >= until) for name, each in known.items()}
+        first = self.first if self.rewards else float(rewards.y[0])
+        left = {name: len(each) - len(made[name]) for name, each in known.items()}
+        counts = {name: getattr(self, name) + count for name, count in left.items()}
+        return {**made, "gone": Gone(**counts, until=until, first=first)}
 
 
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:

@@ -220,6 +220,9 @@ def version_in(connection: sql.Connection, place: str) -> int:
 # --------------------------------------------------------------------------------------------------
 
 
+PAGE = 10_000
+"""Rows of a long journal that are read at once."""
+
 KEPT = 3
 """Snapshots that are kept besides the first."""
 
@@ -310,9 +313,19 @@ class Store:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def rows(self, after: int, head: str) -> list[Row]:
-        """The rows after row `after`, whose checksum is `head`, checked."""
-        wanted = sql.select(JOURNAL).where(JOURNAL.c.seq > after).order_by(JOURNAL.c.seq)
+    def each(self, after: int, head: str) -> Iterator[Row]:
+        """As `rows`, and no more than a page of them in memory."""
+        page = self.rows(after, head, PAGE)
+        yield from page
+        while len(page) == PAGE:
+            page = self.rows(page[-1].seq, page[-1].digest, PAGE)
+            yield from page
+
+    def rows(self, after: int, head: str, most: int | None = None) -> list[Row]:
+        """The rows after row `after`, whose checksum is `head`, checked; `most`: so many of them."""
+        wanted = (
+            sql.select(JOURNAL).where(JOURNAL.c.seq > after).order_by(JOURNAL.c.seq).limit(most)
+        )
         found = []
         with self._connected() as connection, connection.begin():
             for cells in connection.execute(wanted):

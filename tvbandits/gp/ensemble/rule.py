@@ -409,6 +409,10 @@ class CandidatePosterior:
         """None: more observations take `condition`."""
         return None
 
+    def since(self, t: float) -> Self:
+        """The same without the readings from before a time: the models hold what they told."""
+        return replace(self, data=self.data.since(t))  # type: ignore[type-var]  # a dataclass
+
     @property
     def own_nugget(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""

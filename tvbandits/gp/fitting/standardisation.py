@@ -94,7 +94,12 @@ def due(previous: Scaling, n: int) -> bool:
 
 
 def learn(
-    previous: Scaling, kernel: Any, seen: Observations, used: Array, noise_variance: float
+    previous: Scaling,
+    kernel: Any,
+    seen: Observations,
+    used: Array,
+    noise_variance: float,
+    before: int = 0,
 ) -> Scaling:
     """Anchor and scale of the values in use; `previous` while not enough new ones have come.
 
@@ -108,9 +113,11 @@ def learn(
         Which of them the posterior uses.
     noise_variance : float
         Its root is the smallest scale: no smaller variation can be seen.
+    before : int
+        How many values came before these.
     """
     n = len(seen)
-    if not due(previous, n):
+    if not due(previous, before + n):
         return previous
     rows = np.flatnonzero(used)
     if len(rows) < FEWEST:
@@ -126,7 +133,8 @@ def learn(
     # that are correlated spread less about their mean than independent ones.
     noise = float((weights * (1.0 - weights)) @ sample.variance)
     independent = max(1.0 - float(weights @ correlation @ weights), LEAST_INDEPENDENT)
-    return Scaling(centre, math.sqrt(max((spread - noise) / independent, noise_variance)), n)
+    scale = math.sqrt(max((spread - noise) / independent, noise_variance))
+    return Scaling(centre, scale, before + n)
 
 
 def standard(seen: Observations, noise_variance: float) -> Scaling:

@@ -110,6 +110,10 @@ class Data:
         """The rows from `start` on, to before `end`."""
         return Data(self.Z[start:end], self.Y[start:end], self.variance[start:end])
 
+    def since(self, t: float) -> Data:
+        """The rows, which are in order of time, from that time on."""
+        return self.rows(int(np.searchsorted(self.Z[:, -1], t)))
+
 
 def without_negligible(kernel: Any, data: Data) -> Data:
     """Leave out the observations that are too noisy to move the posterior at all."""

@@ -84,7 +84,7 @@ class Exact:
         """
         if data.levels is not None:  # of a time that goes on, they change with every reading
             return _beside_levels(kernel, without_negligible(kernel, data), surface, now)
-        state = _state(data, surface)
+        state = _state(data, surface, previous)
         if state is not None:
             return filtered(kernel, data, surface, now, previous, lambda: state)
         data = without_negligible(kernel, data)
@@ -119,18 +119,21 @@ def _beside_levels(
     return assemble(kernel, data, groups, span, None, now, lowest=SPAN_TOLERANCE, exact=True)
 
 
-def _state(data: Data, surface: CandidateGrid | None) -> SpaceFeatures | None:
-    """The state of a filter, where that is the cheaper way to the exact posterior.
+def _state(
+    data: Data, surface: CandidateGrid | None, previous: Posterior | None
+) -> SpaceFeatures | None:
+    """The state of a filter, where that is the cheaper way to the exact posterior, or is gone on with.
 
     A row of a factor of n rows costs n (n + A) for A fixed points. Of a state of m numbers a step costs
     m^2, and a look at all points A m^2.
     """
     n = len(data.Z)
-    if surface is None or not surface.space_time or n < FEW:
+    goes_on = isinstance(previous, StateSpacePosterior) and data.starts_with(previous.data)
+    if surface is None or not surface.space_time or not (goes_on or n >= FEW):
         return None
     A = len(surface.points)
     state: SpaceFeatures | None = surface.remember(spanning_state)
-    if state is None or n * (n + A) <= (A + 4) * len(state.prior) ** 2:
+    if state is None or not (goes_on or n * (n + A) > (A + 4) * len(state.prior) ** 2):
         return None
     return state
 

@@ -134,6 +134,9 @@ class Posterior(Protocol):
         None where that takes `condition` itself.
         """
 
+    def since(self, t: float) -> Posterior | None:
+        """The same without the rows from before a time, knowing what they told; None: it needs them."""
+
     def effective_dimension(self) -> float:
         """How many independent numbers the observations determine, tr(K (K + Sigma)^-1)."""
 
@@ -202,6 +205,10 @@ class KernelPosterior:
 
     def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Posterior | None:  # noqa: ARG002
         """None: more observations take `condition`."""
+        return None
+
+    def since(self, t: float) -> Posterior | None:  # noqa: ARG002
+        """None: all it knows is in its rows."""
         return None
 
 

@@ -532,6 +532,15 @@ class StateSpacePosterior(KernelPosterior):
             return None
         return replace(self, now=now).told(self.data.append(rows))
 
+    def since(self, t: float) -> StateSpacePosterior:
+        """The same without the rows from before a time: the state holds what they told."""
+        data = self.data.since(t)
+        left = len(self.data) - len(data)
+        kept = tuple(
+            replace(each, data=each.data.since(t)) for each in self.kept if len(each.data) >= left
+        )
+        return replace(self, data=data, kept=kept)
+
     def _filter(self) -> Filter:
         """A filter that starts from what is known."""
         mean, P, products = self.mean.copy(), self.covariance.copy(), self.products.copy()
