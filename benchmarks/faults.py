@@ -316,8 +316,8 @@ ERRING_PROBLEMS: dict[str, Callable[[int], Any]] = {
     "field-tide": lambda steps: Field("tide", horizon=steps),
     "field-jumps": lambda steps: Field("jumps", horizon=steps),
 }
-"""By name. Made on the bump, switching, GP drift and arms, looked at on moving peaks and ozone; the others
-and seeds from 20 of the arms judge."""
+"""By name. Made on the bump, switching, GP drift and arms, looked at on moving peaks and ozone; the
+others, and seeds from 20 of the arms, judge."""
 
 WAYS = {
     "plain": (False, False),

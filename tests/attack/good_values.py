@@ -25,8 +25,8 @@ from tvbandits.queries.asking import Asking
 
 
 def reward(X: Any, t: float) -> Any:
-    """A reward that drifts a little."""
-    return np.sin(np.asarray(X)[:, 0] + 0.1 * t)
+    """A reward that drifts a little, in [0, 1] as some policies need it."""
+    return 0.5 + 0.5 * np.sin(np.asarray(X)[:, 0] + 0.1 * t)
 
 
 def line() -> Candidates:

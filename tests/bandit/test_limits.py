@@ -258,7 +258,7 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
             bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"no limit|outcomes|load"):
             bandit.correct([[0.0]], outcomes=outcomes)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no limit on 'weight'"):
+    with pytest.raises(ValueError, match="unknown outcome: there is no limit on 'weight'"):
         bandit.predict(SITES.X, 4, outcome="weight")
     assert bandit.state == before
 

@@ -19,7 +19,7 @@ from tvbandits.core.box_search import (
     search,
 )
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import AtContext, as_measured
+from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
 MOST_SAMPLES = 2**20
@@ -98,7 +98,9 @@ class Box:
         bounds, given = as_bounds(self.bounds), as_measured(self.context or {})
         for name, part in given.items():
             if not isinstance(part, Real):
-                raise ValueError(f"{name} must be an interval (low, high), got {shown(part)}")
+                raise ValueError(
+                    f"{name} must be an interval (low, high); {INSTEAD_OF_WORDS}; got {shown(part)}"
+                )
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         object.__setattr__(self, "context", given)
         bounds.setflags(write=False)

@@ -15,7 +15,7 @@ from tvbandits.core.arrays import Array, Index, as_floats, as_points, row_keys, 
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition, _argmax, checked_values
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import as_measured, joined
+from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 
@@ -387,9 +387,7 @@ class CandidatesInContext:
         given = as_measured(measured)
         for name, part in given.items():
             if isinstance(part, Category):
-                raise ValueError(
-                    f"{name} must be numbers: a Space has contexts of words, got {part}"
-                )
+                raise ValueError(f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {shown(part)}")
         object.__setattr__(self, "measured", given)
 
     def __repr__(self) -> str:
