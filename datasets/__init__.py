@@ -10,7 +10,7 @@ from tvbandits.datasets.arms import (
 )
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
+from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
 from tvbandits.datasets.fields import Field
@@ -51,7 +51,6 @@ __all__ = [
     "describe",
     "fetch_ozone",
     "from_long",
-    "load_ozone",
     "ozone",
     "ozone_network",
     "reading_limits",
