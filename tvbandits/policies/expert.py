@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
 from tvbandits.acquisition.batch_rules import Batching
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
@@ -94,7 +94,8 @@ def learned_parts(
     `docs/which-policy.md` has its table.
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
-        width = box_width(domain) if common.confidence is None else common.confidence
+        width = common.confidence
+        width = PlaysAtATime(box_width(domain)) if width is None else width
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
         rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         first = RandomFirst(FIRST_PLAYS * chosen_coordinates(domain))
@@ -220,7 +221,7 @@ def has_several(domain: Domain) -> TypeGuard[Bounded]:
 
 
 def box_width(box: Bounded) -> float:
-    """The width of a decision on a box, where none is given: a context is not explored."""
+    """The width of a decision on a box, of one play at a time: a context is not explored."""
     return min(BOX_WIDTH / chosen_coordinates(box), DEFAULT_WIDTH)
 
 
