@@ -260,7 +260,8 @@ def adaptive_gp_ucb(
         When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
         `joint_box_kernel` (in `kernels.additive`), by log evidence.
     confidence : Confidence, float or str, optional
-        2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
+        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
+        mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         `ModelEnsemble("both")` on up to 20,000 candidates, on up to 64 with the width of what lasts
         alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
