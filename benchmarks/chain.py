@@ -22,8 +22,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import Setting
 from tvbandits.queries import k_dpp
-from tvbandits.queries.plans import KDPP, LogSchedule, QueryPlan
-from tvbandits.queries.pool import Choice, Pool
+from tvbandits.queries.plans import KDPP, Choice, LogSchedule, Pool, QueryPlan
 
 SWEEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 WIDTHS: tuple[float | str, ...] = ("theory", 2.0)

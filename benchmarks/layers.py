@@ -79,7 +79,7 @@ def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
 
 ENSEMBLE = ensemble.FilterEnsemble
 LAYERS: dict[str, tuple[Switch, ...]] = {
-    "inactive models": ((ENSEMBLE, "_reactivated", lambda self, *_: self),),
+    "inactive models": ((ENSEMBLE, "_turned", lambda self, *now: (*now[:2], self._inactive)),),
     "waking after a surprise": ((ensemble, "STARTLING", math.inf),),
     "thinning": ((ensemble, "THINNED_AT", ()),),
     "evidence of differences": ((ensemble, "evidence_of", density_alone),),

@@ -4,7 +4,7 @@ from tvbandits.core.files.reading import ReadLimits, reading_limits
 from tvbandits.datasets.arms import AutoregressiveArms, BannersByDay, SwitchingArms, WearingArms
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import load_ozone, ozone
+from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
 from tvbandits.datasets.fields import Field
@@ -44,7 +44,6 @@ __all__ = [
     "describe",
     "fetch_ozone",
     "from_long",
-    "load_ozone",
     "ozone",
     "ozone_network",
     "reading_limits",

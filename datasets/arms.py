@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -27,7 +27,6 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
@@ -41,13 +40,12 @@ class SwitchingArms(OnCandidates, Drawn):
     """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
 
     The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
-    a largest size of 0.8 and read with noise of deviation 0.1. They switch once, at 3000 of 10,000 steps
-    ("tuning"), or twice, at 1500 and 5000 ("test"); a shorter horizon has them at the same shares. The
-    dimension of their sphere is not stated in what this was written from; here it is 3.
+    a largest size of 0.8 and read with noise of deviation 0.1. They switch twice, at 1500 and 5000 of
+    10,000 steps; a shorter horizon has them at the same shares. The dimension of their sphere is not
+    stated in what this was written from; here it is 3.
 
     Parameters
     ----------
-    environment : "test" or "tuning"
     arms, dimension : int
     length_scale : float
     horizon : int
@@ -62,7 +60,6 @@ class SwitchingArms(OnCandidates, Drawn):
     20 True
     """
 
-    environment: Literal["test", "tuning"] = "test"
     arms: int = 100
     dimension: int = 3
     length_scale: float = 0.2
@@ -78,7 +75,6 @@ class SwitchingArms(OnCandidates, Drawn):
         whole_number("arms", self.arms, at_most=MOST_ARMS)
         whole_number("dimension", self.dimension, at_least=2, at_most=100)
         positive_number("length_scale", self.length_scale)
-        choice("environment", self.environment, ("test", "tuning"))
 
     @cached_property
     def domain(self) -> Candidates:
@@ -95,8 +91,7 @@ class SwitchingArms(OnCandidates, Drawn):
     @property
     def switches(self) -> tuple[int, ...]:
         """The last steps of a piece, but for the last piece's."""
-        shares = (0.15, 0.5) if self.environment == "test" else (0.3,)
-        return tuple(round(share * self.horizon) for share in shares)
+        return tuple(round(share * self.horizon) for share in (0.15, 0.5))
 
     @cached_property
     def pieces(self) -> Array:

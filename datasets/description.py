@@ -16,7 +16,7 @@ import pandas as pd
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.reading import File, check_regular, current_limits, naming
+from tvbandits.core.files.reading import File, check_regular, naming
 from tvbandits.datasets.epa_ozone.files import is_daily_ozone, read_files
 from tvbandits.datasets.epa_ozone.problem import days_between, site_means
 from tvbandits.datasets.regression import ABALONE, CALIFORNIA, abalone, california
@@ -61,8 +61,8 @@ def describe(file: File) -> str:
     r"""What a file is and whether it can be used, in a few lines.
 
     Known are the EPA's daily ozone files, tables of readings (time x sensor) and of sites, the
-    regression tables, and logs of an expert's answers: a SQLite file with a table `answers`, or a csv
-    or Parquet file, with columns x0, x1, ..., t, value, variance.
+    regression tables, recordings of an expert's answers, and logs of them: a csv or Parquet file with
+    columns x0, x1, ..., t, value, variance.
 
     Raises
     ------
@@ -296,29 +296,13 @@ def _sqlite_facts(path: Path) -> Facts:
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
             found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             tables = [str(name) for (name,) in found]
-            if {"journal", "head"} <= set(tables):
-                return _answer_facts(_recorded(connection))
-            if "answers" not in tables:
+            if not {"journal", "head"} <= set(tables):
                 raise ValueError(
-                    f"{path}: a SQLite file without a table of answers; it holds "
-                    f"{few(tables) or 'nothing'}"
+                    f"{path}: a SQLite file that is no recording; it holds {few(tables) or 'nothing'}"
                 )
-            most = current_limits()
-            cursor = connection.execute("SELECT * FROM answers")
-            names = [str(column[0]) for column in cursor.description]
-            most.check("columns", len(names))
-            rows = cursor.fetchmany(most.rows + 1)
-            most.check("rows", len(rows))
-            table = pd.DataFrame(rows, columns=names)
+            return _answer_facts(_recorded(connection))
     except (sqlite3.Error, LookupError, TypeError) as error:
         raise ValueError(f"{path}: a SQLite file that cannot be read ({error})") from None
-    missing = [name for name in ("x0", "t", "value", "variance") if name not in names]
-    if missing:
-        raise ValueError(f"{path}: the table of answers lacks {', '.join(missing)}")
-    try:
-        return _answer_facts(table)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def _recorded(connection: sqlite3.Connection) -> pd.DataFrame:

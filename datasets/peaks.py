@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -40,7 +40,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, check_made_up
 
@@ -86,10 +86,10 @@ def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
         whole_number(name, getattr(made, name))
     whole_number("dimension", made.dimension, at_most=100)
     changes = -(-made.horizon // made.every)
-    if (numbers := changes * made.peaks * made.dimension**2) > LARGEST:
+    if changes * made.peaks * made.dimension**2 > LARGEST:
         raise ValueError(
-            f"horizon = {made.horizon} with a change every {made.every} steps holds {numbers} "
-            f"numbers, more than {LARGEST}"
+            f"peaks = {shown(made.peaks)} of dimension = {made.dimension}, with horizon = "
+            f"{made.horizon} and a change every {made.every} steps, hold more than {LARGEST} numbers"
         )
     not_negative("shift", made.shift)
 
@@ -98,17 +98,15 @@ def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
 class MovingPeaks(Drawn):
     """The moving peaks benchmark (Branke 1999), scenario 2, with few steps between changes.
 
-    f(x) = max_i h_i - w_i |x - p_i| ("cone"), or max_i h_i / (1 + w_i |x - p_i|^2) ("function1"), on
-    [0, 100]^d. At a change p += v with v = shift * unit((1 - lam) r + lam v_before), r a uniform
-    direction, h += 7 N(0, 1), w += N(0, 1); all of them are reflected at their bounds, h at 30 and 70,
-    w at 1 and 12. "function1" has the widths of scenario 1, 0.0001 to 0.2 in steps of 0.01. The original
-    lets 5000 evaluations pass between changes, here it is `every` steps.
+    f(x) = max_i h_i - w_i |x - p_i| on [0, 100]^d. At a change p += v with
+    v = shift * unit((1 - lam) r + lam v_before), r a uniform direction, h += 7 N(0, 1), w += N(0, 1);
+    all of them are reflected at their bounds, h at 30 and 70, w at 1 and 12. The original lets 5000
+    evaluations pass between changes, here it is `every` steps.
 
     Parameters
     ----------
     every : int
         Steps between changes.
-    shape : "cone" or "function1"
     dimension, peaks : int
     shift, lam : float
         How far peaks move, and how much they keep their direction (0 to 1).
@@ -125,7 +123,6 @@ class MovingPeaks(Drawn):
     """
 
     every: int = 25
-    shape: Literal["cone", "function1"] = "cone"
     dimension: int = 5
     peaks: int = 10
     shift: float = 1.5
@@ -140,7 +137,6 @@ class MovingPeaks(Drawn):
     def __post_init__(self) -> None:
         _check(self)
         finite_number("lam", self.lam, low=0.0, high=1.0)
-        choice("shape", self.shape, ("cone", "function1"))
 
     @cached_property
     def domain(self) -> Box:
@@ -156,8 +152,7 @@ class MovingPeaks(Drawn):
         centres[0] = 100 * rng.random((m, d))
         velocity = self.shift * _units((m, d), rng)
         heights = walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
-        interval, step = ((1.0, 12.0), 1.0) if self.shape == "cone" else ((1e-4, 0.2), 0.01)
-        widths = walk(rng.uniform(*interval, m), changes, step, interval, rng)
+        widths = walk(rng.uniform(1.0, 12.0, m), changes, 1.0, (1.0, 12.0), rng)
         for k in range(1, changes):
             mixed = (1 - self.lam) * _units((m, d), rng) * self.shift + self.lam * velocity
             length = np.sqrt((mixed**2).sum(axis=1, keepdims=True))
@@ -173,9 +168,7 @@ class MovingPeaks(Drawn):
         k = _change_of(t, self.every, self.horizon, self.name)
         centres, heights, widths = (each[k] for each in self.landscapes)
         squares = ((np.asarray(X)[:, None] - centres) ** 2).sum(axis=2)
-        if self.shape == "cone":
-            return np.asarray((heights - widths * np.sqrt(squares)).max(axis=1))
-        return np.asarray((heights / (1 + widths * squares)).max(axis=1))
+        return np.asarray((heights - widths * np.sqrt(squares)).max(axis=1))
 
     def best(self, t: float) -> float:
         """Largest reward over the box at time `t`."""

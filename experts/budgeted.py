@@ -13,7 +13,6 @@ from tvbandits.core.arrays import (
     Array,
     as_points,
     as_time,
-    flag,
     not_negative,
     positive_number,
     whole_number,
@@ -106,16 +105,13 @@ class Budgeted(Wrapper):
         Cost of one answer, where it is known. Otherwise it is taken to be the dearest cost of an
         answer seen so far, and one point alone is asked before any was seen. Cost is known only
         afterwards: `cost` is not exceeded as long as the price does not rise.
-    count_failures : bool
-        Whether a query that raises counts as asked, at the price known so far (default): whoever did
-        not answer may send a bill all the same. Take False for an expert that bills answers only; an
-        outage then uses nothing up.
 
     Notes
     -----
-    Points that the expert was asked about and refused count as asked. A pickled budget goes on where
-    it was. A query plan names the points played long ago first, and the same ones come first in step
-    after step: where a budget cuts every query short, rather let the plan ask for fewer
+    Points that the expert was asked about and refused count as asked, and so does a query that raises,
+    at the price known so far: whoever did not answer may send a bill all the same. A pickled budget
+    goes on where it was. A query plan names the points played long ago first, and the same ones come
+    first in step after step: where a budget cuts every query short, rather let the plan ask for fewer
     (`KDPP(schedule)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
     `Retrying` around it, not inside, for a budget that counts their extra questions too.
 
@@ -135,7 +131,6 @@ class Budgeted(Wrapper):
     total: int | None = field(default=None, kw_only=True)
     cost: float | None = field(default=None, kw_only=True)
     price: float | None = field(default=None, kw_only=True)
-    count_failures: bool = field(default=True, kw_only=True)
     _account: _Account = field(init=False)
     _lock: SharedLock = field(default_factory=SharedLock, init=False)
 
@@ -150,7 +145,6 @@ class Budgeted(Wrapper):
             not_negative("price", self.price)
         if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
-        flag("count_failures", self.count_failures)
         self._account = _Account(Spent(), {}, self.price)
 
     def __repr__(self) -> str:
@@ -180,7 +174,7 @@ class Budgeted(Wrapper):
         finally:
             # Those that an interrupt kept from being settled: the expert may have been asked.
             for grant in grants:
-                self._settle(None, when, grant)
+                self._settle(None, grant)
         left_out = len(points) - asked
         if left_out:
             with self._lock.now:
@@ -239,16 +233,16 @@ class Budgeted(Wrapper):
         try:
             said = ask(self.expert, points, t)
         finally:
-            self._settle(said, t, grant)
+            self._settle(said, grant)
         return said
 
-    def _settle(self, said: Answers | None, t: float, grant: _Grant) -> None:
+    def _settle(self, said: Answers | None, grant: _Grant) -> None:
         """Close a grant; once is enough."""
         with self._lock.now:
             account = self._account
             if not any(each is grant for each in account.open):
                 return
-            spent, steps, dearest = account.spent, account.steps, account.dearest
+            spent, dearest = account.spent, account.dearest
             if said is not None:
                 answered = int(said.answered.sum())
                 if answered or said.cost > 0:
@@ -258,13 +252,10 @@ class Budgeted(Wrapper):
                 spent = replace(
                     spent, answered=spent.answered + answered, cost=spent.cost + said.cost
                 )
-            elif self.count_failures:
-                spent = replace(spent, cost=spent.cost + grant.cost)
             else:
-                spent = replace(spent, asked=spent.asked - grant.points)
-                steps = {**steps, t: steps[t] - grant.points}
+                spent = replace(spent, cost=spent.cost + grant.cost)
             rest = tuple(each for each in account.open if each is not grant)
-            self._account = _Account(spent, steps, dearest, rest)
+            self._account = _Account(spent, account.steps, dearest, rest)
 
     def _note(self, asked: int, wanted: int, t: float) -> str:
         spent = self._account.spent

@@ -38,7 +38,6 @@ from tvbandits.core.arrays import (
     as_time,
     finite_number,
     flag,
-    is_infinite,
     not_negative,
     positive_number,
     usable_variances,
@@ -49,6 +48,11 @@ from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
 FEWEST = 5
 """Pairs below which nothing is corrected."""
+
+
+PRIOR_WEIGHT, CLIP = 10.0, 3.0
+"""Pairs from an honest expert that the prior on the ratio is worth, and deviations at which a pair's
+difference is cut off."""
 
 
 LOWEST, HIGHEST = 1e-8, 1e12
@@ -131,9 +135,7 @@ class _Pairs:
     reward: Array
 
 
-def estimate(
-    difference: Array, stated: Array, reward: Array, *, prior_weight: float, clip: float
-) -> Calibration:
+def estimate(difference: Array, stated: Array, reward: Array, *, clip: float = CLIP) -> Calibration:
     """Bias and ratio from differences (n,), stated variances (n,) and reward variances (n,)."""
     n = len(difference)
     if n == 0:
@@ -148,7 +150,7 @@ def estimate(
         return _score(pairs, math.exp(log_ratio), clip)[0]
 
     def with_prior(log_ratio: float) -> float:
-        return score(log_ratio) + prior_weight / 2 * math.expm1(-log_ratio)
+        return score(log_ratio) + PRIOR_WEIGHT / 2 * math.expm1(-log_ratio)
 
     def beyond(side: float) -> Callable[[float], float]:
         def excess(log_ratio: float) -> float:
@@ -237,24 +239,19 @@ class Calibrated(Wrapper):
 
     An answer becomes value - bias, with variance ratio * variance + the variance of the bias. Only
     pairs from before a query correct it, and at least `FEWEST` of them; a point and time counts once,
-    however often it is shown or asked. `report()` tells what was found.
+    however often it is shown or asked. `report()` tells what was found, and while that is bias or a
+    wrong variance, answers carry it as a note.
 
     Parameters
     ----------
     expert : Expert
         One whose bias and ratio are about the same everywhere and for long.
-    prior_weight : float
-        How many pairs from an honest expert the prior on the ratio is worth, positive.
     within : float
         A reward counts for answers at most this far from it in time.
-    clip : float
-        Deviations at which a pair's difference is cut off, at least 1.5; infinite for no cut.
     probe : bool
         Whether the point last rewarded is asked about first, even if it is not among the points: that
         is one more answer, paid, for calibration only. Pairs are few without it where a query plan
         seldom picks the newest point, or a budget inside seldom gets to it.
-    note : bool
-        Whether answers carry a note while the expert is found over-confident, too modest or biased.
 
     Examples
     --------
@@ -266,20 +263,13 @@ class Calibrated(Wrapper):
     """
 
     expert: Expert
-    prior_weight: float = field(default=10.0, kw_only=True)
     within: float = field(default=0.0, kw_only=True)
-    clip: float = field(default=3.0, kw_only=True)
     probe: bool = field(default=False, kw_only=True)
-    note: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         checked_expert(self.expert)
-        positive_number("prior_weight", self.prior_weight)
         not_negative("within", self.within)
-        if not is_infinite(self.clip):
-            finite_number("clip", self.clip, low=1.5)
         flag("probe", self.probe)
-        flag("note", self.note)
         self._answers, self._rewards = _Waiting(), _Waiting()
         self._pairs: list[tuple[float, float, float]] = []
         self._newest: tuple[Array, float] | None = None
@@ -288,10 +278,7 @@ class Calibrated(Wrapper):
 
     def __repr__(self) -> str:
         probe = ", probe=True" if self.probe else ""
-        return (
-            f"Calibrated({self.expert!r}, prior_weight={self.prior_weight:g}, "
-            f"within={self.within:g}{probe})"
-        )
+        return f"Calibrated({self.expert!r}, within={self.within:g}{probe})"
 
     def report(self) -> Calibration:
         """What is known by now; printable."""
@@ -299,7 +286,7 @@ class Calibrated(Wrapper):
             latest = self._latest
             if latest is None or latest[0] != len(self._pairs):
                 columns = np.array(self._pairs, dtype=np.float64).reshape(-1, 3).T
-                made = estimate(*columns, prior_weight=self.prior_weight, clip=self.clip)
+                made = estimate(*columns)
                 latest = self._latest = (len(self._pairs), made)
             return latest[1]
 
@@ -331,7 +318,7 @@ class Calibrated(Wrapper):
         if known.pairs >= FEWEST:
             values = values - known.bias
             variance = usable_variances(known.used * variance + known.standard_error**2)
-            if self.note and (known.biased or known.verdict in ("over-confident", "too modest")):
+            if known.biased or known.verdict in ("over-confident", "too modest"):
                 notes += (f"calibration: {known}",)
         return Answers(values, variance, said.cost, notes)
 

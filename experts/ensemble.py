@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
-from tvbandits.core.arrays import Array, as_points, as_time, flag, usable_variances
+from tvbandits.core.arrays import Array, as_points, as_time, usable_variances
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
@@ -35,6 +35,10 @@ class Ensemble:
     the errors of the experts are independent of each other. Where they share an error (the same
     satellite behind both), the stated variance is too small. Costs add up.
 
+    Where k answers scatter about their mean by more chi-square than honest ones do in 99% of the cases,
+    the variance is multiplied by chi-square / (k - 1), the squared Birge ratio, as metrology does with
+    laboratories that disagree; a note says at how many points.
+
     An expert that cannot be reached is left out, with a note; only if that is true of all of them the
     ensemble is unavailable. A mistake in one of them is raised.
 
@@ -42,11 +46,6 @@ class Ensemble:
     ----------
     experts : sequence of Expert
         At least one; they are asked one after the other, in this order.
-    inflate : bool
-        Whether answers that disagree make a larger variance. Where k answers scatter about their mean
-        by more chi-square than honest ones do in 99% of the cases, the variance is multiplied by
-        chi-square / (k - 1), the squared Birge ratio, as metrology does with laboratories that
-        disagree. A note names how many points that concerns in either case.
 
     Examples
     --------
@@ -59,7 +58,6 @@ class Ensemble:
     """
 
     experts: Sequence[Expert]
-    inflate: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.experts, Sequence) or len(self.experts) == 0:
@@ -67,11 +65,9 @@ class Ensemble:
                 f"experts must be a sequence of at least one expert, got {shown(self.experts)}"
             )
         self.experts = tuple(checked_expert(each, "each of experts") for each in self.experts)
-        flag("inflate", self.inflate)
 
     def __repr__(self) -> str:
-        rest = "" if self.inflate else ", inflate=False"
-        return f"Ensemble([{', '.join(map(repr, self.experts))}]{rest})"
+        return f"Ensemble([{', '.join(map(repr, self.experts))}])"
 
     def observe(self, rewards: Observations) -> None:
         """Show rewards to every expert."""
@@ -127,8 +123,8 @@ class Ensemble:
             ) from last
         values, variance, torn = self._combined(said)
         if torn:
-            what = "their variance is inflated" if self.inflate else "taken as they are"
-            notes.append(f"experts disagree on {torn} of {len(points)} points: {what}")
+            where = f"{torn} of {len(points)} points"
+            notes.append(f"experts disagree on {where}: their variance is inflated")
         return Answers(values, variance, sum(each.cost for each in said), tuple(notes))
 
     def _combined(self, said: list[Answers]) -> tuple[Array, Array, int]:
@@ -147,6 +143,5 @@ class Ensemble:
         scatter = (weights * gap**2).sum(axis=0)  # chi-square times the smallest variance
         free = np.maximum(count - 1, 1)
         torn = (count > 1) & (scatter > least * chdtri(free, DISAGREEMENT))
-        if self.inflate:
-            variance = np.where(torn, usable_variances(scatter / free / total), variance)
+        variance = np.where(torn, usable_variances(scatter / free / total), variance)
         return values, variance, int(torn.sum())

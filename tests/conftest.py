@@ -6,6 +6,7 @@ BLAS_THREADS=2 asks for another number, to see that results do not depend on it.
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -17,6 +18,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 THREADS = int(os.environ.get("BLAS_THREADS", "1"))
 # For processes that tests start; here numpy may have been loaded long ago.
 os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """`tvbandits ...`, as in `tests.helpers.commands`."""
+    from tests.helpers.commands import commands  # which imports numpy
+
+    return commands(monkeypatch, capsys)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,7 +13,6 @@ import http.client
 import io
 import os
 import re
-import socket
 import threading
 import time
 import warnings
@@ -46,59 +45,6 @@ from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
 from tvbandits.datasets.tables.columns import few
 
 # --- one file from a server that is not trusted ---------------------------------------------------
-# Connections to a server end when the time is out, whatever they are doing.
-
-
-@contextlib.contextmanager
-def ended_at(deadline: float) -> Iterator[requests.Session]:
-    """A session whose connections end at the deadline, whatever they are doing.
-
-    A time-out is of each byte: a server that sends a header, or a handshake, a byte a second, or says
-    "100 Continue" without end, would never be left.
-    """
-    held: list[socket.socket] = []
-
-    def remembered(new: socket.socket) -> socket.socket:
-        held.append(socket.socket(fileno=os.dup(new.fileno())))
-        return new
-
-    class Plain(urllib3.connection.HTTPConnection):
-        def _new_conn(self) -> socket.socket:
-            return remembered(super()._new_conn())
-
-    class Encrypted(urllib3.connection.HTTPSConnection):
-        def _new_conn(self) -> socket.socket:
-            return remembered(super()._new_conn())
-
-    class PlainPool(urllib3.HTTPConnectionPool):
-        ConnectionCls = Plain
-
-    class EncryptedPool(urllib3.HTTPSConnectionPool):
-        ConnectionCls = Encrypted
-
-    def end() -> None:
-        for each in tuple(held):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(max(deadline - time.monotonic(), 0.0), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        with requests.Session() as session:
-            for scheme in ("http://", "https://"):
-                adapter = requests.adapters.HTTPAdapter()
-                adapter.poolmanager.pool_classes_by_scheme = {
-                    "http": PlainPool,
-                    "https": EncryptedPool,
-                }
-                session.mount(scheme, adapter)
-            yield session
-    finally:
-        timer.cancel()
-        for each in held:
-            each.close()
-
 
 try:
     import fcntl
@@ -214,9 +160,25 @@ def download(transfer: Transfer) -> None:
     """
     transfer.limits.check(transfer.url, transfer.url)
     deadline = time.monotonic() + transfer.limits.seconds
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with requests.Session() as session:
+                _take(transfer, session, deadline)
+        except BaseException as error:  # who waits raises it
+            failed.append(error)
+
+    # A time-out is of each byte: a server that sends a header, or a handshake, a byte a second, or says
+    # "100 Continue" without end, would never be left. The thread ends with its server or the process.
+    worker = threading.Thread(target=work, daemon=True, name=transfer.url)
+    worker.start()
+    worker.join(transfer.limits.seconds)
+    if worker.is_alive():
+        raise TimeoutError(_too_slow(transfer))
     try:
-        with ended_at(deadline) as session:
-            _take(transfer, session, deadline)
+        for error in failed:
+            raise error
     except (requests.RequestException, urllib3.exceptions.HTTPError, EOFError, *ODD) as error:
         if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
             raise
@@ -371,7 +333,7 @@ def fetch_ozone(
     progress: Progress | None = None,
     limits: DownloadLimits = DownloadLimits(),
 ) -> list[Path]:
-    """Download the EPA's daily ozone of some years, unless it is there, for `load_ozone`.
+    """Download the EPA's daily ozone of some years, unless it is there, for `ozone`.
 
     The SHA-256 of a file is written down when it is downloaded, and verified at each later use. A
     download that is cut short leaves nothing. To get a newer edition of a year, delete its zip. Several
@@ -403,7 +365,8 @@ def fetch_ozone(
     Raises
     ------
     ValueError
-        If a year cannot be, the state has no rows, or a file has changed since it was downloaded.
+        If a year cannot be, the cache is no folder, the state has no rows, or a file has changed since
+        it was downloaded.
     OSError
         If a download fails, or what comes is not a zip that opens; it names the URL. TimeoutError if
         the server does not answer.
@@ -424,7 +387,10 @@ def fetch_ozone(
         env=CACHE_VARIABLE if cache is None else None,
     )
     folder = Path(store.path)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cache must be a folder, got '{folder}': {error.strerror}") from error
     zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress, limits) for year in chosen]
     return zips if state is None else [_of_state(path, state) for path in zips]
 

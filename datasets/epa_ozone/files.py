@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 import pandas as pd
 
@@ -30,7 +29,7 @@ from tvbandits.core.files.reading import (
 )
 from tvbandits.datasets.tables.columns import Form, few
 
-Opener = Callable[[], IO[bytes]]
+Opener = Callable[[], io.BufferedReader]
 """Opens one csv from its beginning."""
 
 
@@ -63,7 +62,6 @@ AIRDATA = Form(
         "duration": ("Sample Duration",),
         "name": ("Local Site Name",),
         "state": ("State Name",),
-        "cbsa": ("CBSA Name",),
     },
 )
 
@@ -81,7 +79,6 @@ DOWNLOAD = Form(
     optional={
         "name": ("Site Name", "Local Site Name"),
         "state": ("STATE",),
-        "cbsa": ("CBSA_NAME",),
     },
 )
 
@@ -94,7 +91,7 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     DataFrame
         One row for each reading of one instrument on one day: site ("36-001-0012"), poc, date
         (midnight), ppb (daily maximum of the 8-hour mean), latitude and longitude (degrees),
-        name, state, state_code ("36") and cbsa; what a file does not say is an empty string.
+        name, state and state_code ("36"); what a file does not say is an empty string.
 
     Raises
     ------
@@ -146,7 +143,7 @@ def _openers(path: Path) -> Iterator[Opener]:
             yield partial(_member, archive, member)
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+def _member(archive: zipfile.ZipFile, name: str) -> io.BufferedReader:
     return bounded(archive.open(name))
 
 
@@ -173,7 +170,7 @@ def _raw(open_: Opener) -> pd.DataFrame:
     return raw.assign(**{column: raw[column].fillna("").str.strip() for column in text})
 
 
-def _header(file: IO[bytes]) -> list[str]:
+def _header(file: io.BufferedReader) -> list[str]:
     """Headings of the first line."""
     line = file.readline(1 << 22)
     names = list(pd.read_csv(io.BytesIO(line), nrows=0, encoding_errors="replace").columns)
@@ -190,7 +187,7 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
         # Spreadsheets drop leading zeros, so the codes are brought back to their full width.
         site = raw["state_code"].str.zfill(2) + raw["county_code"].str.zfill(3)
         site += raw["site_num"].str.zfill(4)
-    texts = {key: raw.get(key, "") for key in ("name", "state", "cbsa")}
+    texts = {key: raw.get(key, "") for key in ("name", "state")}
     return pd.DataFrame(
         {
             "site": site.str[:2] + "-" + site.str[2:5] + "-" + site.str[5:],

@@ -8,12 +8,11 @@ https://www.epa.gov/outdoor-air-quality-data/download-daily-data. No file comes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 
 import pandas as pd
 
-from tvbandits.core.arrays import Array, finite_number, whole_number
+from tvbandits.core.arrays import finite_number, whole_number
 from tvbandits.core.coercion import text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
@@ -31,123 +30,37 @@ LARGEST = 50_000_000
 """Most values (days x sites) of a field."""
 
 
-@dataclass(frozen=True, eq=False)
-class OzoneField:
-    """Daily ozone levels of some sites, without gaps.
-
-    Parameters
-    ----------
-    values : array of shape (T, A)
-        Daily maximum of the 8-hour mean, ppb.
-    sites : DataFrame of A rows
-        Site ("36-001-0012": state, county, site number), name, state, latitude and longitude
-        (degrees), completeness (fraction of the days with a reading); in the order of the columns.
-    dates : DatetimeIndex of length T
-        The days, without gaps.
-    filled : int
-        How many of the T x A values had no reading and were filled in.
-    """
-
-    values: Array
-    sites: pd.DataFrame
-    dates: pd.DatetimeIndex
-    filled: int
-
-    @property
-    def filled_fraction(self) -> float:
-        """Fraction of the values that were filled in."""
-        return self.filled / self.values.size
-
-    @property
-    def points(self) -> Array:
-        """Kilometres east and north of the network's centre, shape (A, 2)."""
-        return kilometres(
-            self.sites["latitude"].to_numpy(float), self.sites["longitude"].to_numpy(float)
-        )
-
-    @property
-    def summary(self) -> str:
-        """Size and gaps of the field, in one line."""
-        days, sites = self.values.shape
-        return (
-            f"{sites} sites, {self.dates[0]:%Y-%m-%d} to {self.dates[-1]:%Y-%m-%d} ({days} days), "
-            f"{self.filled} of {self.values.size} values filled in ({self.filled_fraction:.1%})"
-        )
-
-    def __str__(self) -> str:
-        return self.summary
-
-    def problem(self, noise_variance: float = NOISE_VARIANCE) -> TableProblem:
-        """The field as a problem: points in km, one step a day, rewards in ppb."""
-        return TableProblem(
-            self.values,
-            self.points,
-            name="ozone",
-            unit="ppb",
-            noise_variance=noise_variance,
-            labels=tuple(self.sites["site"]),
-            summary=self.summary,
-        )
-
-
 def ozone(
     files: File | Iterable[File],
     *,
     sites: int | None = None,
     state: str | None = None,
-    cbsa: str | None = None,
     start: str | None = None,
     end: str | None = None,
     min_completeness: float = 0.75,
     noise_variance: float = NOISE_VARIANCE,
 ) -> TableProblem:
-    """Choose, day by day, the site with the highest ozone level; see `load_ozone`.
-
-    `noise_variance` (ppb^2) is the noise of a told reward; the other parameters are those of
-    `load_ozone`. The kernel is left to be fitted.
-    """
-    field = load_ozone(
-        files,
-        sites=sites,
-        state=state,
-        cbsa=cbsa,
-        start=start,
-        end=end,
-        min_completeness=min_completeness,
-    )
-    return field.problem(noise_variance)
-
-
-def load_ozone(
-    files: File | Iterable[File],
-    *,
-    sites: int | None = None,
-    state: str | None = None,
-    cbsa: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    min_completeness: float = 0.75,
-) -> OzoneField:
-    """Read EPA daily ozone files into a table of days and sites without gaps.
+    """Choose, day by day, the site with the highest ozone level: points in km, rewards in ppb.
 
     A day's level at a site is the mean over its instruments, each of them the mean of its rows (a
     day may come in several files, or under several standards). Gaps are filled linearly in time,
-    and at the ends with the nearest reading.
+    and at the ends with the nearest reading. The kernel is left to be fitted.
 
     Parameters
     ----------
     files : path, or several
-        Any of the forms in `tvbandits.datasets.ozone_files`; put one below the other.
+        EPA daily ozone files in any of the forms in `tvbandits.datasets.epa_ozone.files`; put one below
+        the other.
     sites : int, optional
         Keep this many of the most complete sites; ties go to the lower site id. None: all.
     state : str, optional
         Keep one state: its name in any case, or its FIPS code ("36").
-    cbsa : str, optional
-        Keep the metropolitan areas (CBSA) whose name contains this, in any case.
     start, end : str, optional
         First and last day, "2008-01-01", both included. None: of the rows that are left.
     min_completeness : float
         Keep sites with readings on at least this fraction of the days from start to end.
+    noise_variance : float
+        Of a told reward (ppb^2).
 
     Raises
     ------
@@ -157,23 +70,25 @@ def load_ozone(
     if sites is not None:
         whole_number("sites", sites)
     finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
-    for name, word in (("state", state), ("cbsa", cbsa), ("start", start), ("end", end)):
+    for name, word in (("state", state), ("start", start), ("end", end)):
         if word is not None:
             text(name, word)
-    rows = _in_cbsa(_in_state(read_files(files), state), cbsa)
-    rows, days = _between(rows, start, end)
+    rows, days = _between(_in_state(read_files(files), state), start, end)
     table = site_means(rows).reindex(days)
-    completeness = table.notna().mean()
-    chosen = _most_complete(completeness, sites, min_completeness)
-    filled = without_gaps(table[chosen])
-    places = rows.groupby("site")[["name", "state", "latitude", "longitude"]].first().loc[chosen]
-    described = places.assign(completeness=completeness[chosen]).reset_index()
-    check_places(described["site"], described[["latitude", "longitude"]])
-    return OzoneField(
-        values=filled.to_numpy(float),
-        sites=described,
-        dates=days,
-        filled=int(table[chosen].isna().to_numpy().sum()),
+    chosen = _most_complete(table.notna().mean(), sites, min_completeness)
+    table = table[chosen]
+    places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
+    check_places(places.reset_index()["site"], places.reset_index(drop=True))
+    filled = int(table.isna().to_numpy().sum())
+    return TableProblem(
+        without_gaps(table).to_numpy(float),
+        kilometres(places["latitude"].to_numpy(float), places["longitude"].to_numpy(float)),
+        name="ozone",
+        unit="ppb",
+        noise_variance=noise_variance,
+        labels=tuple(chosen),
+        summary=f"{len(chosen)} sites, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d} ({len(days)} days), "
+        f"{filled} of {table.size} values filled in ({filled / table.size:.1%})",
     )
 
 
@@ -188,16 +103,6 @@ def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
     if kept.empty:
         known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
         raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
-    return kept
-
-
-def _in_cbsa(rows: pd.DataFrame, cbsa: str | None) -> pd.DataFrame:
-    if cbsa is None:
-        return rows
-    kept = rows[rows["cbsa"].str.casefold().str.contains(cbsa.strip().casefold(), regex=False)]
-    if kept.empty:
-        known = rows["cbsa"][rows["cbsa"] != ""]
-        raise ValueError(f"cbsa={cbsa} has no rows; there are {few(known) or 'no names of areas'}")
     return kept
 
 

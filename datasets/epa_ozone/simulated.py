@@ -2,7 +2,7 @@
 
 Every number here is made up by this module. The statistics that the simulation is set to were
 measured on a real field (the 28 most complete sites of New York State, 2008-2009, US EPA Air
-Quality System); no measurement is in the package. `load_ozone` reads the real files.
+Quality System); no measurement is in the package. `ozone` reads the real files.
 """
 
 from __future__ import annotations

@@ -161,38 +161,23 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
         is no such mask.
     """
     table = as_table(values)
-    if allowed is not None:
-        return _within(table, np.asarray(allowed))
-    regret = table.max(axis=1, keepdims=True) - table
-    uniform = float(regret.mean())
-    best = regret[:-1] == 0.0  # at least one of each row
-    followed = (regret[1:] * best).sum(axis=1) / best.sum(axis=1)
-    return References(
-        uniform=uniform,
-        best_fixed=float(regret.mean(axis=0).min()),
-        last_best=float(followed.mean()) if len(followed) else uniform,
-        all_read=average_regret(table) if len(table) > 1 else uniform,
-    )
-
-
-def _within(table: Array, allowed: NDArray[np.bool_]) -> References:
-    """As `references`, of what is allowed."""
-    if allowed.shape != table.shape or allowed.dtype != bool or not allowed.any(axis=1).all():
+    free = np.ones(table.shape, dtype=bool) if allowed is None else np.asarray(allowed)
+    if free.shape != table.shape or free.dtype != bool or not free.any(axis=1).all():
         raise ValueError(
             f"allowed must be True or False, of shape {table.shape}, and True somewhere at each step; "
-            f"got {allowed.dtype} of shape {allowed.shape}"
+            f"got {free.dtype} of shape {free.shape}"
         )
-    best = np.where(allowed, table, -np.inf).max(axis=1, keepdims=True)
+    best = np.where(free, table, -np.inf).max(axis=1, keepdims=True)
     regret = best - table
-    drawn = np.mean(regret, axis=1, where=allowed)
+    drawn = np.mean(regret, axis=1, where=free)
     uniform = float(drawn.mean())
     steps = range(1, len(table))
-    followed = [_missed(table[t - 1, allowed[t]], table[t, allowed[t]]) for t in steps]
+    followed = [_missed(table[t - 1, free[t]], table[t, free[t]]) for t in steps]
     return References(
         uniform=uniform,
-        best_fixed=float(np.where(allowed, regret, drawn[:, None]).mean(axis=0).min()),
+        best_fixed=float(np.where(free, regret, drawn[:, None]).mean(axis=0).min()),
         last_best=float(np.mean(followed)) if followed else uniform,
-        all_read=average_regret(table, allowed) if followed else uniform,
+        all_read=average_regret(table, free) if followed else uniform,
     )
 
 

@@ -5,11 +5,12 @@ The index of a log: which row of very many answers a question about a point and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -20,15 +21,13 @@ from tvbandits.core.arrays import (
     LARGEST_VARIANCE,
     Array,
     Index,
-    as_floats,
     as_points,
     as_time,
-    flag,
     is_infinite,
     not_negative,
     usable_variances,
 )
-from tvbandits.core.coercion import choice, shown
+from tvbandits.core.coercion import shown
 from tvbandits.core.files.reading import naming
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.asking import SharedLock
@@ -38,8 +37,7 @@ from tvbandits.experts.records.tables import (
     Columns,
     FilePath,
     RecordTables,
-    read_csv,
-    read_parquet,
+    read_file,
     read_table,
 )
 from tvbandits.forgetting.aging import (
@@ -52,38 +50,18 @@ from tvbandits.forgetting.aging import (
     Window,
 )
 
-Duplicates = Literal["last", "first", "mean"]
-
 
 @dataclass(frozen=True)
 class Reach:
     """How far from a question an answer may be: see `CachedLogExpert`."""
 
-    axes: Array
-    radius: float
-    scaled: bool
+    tolerance: float
     staleness: float
-    future: bool
 
-    @classmethod
-    def of(cls, tolerance: ArrayLike, staleness: float, future: bool, dimension: int) -> Reach:
-        """Checked parameters."""
-        sizes = as_floats(tolerance, "tolerance")
-        scaled = sizes.ndim > 0
-        if scaled and not (
-            sizes.shape == (dimension,) and ((sizes > 0) & np.isfinite(sizes)).all()
-        ):
-            raise ValueError(
-                f"tolerance must be a number or {dimension} positive finite numbers, "
-                f"got {shown(tolerance)}"
-            )
-        if not scaled:
-            not_negative("tolerance", float(sizes))
-        if not is_infinite(staleness):
-            not_negative("staleness", staleness)
-        axes = sizes if scaled else np.ones(dimension)
-        radius = 1.0 if scaled else float(sizes)
-        return cls(axes, radius, scaled, float(staleness), flag("future", future))
+    def __post_init__(self) -> None:
+        not_negative("tolerance", self.tolerance)
+        if not is_infinite(self.staleness):
+            not_negative("staleness", self.staleness)
 
 
 @dataclass(frozen=True)
@@ -96,20 +74,20 @@ class SortedRecords:
     tree: cKDTree | None
 
     @classmethod
-    def of(cls, rows: RecordTables, duplicates: Duplicates, reach: Reach) -> SortedRecords:
-        """Sort, and settle duplicates; a tree where points near by are looked for."""
+    def of(cls, rows: RecordTables, reach: Reach) -> SortedRecords:
+        """Sort; of duplicates the last holds; a tree where points near by are looked for."""
         order = np.lexsort((rows.t, *rows.X.T[::-1]))  # stable: duplicates stay in their order
         X, t = rows.X[order], rows.t[order]
         another = (X[1:] != X[:-1]).any(axis=1)
-        runs = _starts(another | (t[1:] != t[:-1]))
-        value, variance = _settled(rows.value[order], rows.variance[order], runs, duplicates)
-        X, t = X[runs], t[runs]
+        last = np.append(np.flatnonzero(another | (t[1:] != t[:-1])), len(t) - 1)
+        X, t, order = X[last], t[last], order[last]
         columns = tuple(np.ascontiguousarray(column) for column in X.T)
-        starts = _starts((X[1:] != X[:-1]).any(axis=1))
+        starts = np.append(0, np.flatnonzero((X[1:] != X[:-1]).any(axis=1)) + 1)
         tree = None
-        if reach.radius > 0:
-            tree = cKDTree(X[starts] / reach.axes, compact_nodes=False, balanced_tree=False)
-        return cls(RecordTables(X, t, value, variance), columns, np.append(starts, len(t)), tree)
+        if reach.tolerance > 0:
+            tree = cKDTree(X[starts], compact_nodes=False, balanced_tree=False)
+        kept = RecordTables(X, t, rows.value[order], rows.variance[order])
+        return cls(kept, columns, np.append(starts, len(t)), tree)
 
     def best(self, points: Array, now: float, reach: Reach) -> tuple[Index, Index]:
         """Questions that have an answer, and the one row that answers each."""
@@ -119,18 +97,13 @@ class SortedRecords:
         before = np.maximum(after - 1, 0)
         good = (after > low) & (now - t[before] <= reach.staleness)
         question, distance, row = asked[good], far[good], before[good]
-        if reach.future:
-            first = np.minimum(after, len(t) - 1)
-            good = (after < high) & (t[first] - now <= reach.staleness)
-            question, distance = np.append(question, asked[good]), np.append(distance, far[good])
-            row = np.append(row, first[good])
-        age = np.abs(now - t[row])
+        age = now - t[row]
         # Most of very many are not the freshest: they need not be sorted.
         freshest = np.full(len(points), np.inf)
         np.minimum.at(freshest, question, age)
         kept = np.flatnonzero(age == freshest[question])
         question, distance, row = question[kept], distance[kept], row[kept]
-        order = np.lexsort((*self.rows.X[row].T[::-1], distance, t[row] > now, question))
+        order = np.lexsort((*self.rows.X[row].T[::-1], distance, question))
         answered, heads = np.unique(question[order], return_index=True)
         return answered, row[order[heads]]
 
@@ -146,36 +119,16 @@ class SortedRecords:
                 )
             return question, low, high, np.zeros(len(points))
         # The tree rounds in its own way: it is asked for a little more, and distances are taken here.
-        slack = reach.radius * (1 + 1e-9)
-        found = self.tree.query_ball_point(points / reach.axes, slack, return_sorted=False)
+        slack = reach.tolerance * (1 + 1e-9)
+        found = self.tree.query_ball_point(points, slack, return_sorted=False)
         lists: list[list[int]] = np.asarray(found, dtype=object).tolist()
         question = np.repeat(np.arange(len(points)), [len(near) for near in lists])
         group = np.fromiter(chain.from_iterable(lists), np.int64, len(question))
         low, high = self.starts[group], self.starts[group + 1]
-        gaps = (self.rows.X[low] - points[question]) / reach.axes
+        gaps = self.rows.X[low] - points[question]
         distance = np.sqrt((gaps**2).sum(axis=1))
-        near = distance <= reach.radius
+        near = distance <= reach.tolerance
         return question[near], low[near], high[near], distance[near]
-
-
-def _settled(
-    value: Array, variance: Array, runs: Index, duplicates: Duplicates
-) -> tuple[Array, Array]:
-    """One value and variance for each run of duplicates."""
-    ends = np.append(runs[1:], len(value))
-    if duplicates != "mean":
-        chosen = runs if duplicates == "first" else ends - 1
-        return value[chosen], variance[chosen]
-    # Weights relative to the run's best, so that they do not overflow, and are 1 for a run of one.
-    smallest = np.minimum.reduceat(variance, runs)
-    weight = np.repeat(smallest, ends - runs) / variance
-    total = np.add.reduceat(weight, runs)
-    return np.add.reduceat(weight * value, runs) / total, smallest / total
-
-
-def _starts(another: np.ndarray[Any, np.dtype[np.bool_]]) -> Index:
-    """First rows of runs, given where a row differs from the one before it."""
-    return np.append(0, np.flatnonzero(another) + 1)
 
 
 def _bisect(column: Array, low: Index, high: Index, wanted: Array, *, right: bool) -> Index:
@@ -196,11 +149,9 @@ class LogOptions(TypedDict, total=False):
     time: str
     value: str
     variance: str | float
-    tolerance: ArrayLike
+    tolerance: float
     staleness: float
     aging: Aging | None
-    duplicates: Duplicates | None
-    future: bool
     cost: float
 
 
@@ -210,9 +161,9 @@ class CachedLogExpert:
     A question (x, t) is answered by a row whose point lies within `tolerance` of x and whose time t'
     is not after t and at most `staleness` before it. Of several such rows the freshest answers; of
     equally fresh ones the nearest; of equally near ones that of the smallest coordinates, from the
-    first on. The order in which rows were written does not matter, but for `duplicates`: a row that
-    arrives late counts from its own time. Rows without a value are refusals: they answer nothing, and
-    take nothing back.
+    first on. A row that arrives late counts from its own time. Rows without a value are refusals: they
+    answer nothing, and take nothing back. Two rows of one table that say different things of the very
+    same point and time are an error; a table that comes later, by `extend`, corrects those before it.
 
     Parameters
     ----------
@@ -224,23 +175,14 @@ class CachedLogExpert:
         Columns of the time an evaluation speaks about and of its value (empty: a refusal).
     variance : str or float
         Column of the noise variance (unit of reward squared), or one variance for all rows.
-    tolerance : float or array of shape (d,)
-        Largest Euclidean distance of a row's point from x; 0: only the very same numbers. An array has
-        one positive number a coordinate: the half axes of an ellipsoid, for coordinates in different
-        units; distance is then sqrt(sum(((x' - x) / tolerance)^2)) and at most 1.
+    tolerance : float
+        Largest Euclidean distance of a row's point from x; 0: only the very same numbers.
     staleness : float
         Largest age of an answer, in the unit of time; may be infinite.
     aging : Aging, optional
         What the variance of an answer becomes at its age t - t'; nothing changes it by default. Where
         it becomes infinite there is no answer. Maps that count rewards have nothing to count here.
         A map of one's own sees `newer` 0 and `told` 1.
-    duplicates : "last", "first" or "mean", optional
-        What holds of several rows with the very same point and time: the last written (a correction),
-        the first, or their mean by precision. None: two such rows in one table that say different
-        things are an error; a table that comes later, by `extend`, corrects those before it.
-    future : bool
-        Whether rows from after t may answer as well, within `staleness`, at the age t' - t: a row that
-        is as near in time from before t goes first. This tells a replayed run what it could not know.
     cost : float
         Cost of one answer.
 
@@ -267,20 +209,14 @@ class CachedLogExpert:
         time: str = "t",
         value: str = "value",
         variance: str | float = "variance",
-        tolerance: ArrayLike = 0.0,
+        tolerance: float = 0.0,
         staleness: float = 0.0,
         aging: Aging | None = None,
-        duplicates: Duplicates | None = None,
-        future: bool = False,
         cost: float = 0.0,
     ) -> None:
         self._columns = Columns.of(_as_frame(frame), points, time, value, variance)
-        self._reach = Reach.of(tolerance, staleness, future, len(self._columns.points))
+        self._reach = Reach(tolerance, staleness)
         self._aging = _timed(Constant() if aging is None else aging)
-        if duplicates is not None:
-            choice("duplicates", duplicates, ("last", "first", "mean"))
-        self._duplicates: Duplicates = "last" if duplicates is None else duplicates
-        self._contradictions = duplicates is not None
         self._cost = not_negative("cost", cost)
         self._lock = SharedLock()
         self._sorted: SortedRecords | None = None
@@ -288,16 +224,9 @@ class CachedLogExpert:
         self.extend(frame)
 
     @classmethod
-    def from_csv(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
-        """From a CSV file, also a compressed one; numbers are read to the last bit."""
-        frame = read_csv(path)
-        with naming(Path(path)):
-            return cls(frame, **options)
-
-    @classmethod
-    def from_parquet(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
-        """From a Parquet file; needs the extra `parquet`."""
-        frame = read_parquet(path)
+    def from_file(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
+        """From a Parquet file (extra `parquet`), or a CSV, also packed, with numbers to the last bit."""
+        frame = read_file(path)
         with naming(Path(path)):
             return cls(frame, **options)
 
@@ -334,23 +263,26 @@ class CachedLogExpert:
     @classmethod
     def from_recording(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
         """From the file of a `Recording`: what was answered then is answered again, bit for bit."""
-        options.setdefault("duplicates", "last")
-        return cls(recorded(path), **options)
+        answers = recorded(path)
+        names = [name for name in answers.columns if re.fullmatch(r"x\d+", name)]
+        # A refusal takes nothing back.
+        by = [*(answers[name] for name in (*names, "t")), answers["value"].isna()]
+        latest = ~pd.concat(by, axis=1).duplicated(keep="last")
+        return cls(answers[latest], **options)
 
     def __repr__(self) -> str:
         reach, spoken = self._reach, "none"
         if self._sorted is not None:
             times = self._sorted.rows.t
             spoken = f"{self._written} at times {times.min():g} to {times.max():g}"
-        tolerance = reach.axes.tolist() if reach.radius == 1.0 and reach.scaled else reach.radius
         return (
             f"<CachedLogExpert on {self.dimension} coordinates: answers {spoken}, "
-            f"{self._refusals} refusals; tolerance={tolerance}, staleness={reach.staleness:g}, "
-            f"aging={self._aging!r}, duplicates={self._duplicates!r}, future={reach.future}>"
+            f"{self._refusals} refusals; tolerance={reach.tolerance}, staleness={reach.staleness:g}, "
+            f"aging={self._aging!r}>"
         )
 
     def __len__(self) -> int:
-        """Number of answers written, duplicates among them."""
+        """Number of answers written, corrected ones among them."""
         return self._written
 
     @property
@@ -370,13 +302,12 @@ class CachedLogExpert:
     def extend(self, frame: pd.DataFrame) -> None:
         """Write more rows, with the same columns; wholly or not at all."""
         rows, refusals = self._columns.rows(_as_frame(frame))
-        if not self._contradictions:
-            rows.check_agreement()
+        rows.check_agreement()
         written = len(rows)
         with self._lock.now:
             if written:
                 rows = rows if self._sorted is None else self._sorted.rows.then(rows)
-                self._sorted = SortedRecords.of(rows, self._duplicates, self._reach)
+                self._sorted = SortedRecords.of(rows, self._reach)
             self._written += written
             self._refusals += refusals
 
@@ -394,7 +325,7 @@ class CachedLogExpert:
             question, row = records.best(points, now, self._reach)
             n = len(row)
             # One reward was told, and none is newer: there are no counts to speak of.
-            ages = Ages(np.abs(now - records.rows.t[row]), np.zeros(n, dtype=np.int64), 1)
+            ages = Ages(now - records.rows.t[row], np.zeros(n, dtype=np.int64), 1)
             effective = as_effective(self._aging(records.rows.variance[row], ages), n)
             kept = effective <= LARGEST_VARIANCE
             values[question[kept]] = records.rows.value[row[kept]]

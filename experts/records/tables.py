@@ -27,8 +27,15 @@ from tvbandits.core.arrays import (
     positive_number,
 )
 from tvbandits.core.coercion import cleaned, file_path, several, shown
-from tvbandits.core.files import reading
-from tvbandits.core.files.reading import current_limits, limit_cells, naming, unpacked
+from tvbandits.core.files.reading import (
+    current_limits,
+    is_parquet,
+    limit_cells,
+    naming,
+    read_csv,
+    read_parquet,
+    unpacked,
+)
 
 FilePath = str | PathLike[str]
 
@@ -72,8 +79,8 @@ class RecordTables:
             row = int(torn.argmax())
             raise ValueError(
                 f"the table says two things of the point {X[row].tolist()} at t = {t[row]:g}: "
-                f'{said[row, 0]:g} and {said[row + 1, 0]:g}; give duplicates="last", "first" or '
-                '"mean", or a column of times that tells them apart'
+                f"{said[row, 0]:g} and {said[row + 1, 0]:g}; drop one, or give a column of times that "
+                "tells them apart"
             )
 
     def then(self, later: RecordTables) -> RecordTables:
@@ -177,21 +184,17 @@ class Columns:
         return RecordTables(*kept), int((~answered).sum())
 
 
-def read_csv(path: FilePath) -> pd.DataFrame:
-    """Rows of a CSV file, with its numbers to the last bit."""
+def read_file(path: FilePath) -> pd.DataFrame:
+    """Rows of a Parquet or CSV file, with its numbers to the last bit."""
     # From pandas 3.1 on every reader is exact, and naming this one is deprecated.
     major, minor = (int(part) for part in pd.__version__.split(".")[:2])
     exact: dict[str, Any] = {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
     where = file_path("path", path)
-    with naming(where), unpacked(where) as file:
-        return reading.read_csv(file, **exact)
-
-
-def read_parquet(path: FilePath) -> pd.DataFrame:
-    """Rows of a Parquet file."""
-    where = file_path("path", path)
     with naming(where):
-        return reading.read_parquet(where)
+        if is_parquet(where):
+            return read_parquet(where)
+        with unpacked(where) as file:
+            return read_csv(file, **exact)
 
 
 def read_table(

@@ -12,13 +12,12 @@ import math
 import re
 import socket
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tvbandits.core.arrays import flag, is_finite_number
+from tvbandits.core.arrays import is_finite_number
 from tvbandits.core.coercion import file_path, shown
 from tvbandits.experts.sensors.expert import Reading
 
@@ -51,9 +50,6 @@ class TLS:
         Certificates of those that may vouch for the broker; the system's by default.
     certificate, key : str, optional
         Files by which the broker knows us.
-    insecure : bool
-        Whether the name in the broker's certificate does not matter: anybody with a certificate could
-        then pass for the broker. There is a warning.
 
     Examples
     --------
@@ -64,10 +60,8 @@ class TLS:
     ca_file: str | None = None
     certificate: str | None = None
     key: str | None = None
-    insecure: bool = False
 
     def __post_init__(self) -> None:
-        flag("insecure", self.insecure)
         for name in ("ca_file", "certificate", "key"):
             path = getattr(self, name)
             if path is not None and not file_path(name, path).is_file():
@@ -116,8 +110,6 @@ class Address:
             raise ValueError(
                 "tls is for a client that is made here: give yours its own, by tls_set"
             )
-        if isinstance(tls, TLS) and tls.insecure:
-            _warn_of_names(f"{self.host}:{self.port}")
 
     def __str__(self) -> str:
         return f"the broker {self.host}:{self.port}/{self.prefix}"
@@ -154,7 +146,6 @@ class Address:
         plain.reconnect_delay_set(1, 10)
         if self.tls is not None:
             plain.tls_set(self.tls.ca_file, self.tls.certificate, self.tls.key)
-            plain.tls_insecure_set(self.tls.insecure)
         return plain
 
 
@@ -305,17 +296,6 @@ def _check_client(client: paho.Client) -> None:
         raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
     if client.is_connected():
         raise ValueError("the client must not be connected yet")
-    if getattr(client, "_tls_insecure", False):
-        _warn_of_names("the broker")
-
-
-def _warn_of_names(broker: str) -> None:
-    warnings.warn(
-        f"the name in the certificate of {broker} is not looked at: anybody with a certificate can "
-        "pass for it",
-        RuntimeWarning,
-        stacklevel=4,
-    )
 
 
 LONGEST = 65536

@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2_contingency
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates, Exact, Nystrom, Recipe, policies
@@ -115,10 +116,7 @@ def test_one_and_fixed_sizes() -> None:
 @pytest.mark.parametrize("rule", [GlobalRatio, LocalRatio, ProductRatio])
 @pytest.mark.parametrize("bound", [0.99, math.nan, math.inf, -1.0])
 def test_bounds_below_one_are_named(rule: Any, bound: float) -> None:
-    with pytest.raises(
-        ValueError, match=re.escape(f"ratio_bound must lie in [1, 1e+06], got {bound}")
-    ):
-        rule(bound)
+    refused(ValueError, re.escape(f"ratio_bound must lie in [1, 1e+06], got {bound}"), rule, bound)
 
 
 # --- whole batches --------------------------------------------------------------------------------
@@ -489,8 +487,7 @@ def test_a_failing_draw_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     before = made.state
     with monkeypatch.context() as patch:
         patch.setattr(NystromPosterior, "samples", fail)
-        with pytest.raises(RuntimeError, match="out of luck"):
-            made.ask()
+        refused(RuntimeError, "out of luck", made.ask)
     assert made.state is before
     np.testing.assert_array_equal(run(made, 5, 2.0), run(twin, 5, 2.0))
 
@@ -510,8 +507,7 @@ MANY = Candidates(np.arange(2001.0)[:, None])
     ],
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        thompson(domain, KERNEL, NOISE_THOMPSON, **options)
+    refused(ValueError, match, thompson, domain, KERNEL, NOISE_THOMPSON, **options)
 
 
 def test_many_candidates_are_for_the_sparse_posterior() -> None:

@@ -12,6 +12,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tests.helpers.players import SITES, tides as value
+from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
@@ -39,9 +40,8 @@ from tvbandits.gp.ensemble.models import (
 from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import Factored
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 KERNELS: dict[str, Kernel] = {
@@ -220,8 +220,7 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
         assert step.start == pytest.approx(start.variance(z)[0] / NOISE, rel=1e-7)
         assert step.now == pytest.approx(now.variance(z)[0] / NOISE, rel=1e-7)
         if kind == "anywhere":
-            with pytest.raises(ValueError, match="the local rule needs a finite domain"):
-                step.local()
+            refused(ValueError, "the local rule needs a finite domain", step.local)
         else:
             at = setting.inputs(X)
             shares = start.covariance(at, z)[:, 0] ** 2 / (start.variance(at) * NOISE)
@@ -429,10 +428,9 @@ def test_models_are_a_word_or_a_list() -> None:
     with pytest.raises(ValueError, match="settings must be models, \"both\" or None, got 'each'"):
         ModelEnsemble("each")  # type: ignore[arg-type]
     for wrong in ((), ("both",), 5, [1.0], network_settings()[0]):
-        with pytest.raises(
-            ValueError, match=r"settings must be models \(ModelSpec\), at least one"
-        ):
-            ModelEnsemble(wrong)  # type: ignore[arg-type]
+        refused(
+            ValueError, r"settings must be models \(ModelSpec\), at least one", ModelEnsemble, wrong
+        )
     with pytest.raises(ValueError, match="season=24 and settings"):
         ModelEnsemble(network_settings(), season=24)
 
@@ -558,8 +556,7 @@ BAD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
 def test_bad_parameters_are_named(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make()
+    refused(ValueError, re.escape(message), make)
 
 
 def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:

@@ -154,6 +154,8 @@ def fits(value: Any, annotation: Any) -> bool:
     kind = origin or annotation
     if kind is collections.abc.Callable:
         return callable(value)
+    if kind is collections.abc.Mapping:
+        return isinstance(value, dict)
     if origin is np.ndarray or any(
         word in str(annotation) for word in ("ArrayLike", "NDArray", "SupportsArray")
     ):

@@ -51,8 +51,7 @@ INSIDE = frozenset(
     policies.multi_scale policies.names policies.opkb policies.player.ModelFree
     policies.predictive policies.priors policies.registry policies.removing policies.ruled
     policies.setting policies.theory policies.time_as_input queries.Choice
-    queries.JointPosterior queries.Pool queries.asking.QueryResult queries.asking.show
-    queries.asking.warn_of queries.budgets.as_budget queries.budgets.check_number
+    queries.JointPosterior queries.Pool queries.budgets.as_budget queries.budgets.check_number
     queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.questions
     tvbandits.Info
     tvbandits.Observations.checked tvbandits.Played tvbandits.State
@@ -245,5 +244,8 @@ SAME: dict[str, tuple[str, ...]] = {
     "params": ("bindings", "parameters"),
     "policies": ("policy",),
     "ids": ("id",),
+    "retire": ("site",),
+    "outcome": ("limit",),
+    "outcomes": ("limit",),
 }
 """Other words for a parameter in messages."""

@@ -149,7 +149,7 @@ def run(line: Line, folder: Path) -> Ended:
     return in_a_child(call, seconds=SECONDS, memory=MEMORY)
 
 
-OTHERS = ("Missing option", "No such option", "has no model of the reward")
+OTHERS = ("Missing option", "No such option", "has no model of the reward", "not https")
 """What is refused for another reason than the word that is tried."""
 
 

@@ -25,8 +25,8 @@ from tvbandits.queries.asking import Asking
 
 
 def reward(X: Any, t: float) -> Any:
-    """A reward that drifts a little."""
-    return np.sin(np.asarray(X)[:, 0] + 0.1 * t)
+    """A reward from 0 to 1 that drifts a little."""
+    return 0.5 + 0.5 * np.sin(np.asarray(X)[:, 0] + 0.1 * t)
 
 
 def line() -> Candidates:
@@ -270,8 +270,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "experts.CachedLogExpert.from_sql.query": lambda: (
         "SELECT seq AS x0, seq AS x1, seq AS t, 1.0 AS value, 0.5 AS variance FROM head"
     ),
-    "experts.CachedLogExpert.from_csv.path": at("log.csv"),
-    "experts.CachedLogExpert.from_parquet.path": at("log.csv"),
+    "experts.CachedLogExpert.from_file.path": at("log.csv"),
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",

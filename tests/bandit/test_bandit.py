@@ -24,7 +24,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Source
 from tvbandits.forgetting.aging import Linear
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.pool import Choice, Pool
+from tvbandits.queries.plans import Choice, Pool
 
 SQUARE = Candidates(np.random.default_rng(1).random((50, 2)))
 

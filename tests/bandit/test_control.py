@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from tests.helpers.refusals import refused
 from tests.oracles.levels import effects_beside
 from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, compare, load, policies
 from tvbandits.datasets import BannersByDay
@@ -122,8 +123,7 @@ def test_the_control_comes_first_and_once() -> None:
     assert len(bandit.ask(2)) == 2
     shares = ARMS.decode(bandit.ask(3, n=40))["arm"].tolist()
     assert shares[:10] == ["new"] * 10
-    with pytest.raises(ValueError, match="at least 2 points, got n=1 at t = 4"):
-        bandit.ask(4, n=1)
+    refused(ValueError, "at least 2 points, got n=1 at t = 4", bandit.ask, 4, n=1)
     assert "new" not in ARMS.decode(bandit.ask(4, n=2, among=[0, 2]))["arm"].tolist()
 
 
@@ -177,8 +177,7 @@ def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
     ],
 )
 def test_what_is_no_control_is_refused(bandit: Bandit, control: object, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        bandit.with_control(control)
+    refused(ValueError, match, bandit.with_control, control)
 
 
 def test_nothing_is_relative_without_a_control() -> None:

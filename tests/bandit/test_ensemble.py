@@ -10,6 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
+from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Recipe, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.core.arrays import Array
@@ -135,11 +136,9 @@ def test_a_season_is_learned_in_the_unit_of_time(unit: float) -> None:
 
 def test_a_season_is_part_of_an_ensemble() -> None:
     assert frugal(season=24).recipe.posterior == ModelEnsemble("both", season=24)
-    with pytest.raises(ValueError, match="season=24 needs an ensemble of models"):
-        frugal(season=24, learn=True)
+    refused(ValueError, "season=24 needs an ensemble of models", frugal, season=24, learn=True)
     for season in (0.0, -1.0, float("nan"), "day"):
-        with pytest.raises(ValueError, match="season must be"):
-            frugal(season=season)
+        refused(ValueError, "season must be", frugal, season=season)
     with pytest.raises(ValueError, match="season is for models that are not given"):
         ModelEnsemble(network_settings(), season=24.0)
 
@@ -238,15 +237,13 @@ def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
 )
 def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> None:
     recipe = alone().recipe
-    with pytest.raises(ValueError, match=match):
-        replace(recipe, **change)
+    refused(ValueError, match, replace, recipe, **change)
     assert isinstance(recipe, Recipe)
 
 
 def test_learning_is_refused_by_name() -> None:
-    with pytest.raises(
-        ValueError, match="an ensemble of models learns by itself: learn must be None"
-    ):
-        alone(learn=True)
+    refused(
+        ValueError, "an ensemble of models learns by itself: learn must be None", alone, learn=True
+    )
     with pytest.raises(ValueError, match=r"has one model: .* adaptive_gp_ucb, got 'ensemble'"):
         policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="ensemble")

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tests.oracles.limits import plain_trajectory
 from tvbandits import (
     Bandit,
@@ -254,12 +255,9 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         (3.0, "outcomes must be a mapping"),
         ({2: [1.0]}, "each name of outcomes must be a text"),
     ):
-        with pytest.raises(ValueError, match=says):
-            bandit.tell([[0.0]], [0.2], 4, outcomes=outcomes)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"no limit|outcomes|load"):
-            bandit.correct([[0.0]], outcomes=outcomes)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no limit on 'weight'"):
-        bandit.predict(SITES.X, 4, outcome="weight")
+        refused(ValueError, says, bandit.tell, [[0.0]], [0.2], 4, outcomes=outcomes)
+        refused(ValueError, r"no limit|outcomes|load", bandit.correct, [[0.0]], outcomes=outcomes)
+    refused(ValueError, "no limit on 'weight'", bandit.predict, SITES.X, 4, outcome="weight")
     assert bandit.state == before
 
 
@@ -272,12 +270,12 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ([], SAFE, "safe points are for limits"),
         ([LOAD], [[99.0]], "safe"),
         ([LOAD], 3, "safe"),
+        ([LOAD], [[1.0], [1.0, 2.0]], "safe must be numeric"),
         (3, (), "limits must be a sequence"),
     ],
 )
 def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        limited(limits=limits, safe=safe)
+    refused(ValueError, says, limited, limits=limits, safe=safe)
 
 
 @pytest.mark.parametrize(
@@ -292,8 +290,7 @@ def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, say
     ],
 )
 def test_limits_refuse_what_is_no_bound(given: dict[str, object], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        Limit(**({"name": "load"} | given))  # type: ignore[arg-type]
+    refused(ValueError, says, Limit, **{"name": "load"} | given)
 
 
 def test_readings_are_corrected_and_taken_back_with_their_plays() -> None:
@@ -425,5 +422,4 @@ def test_a_violation_costs_more_once_there_were_too_many(
 
 @pytest.mark.parametrize("wrong", [None, 1, 0, "no", "true", 0.5, [], (), np.array(False), b"no"])
 def test_each_is_true_or_false(wrong: object) -> None:
-    with pytest.raises(ValueError, match="each must be"):
-        Limit("load", at_most=1.0, each=wrong)  # type: ignore[arg-type]
+    refused(ValueError, "each must be", Limit, "load", at_most=1.0, each=wrong)

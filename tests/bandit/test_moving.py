@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tests.oracles.moving import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Integer, Limit, Space, load, policies
 from tvbandits.acquisition.availability import NothingAvailableError
@@ -158,8 +159,7 @@ def test_history_says_what_moves_cost_and_a_saved_bandit_goes_on(tmp_path: Path)
 
 @pytest.mark.parametrize("cost", [-0.1, np.nan, np.inf, "dear", True, [1.0], float, np.ones(2)])
 def test_a_cost_that_is_none(cost: Any) -> None:
-    with pytest.raises(ValueError, match="move_cost must be"):
-        bandit_on(LINE).with_move_cost(cost)
+    refused(ValueError, "move_cost must be", bandit_on(LINE).with_move_cost, cost)
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "1", None, [1.0, 2.0]])
@@ -167,8 +167,7 @@ def test_a_function_that_returns_no_cost(value: Any) -> None:
     bandit = bandit_on(LINE).with_move_cost(lambda _x, _z: value)
     bandit.tell([[0.0]], [0.0], 1)
     before = bandit.state
-    with pytest.raises(ValueError, match=r"move_cost\(\[0.0\], \[0.5\]\) must be"):
-        bandit.ask(2)
+    refused(ValueError, r"move_cost\(\[0.0\], \[0.5\]\) must be", bandit.ask, 2)
     assert bandit.state == before
 
 
@@ -177,8 +176,7 @@ def test_a_distance_that_is_none(near: Any) -> None:
     bandit = bandit_on(LINE)
     bandit.tell([[0.0]], [0.0], 1)
     before = bandit.state
-    with pytest.raises(ValueError, match="near must be"):
-        bandit.ask(2, near=near)
+    refused(ValueError, "near must be", bandit.ask, 2, near=near)
     assert bandit.state == before
 
 

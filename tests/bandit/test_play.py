@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, EvaluationError, Played, evaluate, play, policies
 from tvbandits.core.arrays import Array
 
@@ -86,8 +87,7 @@ def test_a_failing_function_names_the_point(executor: Executor | None) -> None:
 
 def test_a_missing_reward_names_the_point(executor: Executor | None) -> None:
     expected = r"reward at \[4\.0, 0\.0\], t = 2\.0, must be a finite number, got nan"
-    with pytest.raises(EvaluationError, match=expected):
-        evaluate(nothing_at_four, X, 2.0, executor)
+    refused(EvaluationError, expected, evaluate, nothing_at_four, X, 2.0, executor)
 
 
 @pytest.mark.parametrize("value", [None, "3", math.inf, [1.0], np.ones(1), 1j, np.array(math.nan)])
@@ -125,8 +125,7 @@ def test_what_has_not_begun_is_cancelled(error: BaseException) -> None:
 
     with ThreadPoolExecutor(2) as threads:
         expected = EvaluationError if isinstance(error, Exception) else KeyboardInterrupt
-        with pytest.raises(expected, match="stuck"):
-            evaluate(function, np.arange(100.0)[:, None], 0.0, threads)
+        refused(expected, "stuck", evaluate, function, np.arange(100.0)[:, None], 0.0, threads)
     assert len(seen) < 50
 
 
@@ -211,8 +210,7 @@ def test_whole_batches_stay_told(error: BaseException, workers: int) -> None:
     bandit, heard = budgeted(), list[Played]()
     expected = EvaluationError if isinstance(error, Exception) else KeyboardInterrupt
     threads = ThreadPoolExecutor(workers) if workers else None
-    with pytest.raises(expected, match="stuck"):
-        play(bandit, function, 200, executor=threads, progress=heard.append)
+    refused(expected, "stuck", play, bandit, function, 200, executor=threads, progress=heard.append)
     if threads is not None:
         threads.shutdown()
     told = bandit.state.rewards

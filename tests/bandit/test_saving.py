@@ -29,6 +29,7 @@ from tests.helpers.players import (
     step,
     wave,
 )
+from tests.helpers.refusals import refused
 from tvbandits import (
     Bandit,
     Candidates,
@@ -163,8 +164,7 @@ def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
     assert load(tmp_path / "saved", {OWN: mine}).recipe.asking.expert is mine
     lambda_expert = experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1)
     nameless = made("sparq-gp-ucb", expert=lambda_expert)
-    with pytest.raises(ValueError, match="must stand in a module by that name"):
-        nameless.save(tmp_path / "saved")
+    refused(ValueError, "must stand in a module by that name", nameless.save, tmp_path / "saved")
     assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole
 
 
@@ -184,10 +184,8 @@ def test_nothing_is_imported_because_a_file_says_so(tmp_path: Path) -> None:
 def test_what_is_no_bandit_is_no_bandit(tmp_path: Path) -> None:
     from_inside = tmp_path / "domain"
     policies.gp_ucb(LINE, KERNEL, NOISE).save(from_inside)
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        load(tmp_path / "nowhere")
-    with pytest.raises(SavedFileError, match="not a saved file"):
-        load(__file__)
+    refused(FileNotFoundError, "nowhere", load, tmp_path / "nowhere")
+    refused(SavedFileError, "not a saved file", load, __file__)
     assert "save" in dict(inspect.getmembers(Bandit))
 
 
@@ -224,7 +222,6 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
     said = rf"another file, .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
-    with pytest.raises(UnknownPartError, match=said):
-        load(tmp_path / "saved")
+    refused(UnknownPartError, said, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {f"tvbandits:{kind}": Candidates(place).rows})
     assert (other.ask(2) == player.ask(2)).all()

@@ -12,6 +12,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
 from tests.helpers.players import KERNEL, LINE
+from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Candidates, ExpertError, Recipe, policies
@@ -60,8 +61,7 @@ def assert_unharmed(
 ) -> None:
     """`call` fails as it should, and the bandit goes on as its twin that was never bothered."""
     state, kept = bandit.state, fingerprint(bandit.state)
-    with pytest.raises(error, match=match):
-        call()
+    refused(error, match, call)
     assert bandit.state is state
     assert fingerprint(bandit.state) == kept
     np.testing.assert_array_equal(play(bandit, 4), play(twin, 4))
@@ -162,8 +162,7 @@ def test_an_interrupt_while_the_expert_thinks_changes_nothing() -> None:
     bandit = make("sparq-gp-ucb", expert=expert)
     play(bandit, 3)
     state, expert.mood = bandit.state, interrupted
-    with pytest.raises(KeyboardInterrupt, match="enough"):
-        bandit.tell(X, [1.0])
+    refused(KeyboardInterrupt, "enough", bandit.tell, X, [1.0])
     assert bandit.state is state
 
 
@@ -313,8 +312,7 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("parts", PARTS)
 def test_parts_that_do_not_fit(parts: str) -> None:
     build, match = PARTS[parts]
-    with pytest.raises(ValueError, match=match):
-        build()
+    refused(ValueError, match, build)
 
 
 @pytest.mark.parametrize(
@@ -330,14 +328,14 @@ def test_parts_that_do_not_fit(parts: str) -> None:
         ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
         ("batching", 5, r"batching must be Batching\(...\) or Batching\(\), got 5"),
         ("asking", 5, r"asking must be Asking\(...\) or None, got 5"),
+        ("reset", abs, r"reset must be EventTrigger\(...\) or None, got <built-in function abs>"),
         ("acquisition", "ucb", r"acquisition must be UpperConfidenceBound\(\) or .* got 'ucb'"),
     ],
 )
 def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: str) -> None:
     parts = {"domain": Candidates(np.linspace(0, 1, 5)[:, None]), "kernel": RBF(0.3)}
     parts |= {"noise_variance": 0.01, part: value}
-    with pytest.raises(ValueError, match=message):
-        Recipe(**parts)  # type: ignore[arg-type]
+    refused(ValueError, message, Recipe, **parts)
 
 
 @pytest.mark.parametrize(
@@ -364,8 +362,7 @@ def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: st
     ],
 )
 def test_a_wrong_part_of_a_group_is_named(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
+    refused(ValueError, message, make)
 
 
 def test_a_class_is_no_expert() -> None:

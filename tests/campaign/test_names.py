@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import requests
 
-from tests.helpers.commands import Command, Said, commands
+from tests.helpers.commands import Command, commands, fine
 from tvbandits import Campaign
 
 SITES = (
@@ -53,11 +53,6 @@ def command(
     command = commands(monkeypatch, capsys, "campaign")
     fine(command("new", "c.db", "--config", "c.toml"))
     return command
-
-
-def fine(said: Said) -> str:
-    assert (said.status, said.err) == (0, ""), said
-    return said.out
 
 
 def tell(command: Command, site: str, reward: float, at: int) -> None:
@@ -132,9 +127,8 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     line = "tvbandits campaign drop c.db --site AQ05"
     assert fine(command("status", "c.db")).endswith(f"; overdue, to tell or drop: {line}\n")
     with Campaign.open("c.db") as campaign:
-        (row,) = campaign.out.to_dict("records")
-        assert (row["place"], row["t"]) == ("AQ05", 8.0)
-        assert row["who"] == campaign.journal()[0].who
+        (row,) = campaign.outstanding
+        assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)
     assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
 
 
@@ -145,14 +139,14 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(13)))
     with Campaign.open("c.db") as campaign:
         assert campaign.drop_after == 6.0
-        assert campaign.out["t"].tolist() == [8.0, 9.0, 13.0]
+        assert [each.t for each in campaign.outstanding] == [8.0, 9.0, 13.0]
         before = campaign.status.rows
     last = fine(command("ask", "c.db", "--at", hour(14), "--key", "late"))
     assert fine(command("ask", "c.db", "--at", hour(14), "--key", "late")) == last
     with Campaign.open("c.db") as campaign:
         dropped, asked = campaign.journal(before)
         assert (dropped.kind, dropped.who, asked.kind) == ("dropped", "expiry", "asked")
-        assert campaign.out["t"].tolist() == [9.0, 13.0, 14.0]
+        assert [each.t for each in campaign.outstanding] == [9.0, 13.0, 14.0]
         assert campaign.verify().fine
     tell(command, "AQ05", 20.0, 11)  # a reading that comes late still counts
 

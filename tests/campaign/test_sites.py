@@ -16,7 +16,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Arms, Box, Campaign, Candidates, policies
+from tvbandits import Arms, Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import read_config
@@ -112,15 +112,29 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
         ({"D": [0.0, 0.0]}, [], "candidates must differ"),
         ({}, ["E"], 'unknown site "E"'),
         ({}, ["A", "B", "C"], "retired must leave a row to play"),
+        ([[1.0]], [], r"each of add must be a text .* got \[1.0\]"),
+        (["D"], [], r"add: \"D\" must be numeric, got \[None\]"),
+        ({}, [[1.0]], r"each of retire must be a whole number .* got \[1.0\]"),
+        ({}, [np.inf], "each of retire must be a whole number .* got inf"),
+        ({}, [3], "each of retire must be at most 2, got 3"),
     ],
 )
 def test_what_is_wrong_changes_nothing(
-    tmp_path: Path, add: dict[str, Any], retire: list[str], match: str
+    tmp_path: Path, add: Any, retire: list[Any], match: str
 ) -> None:
     with begun(tmp_path / "c.db") as campaign:
         refused(ValueError, match, campaign.change_sites, add, retire)
         assert campaign.status.rows == 1
         assert campaign.sites == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("ragged", [[[1.0], [1.0, 2.0]], [[[[2.0]], 1.0]]])
+@pytest.mark.parametrize("clock", [None, Clock()])
+def test_what_is_ragged_is_named(tmp_path: Path, ragged: Any, clock: Clock | None) -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.1)
+    with Campaign.create(tmp_path / "c.db", bandit, clock=clock) as campaign:
+        refused(ValueError, "X must", campaign.tell, ragged, [1.0], 1.0)
+        refused(ValueError, "^(t|when)\\b.* must", campaign.tell, [[0.0]], [1.0], ragged)
 
 
 def test_a_box_has_no_sites(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.cli.test_main import OnTerminal
-from tests.helpers.commands import Command, Said, commands
+from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.cli.campaign_actions import Doubts
 from tvbandits.cli.campaign_config import Draft, new, read_config
@@ -81,11 +81,6 @@ def objects(text: str) -> list[Any]:
         raise AssertionError(f"{token} is not JSON")
 
     return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
-
-
-def fine(said: Said) -> str:
-    assert (said.status, said.err) == (0, ""), said
-    return said.out
 
 
 def test_a_day_of_a_technician(command: Command, place: Path) -> None:
@@ -223,8 +218,7 @@ def test_what_is_wrong_further_down_a_table_says_how_far_it_came(
 ) -> None:
     Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,1e300\n")
     said = command("tell", place, "--csv", "day.csv")
-    assert (said.status, said.out) == (2, "")
-    assert re.fullmatch(r"tvbandits: day.csv, row 2: .*; the 1 before it are told\n", said.err)
+    one_line(said, "^tvbandits: day.csv, row 2: .*; the 1 before it are told$")
     Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,0.25\n")
     assert "1 of them new; 2 told" in fine(command("tell", place, "--csv", "day.csv"))
 
@@ -459,10 +453,7 @@ def test_a_wrong_word_is_one_line_and_changes_nothing(
     Path("west.csv").write_text("site,time,reward\nnorth,1,0.5\nwest,2,0.5\n")
     Path("words.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,much\n")
     before = {path.name for path in place.parent.iterdir()}
-    said = command(*arguments.split(" "))
-    assert (said.status, said.out) == (2, "")
-    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
-    assert re.search(message, said.err), said.err
+    one_line(command(*arguments.split(" ")), message)
     with Campaign.open(place) as campaign:
         assert campaign.status.rows == 0
     left = {path.name for path in place.parent.iterdir()} - before
@@ -477,10 +468,7 @@ def test_the_service_is_not_open_to_all(command: Command, place: Path) -> None:
         (("--certificate", "none.pem", "--private-key", "none.pem"), "no such file"),
         (("--certificate", "sites.csv"), "both a certificate and a private key"),
     ):
-        said = command("serve", place, *arguments)
-        assert (said.status, said.out) == (2, "")
-        assert message in said.err
-        assert said.err.count("\n") == 1
+        one_line(command("serve", place, *arguments), message)
 
 
 HEATED = """[policy]
@@ -517,10 +505,7 @@ def test_a_wrong_configuration_begins_nothing(
     command: Command, place: Path, text: str, message: str
 ) -> None:
     Path("c2.toml").write_text(text)
-    said = command("new", "new.db", "--config", "c2.toml")
-    assert (said.status, said.out) == (2, "")
-    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
-    assert re.search(message, said.err), said.err
+    one_line(command("new", "new.db", "--config", "c2.toml"), message)
     assert not list(place.parent.glob("new.db*"))
 
 
@@ -534,14 +519,10 @@ def test_what_makes_no_expert_is_not_taken(
     command: Command, place: Path, maker: str, message: str
 ) -> None:
     Path("m.toml").write_text(BROUGHT.replace("brought = true", f'maker = "{maker}"'))
-    said = command("new", "m.db", "--config", "m.toml", "--expert", maker)
-    assert (said.status, said.out) == (2, "")
-    assert re.fullmatch(rf"tvbandits: [^\n]*{message}[^\n]*\n", said.err), said.err
-    other = command("new", "m.db", "--config", "m.toml", "--expert", "os:abort")
-    assert (
-        other.err
-        == f"tvbandits: m.toml: --expert must be {maker}, as in its configuration, got os:abort\n"
-    )
+    given = ("new", "m.db", "--config", "m.toml", "--expert")
+    one_line(command(*given, maker), message)
+    other = f"m.toml: --expert must be {maker}, as in its configuration, got os:abort$"
+    one_line(command(*given, "os:abort"), other)
     assert not list(place.parent.glob("m.db*"))
 
 
@@ -614,6 +595,7 @@ GIVEN = [
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`tvbandits ...`."""
     return commands(monkeypatch, capsys)
 
 

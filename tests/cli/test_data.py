@@ -22,7 +22,7 @@ import typer
 
 from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
-from tests.helpers.commands import Command, Said, commands
+from tests.helpers.commands import Command, Said, commands, fine
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field
 from tests.helpers.refusals import refused
@@ -95,6 +95,10 @@ def test_what_cannot_be_fetched(
         run(capsys, "fetch", "ozone", *options)
     with pytest.raises(ValueError, match='--cache must name a folder, got " "'):
         run(capsys, "fetch", "ozone", "--years", "2008", "--cache", " ")
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(ValueError, match=f"cache must be a folder, got '{place}': "):
+            run(capsys, "fetch", "ozone", "--years", "2008", "--cache", place)
     with pytest.raises(OSError, match=rf"{served.url}/daily_44201_2035.zip: HTTP status 404 Not"):
         run(capsys, "fetch", "ozone", "--years", "2035", *options)
     with pytest.raises(ValueError, match="state=Atlantis has no rows"):
@@ -437,11 +441,6 @@ def command(
     (tmp_path / "c.toml").write_text(CONFIG)
     (tmp_path / "s.toml").write_text(SPACE)
     return commands(monkeypatch, capsys)
-
-
-def fine(said: Said) -> str:
-    assert (said.status, said.err) == (0, ""), said
-    return said.out
 
 
 def wrong(said: Said) -> str:

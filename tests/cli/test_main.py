@@ -24,7 +24,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 import tvbandits
-from tests.helpers.commands import Command, commands
+from tests.helpers.commands import Command, fine, one_line
 from tests.helpers.ozone_samples import airdata, csv, field
 from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import files
@@ -40,11 +40,6 @@ SMALL = "drifting-bump:candidates=41"
 FILES = {files.ROWS, files.SUMMARY, files.PICTURE, files.RUN}
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commands(monkeypatch, capsys)
-
-
 def strictly(text: str) -> Any:
     def refuse(token: str) -> NoReturn:
         raise AssertionError(f"{token} is not JSON")
@@ -56,13 +51,12 @@ def strictly(text: str) -> Any:
 
 
 def test_compare_prints_a_table(command: Command) -> None:
-    said = command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1)
-    assert (said.status, said.err) == (0, "")
-    assert f"{SMALL}, width 2, 2 seeds, 6 steps" in said.out
+    out = fine(command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1))
+    assert f"{SMALL}, width 2, 2 seeds, 6 steps" in out
     for policy in FIRST_COMPARISON:
-        assert re.search(rf"│ {policy} +│", said.out), policy
+        assert re.search(rf"│ {policy} +│", out), policy
     found = problem_references(DriftingBump(candidates=41, horizon=6))
-    assert f"uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}" in said.out
+    assert f"uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}" in out
 
 
 def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> None:
@@ -90,10 +84,8 @@ def test_compare_plays_two_a_step_and_pairs_policies_by_seed(
     assert pd.read_csv(tmp_path / "two" / files.ROWS)["reward"].to_list() == pytest.approx(
         rows["reward"].to_list()
     )
-    refused = command(*told[:-1], "--batch=0")
-    assert (refused.status, refused.err) == (
-        2,
-        "tvbandits: --batch must be a whole number of at least 1, got 0\n",
+    one_line(
+        command(*told[:-1], "--batch=0"), "--batch must be a whole number of at least 1, got 0"
     )
 
 
@@ -256,11 +248,8 @@ def test_robust_is_said_for_each_policy(command: Command, tmp_path: Path) -> Non
         )  # fmt: skip
         assert said.status == 0
         assert policy in said.out
-    said = command(
-        "compare", SMALL, "--policy=adaptive-gp-ucb:robust=2", "--horizon=3", "--seeds=1"
-    )
-    assert (said.status, said.out) == (2, "")
-    assert "robust must be true or false, got 2" in said.err
+    said = command("compare", SMALL, "--policy=adaptive-gp-ucb:robust=2", "--seeds=1")
+    one_line(said, "robust must be true or false, got 2")
 
 
 def test_parameters_reach_the_problem(command: Command, tmp_path: Path) -> None:
@@ -309,12 +298,9 @@ def test_files_of_data(command: Command, tmp_path: Path) -> None:
 
 
 def test_lists(command: Command) -> None:
-    said = command("policies")
-    assert (said.status, said.err) == (0, "")
-    assert [line.split()[0] for line in said.out.splitlines()] == list(POLICIES)
-    said = command("problems")
-    assert (said.status, said.err) == (0, "")
-    assert [line.split()[0] for line in said.out.splitlines()] == list(PROBLEMS)
+    for name, known in (("policies", POLICIES), ("problems", PROBLEMS)):
+        lines = fine(command(name)).splitlines()
+        assert [line.split()[0] for line in lines] == list(known)
 
 
 def test_lists_tell_the_parameters(command: Command) -> None:
@@ -440,11 +426,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
     if given[0] == "compare" and not {"--out", "--out="} & set(given) and len(given) > 1:
         given = [*given, "--out", tmp_path / "new" / "folder"]
-    said = command(*given)
-    assert said.status == 2
-    assert said.out == ""
-    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
-    assert re.search(message, said.err), said.err
+    one_line(command(*given), message)
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
 
 

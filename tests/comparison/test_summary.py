@@ -306,21 +306,6 @@ def test_the_held_action_is_charged_between_steps() -> None:
     assert held_regret(problem, rows, parts=100) == pytest.approx(np.mean(dense), rel=1e-3)
 
 
-def test_a_late_application_holds_the_action_before() -> None:
-    problem = DriftingBump(candidates=51, horizon=20)
-    rows = played(problem)
-    dense = []
-    for now in np.arange(1.5005, 20.0, 0.001):
-        row = rows[math.floor(now - 0.5) - 1]
-        dense.append(problem.best(now) - problem.value(np.array([[row["x0"]]]), now)[0])
-    for k in (-2, -1):
-        x = np.array([[rows[k]["x0"]]])
-        dense += [problem.best(20.0) - problem.value(x, 20.0)[0]] * 500
-    found = held_regret(problem, rows, parts=100, delay=0.5)
-    assert found == pytest.approx(np.mean(dense), rel=1e-3)
-    refused(ValueError, "delay must be", held_regret, problem, rows, delay=1.0)
-
-
 @pytest.mark.parametrize(
     "problem", [GPDrift(points_per_axis=4, horizon=20), WearingArms(arms=9, horizon=20)]
 )

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chisquare, kstest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Observations, policies
 from tvbandits.core.box import as_bounds
 from tvbandits.core.coercion import file_path, several, text
@@ -57,8 +58,7 @@ def test_candidates_keep_a_read_only_copy() -> None:
     ],
 )
 def test_candidates_refuse(X: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Candidates(X)
+    refused(ValueError, message, Candidates, X)
 
 
 def test_grid_runs_through_every_point() -> None:
@@ -93,8 +93,7 @@ def test_index_finds_every_candidate_in_spite_of_rounding(
 def test_index_weighs_each_coordinate_by_its_own_extent() -> None:
     candidates = Candidates([[0.0, 0.0], [1e6, 1e-6], [1e6, 2e-6]])
     np.testing.assert_array_equal(candidates.index([[1e6, 2e-6], [1e6 + 1e-4, 1e-6]]), [2, 1])
-    with pytest.raises(ValueError, match="in row 0 is none"):
-        candidates.index([[1e6, 1.1e-6]])
+    refused(ValueError, "in row 0 is none", candidates.index, [[1e6, 1.1e-6]])
 
 
 def test_points_that_are_no_candidates_are_named() -> None:
@@ -106,8 +105,7 @@ def test_points_that_are_no_candidates_are_named() -> None:
         SQUARE.check([[0.0, 1.0], [0.9, 0.2], [7.0, 7.0]], name="asked")
     with pytest.raises(ValueError, match=r"X must have shape \(n, 2\), got \(1, 3\)"):
         SQUARE.check([[0.0, 0.0, 0.0]])
-    with pytest.raises(ValueError, match="X must be finite"):
-        SQUARE.check([[0.0, np.inf]])
+    refused(ValueError, "X must be finite", SQUARE.check, [[0.0, np.inf]])
     assert SQUARE.check(np.empty((0, 2))).shape == (0, 2)
     assert Candidates([[0.0]]).index([[0.0]]).tolist() == [0]
     np.testing.assert_array_equal(SQUARE.check([1.0, 0.0]), [[1.0, 0.0]])
@@ -178,8 +176,7 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     np.testing.assert_array_equal(inside, [[1.0, -1e6], [0.5, 0.0]])
     with pytest.raises(ValueError, match=r"asked must be inside .* got \[1.1, 0.0\] in row 1"):
         box.check([[0.5, 0.0], [1.1, 0.0], [2.0, 0.0]], name="asked")
-    with pytest.raises(ValueError, match=r"X must have shape \(n, 2\), got \(1, 1\)"):
-        box.check([[0.5]])
+    refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
 
 
 def test_box_compares_by_value_and_pickles() -> None:
@@ -416,8 +413,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("change", "message"), BAD)
 def test_what_is_wrong_is_named(change: dict[str, Any], message: str) -> None:
     good: dict[str, Any] = {"X": [[1.0], [2.0]], "t": 1.0, "y": [1.0, 2.0], "variance": 1.0}
-    with pytest.raises(ValueError, match=message):
-        Observations(**{**good, **change})
+    refused(ValueError, message, Observations, **{**good, **change})
 
 
 def test_append_and_take_equal_plain_indexing() -> None:
@@ -497,8 +493,7 @@ LINE = Candidates(np.linspace(0.0, 1.0, 5)[:, None])
 
 @pytest.mark.parametrize("bad", [None, 3, b"a", "a\x1b[31m", "a\0", "\ud800", np.str_("a\n")])
 def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
-    with pytest.raises(ValueError, match="name must be a text"):
-        text("name", bad)
+    refused(ValueError, "name must be a text", text, "name", bad)
     assert text("name", "ozone (µg/m³)") == "ozone (µg/m³)"
 
 
@@ -506,22 +501,19 @@ def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
     "bad", ["ab", b"ab", {"a": 1}, {1}, 3, None, np.array(1.0), pd.DataFrame()]
 )
 def test_several_are_a_sequence(bad: Any) -> None:
-    with pytest.raises(ValueError, match="ids must be names, got"):
-        several("ids", bad, "names")
+    refused(ValueError, "ids must be names, got", several, "ids", bad, "names")
     assert several("ids", ("a", "b"), "names") == ["a", "b"]
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"a.csv", "", "  ", "a\0b", "a\x1b[31m.csv", ["a.csv"]])
 def test_a_path_can_be_shown(bad: Any) -> None:
-    with pytest.raises(ValueError, match="file must be the path of a file, got"):
-        file_path("file", bad)
+    refused(ValueError, "file must be the path of a file, got", file_path, "file", bad)
     assert file_path("file", "a.csv") == Path("a.csv")
     for address in ("file:///etc/passwd", "s3://bucket/a.csv", "http://host/a.csv"):
         with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):
             file_path("file", address)
     assert file_path("file", "a:b//c") == Path("a:b/c")
-    with pytest.raises(ValueError, match="at most 255 bytes"):
-        file_path("file", "9" * 256)
+    refused(ValueError, "at most 255 bytes", file_path, "file", "9" * 256)
 
 
 # --- recipes speak of their own parameters --------------------------------------------------------

@@ -30,7 +30,7 @@ from tvbandits.core.files.reading import ReadLimits, current_limits
 from tvbandits.datasets import abalone, describe, reading_limits, sensor_field, table
 from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import load_ozone
+from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.tables.readings import read_table
 from tvbandits.experts import CachedLogExpert
 
@@ -242,7 +242,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got 'ftp://x'"):
         fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileExistsError, match="file"):
+    with pytest.raises(ValueError, match=r"cache must be a folder, got .*file.: File exists"):
         fetch_ozone([2008], cache=tmp_path / "file", base_url="http://127.0.0.1:9", limits=HERE)
     assert names(tmp_path) == {"file"}
 
@@ -312,7 +312,7 @@ def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> No
     expected = [lines[0], *(line for line in lines if 'New York",' in line and '"36"' in line)]
     assert 1 < len(expected) < len(lines)
     assert path.read_bytes() == "".join(expected).encode()
-    same(load_ozone(path), load_ozone(tmp_path / ZIP, state="New York"))
+    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
 def test_rows_are_left_to_the_byte(served: Served, tmp_path: Path) -> None:
@@ -417,14 +417,12 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_csv])
+@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_file])
 def test_what_is_too_large_is_refused_by_name(
     case: str, read: Callable[[Path], object], tmp_path: Path
 ) -> None:
     make, limits, match = CASES[case]
     path = make(tmp_path)
-    if case == "parquet" and read == CachedLogExpert.from_csv:
-        read = CachedLogExpert.from_parquet
     with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -456,7 +454,7 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
     wide = pd.concat([rows.assign(**{"Site Num": f"{site:04d}"}) for site in range(40)])
     path = tmp_path / "ozone.csv"
     wide.to_csv(path, index=False)
-    refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", load_ozone, path)
+    refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", ozone, path)
     refused(ValueError, rf"{path}: .* to 9999-12-31 at .*one of the dates wrong", describe, path)
 
 
@@ -464,7 +462,7 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
 def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (describe, read_table, load_ozone, CachedLogExpert.from_csv):
+        for read in (describe, read_table, ozone, CachedLogExpert.from_file):
             refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
@@ -486,10 +484,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "describe": describe,
     "sensor_field": lambda path: sensor_field(path, SITES, noise_variance=1.0),
     "abalone": abalone,
-    "load_ozone": load_ozone,
+    "ozone": ozone,
     "table": table,
-    "from_csv": CachedLogExpert.from_csv,
-    "from_parquet": CachedLogExpert.from_parquet,
+    "from_file": CachedLogExpert.from_file,
 }
 SITES = pd.DataFrame({"id": ["7", "8"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
 UNREADABLE: dict[str, bytes] = {

@@ -210,17 +210,15 @@ def test_refused_points_count_as_asked() -> None:
     assert expert.query(X, 2.0).answered.sum() == 1
 
 
-def test_failures_count_or_do_not() -> None:
-    for counts, asked, cost in ((True, 3, 6.0), (False, 0, 0.0)):
-        meter = Meter(price=2.0)
-        expert = Budgeted(meter, per_step=3, cost=100.0, price=2.0, count_failures=counts)
-        meter.error = ExpertUnavailableError("no line")
-        refused(ExpertUnavailableError, "no line", expert.query, X, 1.0)
-        assert (expert.spent.asked, expert.spent.cost) == (asked, cost)
-        assert expert.spent.queries == 1
-        meter.error = None
-        assert expert.query(X, 1.0).answered.sum() == 3 - asked
-        assert expert.query(X, 2.0).answered.sum() == 3
+def test_failures_count() -> None:
+    meter = Meter(price=2.0)
+    expert = Budgeted(meter, per_step=3, cost=100.0, price=2.0)
+    meter.error = ExpertUnavailableError("no line")
+    refused(ExpertUnavailableError, "no line", expert.query, X, 1.0)
+    assert (expert.spent.queries, expert.spent.asked, expert.spent.cost) == (1, 3, 6.0)
+    meter.error = None
+    assert not expert.query(X, 1.0).answered.any()
+    assert expert.query(X, 2.0).answered.sum() == 3
 
 
 def test_a_failed_trial_lets_the_next_one_try() -> None:

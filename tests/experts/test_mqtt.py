@@ -768,21 +768,13 @@ def test_who_is_online_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) 
     assert transport.dropped == {"too many stations": 6}
 
 
-def test_tls_is_a_parameter_and_insecure_has_a_warning(tmp_path: Path) -> None:
+def test_tls_is_a_parameter(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("none")
     for options, match in (
         ({"ca_file": "nowhere.crt"}, "ca_file must be a file, got 'nowhere.crt'"),
         ({"key": str(tmp_path / "ca.crt")}, "a key needs its certificate"),
-        ({"insecure": "yes"}, "insecure must be True or False"),
     ):
         refused(ValueError, match, TLS, **options)
     refused(ValueError, "tls must be a TLS, or None, got True", MQTTTransport, tls=True)
     with pytest.raises(ValueError, match="tls is for a client that is made here"):
         MQTTTransport(tls=TLS(), client=quick)
-    with pytest.warns(RuntimeWarning, match="the name in the certificate of .* is not looked at"):
-        MQTTTransport(tls=TLS(insecure=True))
-    careless = paho.Client(paho.CallbackAPIVersion.VERSION2)
-    careless.tls_set()
-    careless.tls_insecure_set(True)
-    with pytest.warns(RuntimeWarning, match="the certificate of the broker is not looked at"):
-        MQTTTransport(client=careless)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.helpers.refusals import refused
 from tests.oracles import loops
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Candidates, Every, Observations, Recipe, policies
@@ -169,8 +170,7 @@ def test_composition_is_from_first_to_last() -> None:
     assert other.tolist() == [1 * (1 + 9) + 3, 2.0]
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, some)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, some)[0] == 10.0
-    with pytest.raises(ValueError, match="maps of a composition must be at least one, got none"):
-        compose()
+    refused(ValueError, "maps of a composition must be at least one, got none", compose)
 
 
 BAD: list[tuple[Any, str]] = [
@@ -194,8 +194,7 @@ BAD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
 def test_bad_parameters_are_named(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make()
+    refused(ValueError, re.escape(message), make)
 
 
 @pytest.mark.parametrize("aging", [Linear(1e308), Wiener(1e308), Exponential(1e-30)])
@@ -332,8 +331,7 @@ def test_an_event_forgets_answers_too(most: int | None) -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
 def test_a_bad_delta(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta must lie in \\(0, 1\\), got"):
-        EventTrigger(delta)
+    refused(ValueError, "delta must lie in \\(0, 1\\), got", EventTrigger, delta)
 
 
 # --- how fast observations age, learned by prediction: against plain loops and brute force

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,6 +19,19 @@ class Said(NamedTuple):
 
 
 Command = Callable[..., Said]
+
+
+def fine(said: Said) -> str:
+    """What a command printed that has nothing to complain of."""
+    assert (said.status, said.err) == (0, ""), said
+    return said.out
+
+
+def one_line(said: Said, message: str) -> None:
+    """A complaint: nothing but one line, which matches, and exit status 2."""
+    assert (said.status, said.out) == (2, ""), said
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
+    assert re.search(message, said.err), said.err
 
 
 def commands(

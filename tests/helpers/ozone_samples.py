@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tvbandits.datasets.epa_ozone.problem import OzoneField
+from tvbandits.datasets.tables.problem import TableProblem
 
 PLACES = {
     # site id: latitude, longitude, site name, state name, metropolitan area
@@ -92,8 +92,7 @@ def csv(path: Path, frame: pd.DataFrame) -> Path:
     return path
 
 
-def same(one: OzoneField, other: OzoneField) -> None:
+def same(one: TableProblem, other: TableProblem) -> None:
     np.testing.assert_array_equal(one.values, other.values)
-    pd.testing.assert_frame_equal(one.sites, other.sites)
-    pd.testing.assert_index_equal(one.dates, other.dates)
-    assert one.filled == other.filled
+    np.testing.assert_array_equal(one.points, other.points)
+    assert (one.labels, one.summary) == (other.labels, other.summary)

@@ -23,7 +23,6 @@ REASONS = {
     "tvbandits.core.protocols.Problem": "a protocol; `DriftingBump` is one",
     "tvbandits.core.protocols.inform": "for those who write wrappers; docs/your-own-expert.md has one",
     "tvbandits.datasets.epa_ozone.fetch.fetch_ozone": "downloads from a server",
-    "tvbandits.datasets.epa_ozone.problem.load_ozone": NEEDS_FILES,
     "tvbandits.datasets.epa_ozone.problem.ozone": NEEDS_FILES,
     "tvbandits.datasets.regression.abalone": NEEDS_FILES,
     "tvbandits.datasets.regression.california": NEEDS_FILES,

@@ -173,20 +173,6 @@ def test_the_smallest_first_where_small_is_good() -> None:
     np.testing.assert_allclose(star.get_xdata(), [means[0]])
 
 
-def test_ones_own_axes() -> None:
-    figure = Figure(layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    assert plots.beliefs(played(LINE), ax=left) is figure
-    assert plots.beliefs(played(GRID), ax=[middle, right]) is figure
-    assert left.get_title() == middle.get_title() == "beliefs at t = 7"
-    assert left.get_legend() is not None
-    figure.canvas.draw()
-    # A legend that hides nothing stands above what is drawn.
-    for ax in (left, middle):
-        frame = ax.get_legend().get_window_extent()
-        assert frame.y0 >= ax.get_window_extent().y1 - 1
-
-
 def test_nothing_is_changed() -> None:
     bandit, twin = played(OVEN), played(OVEN)
     plots.beliefs(bandit)
@@ -200,7 +186,6 @@ def test_nothing_is_changed() -> None:
         ({"t": np.nan}, "t must be a finite number, got nan"),
         ({"band": -1.0}, "band must be finite and not negative, got -1.0"),
         ({"names": ["a", "b"]}, r"names must be 1 texts, got \['a', 'b'\]"),
-        ({"ax": []}, r"ax must be 1 axes for this domain, got \[\]"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], said: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
+from tests.helpers.refusals import refused
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates, policies
 from tvbandits.policies.ruled import PolicyAdapter as Player
@@ -155,8 +156,7 @@ def test_minus_zero_is_zero() -> None:
     ],
 )
 def test_a_wrong_schedule_is_refused(options: dict[str, Any], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        policies.eps_greedy(SQUARE, **options)
+    refused(ValueError, match, policies.eps_greedy, SQUARE, **options)
 
 
 # --- regularised evolution ------------------------------------------------------------------------
@@ -282,8 +282,7 @@ def test_mutants_in_a_box_are_gaussian() -> None:
 def test_wrong_parts_of_evolution_are_refused(
     domain: Any, options: dict[str, Any], match: str
 ) -> None:
-    with pytest.raises(ValueError, match=match):
-        policies.evolution(domain, **options)
+    refused(ValueError, match, policies.evolution, domain, **options)
 
 
 # --- on a small problem ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, load, policies, rate
 
 ARMS = Candidates(np.arange(4.0)[:, None])
@@ -84,8 +85,7 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves(tmp_path: Path) -> None
     player: Any = policies.discounted_thompson(ARMS)
     player.tell(ARMS.X[:2], rate([1, 3], [4, 4]), 1)
     for y in ([1.5], [-0.1]):
-        with pytest.raises(ValueError, match="takes rewards from 0 to 1, got"):
-            player.tell(ARMS.X[:1], y, 2)
+        refused(ValueError, "takes rewards from 0 to 1, got", player.tell, ARMS.X[:1], y, 2)
     assert player.info.told == 2
     assert player.rule.counts[:2].tolist() == [[0.25, 0.75], [0.75, 0.25]]
     player.save(tmp_path / "kept")
@@ -97,7 +97,6 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves(tmp_path: Path) -> None
         ({"discount": 1.1}, "discount must"),
         ({"window": 0.0}, "window must"),
     ):
-        with pytest.raises(ValueError, match=said):
-            policies.discounted_thompson(ARMS, **options)  # type: ignore[arg-type]
+        refused(ValueError, said, policies.discounted_thompson, ARMS, **options)
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.discounted_thompson(Box([(0, 1)]))

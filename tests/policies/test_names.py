@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.helpers.refusals import refused
 from tvbandits.cli.main import spread
 from tvbandits.policies.names import (
     parameters_of,
@@ -52,13 +53,11 @@ def test_parse(text: str, expected: tuple[str, dict[str, Any]]) -> None:
 @pytest.mark.parametrize("part", ["", " ", "b c", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
 def test_malformed(part: str) -> None:
     message = f'"a:{part}": expected key=value after the colon'
-    with pytest.raises(ValueError, match=re.escape(message)):
-        parse_spec(f"a:{part}")
+    refused(ValueError, re.escape(message), parse_spec, f"a:{part}")
 
 
 def test_given_twice() -> None:
-    with pytest.raises(ValueError, match=re.escape('"a:b=1,b=2": b is given twice')):
-        parse_spec("a:b=1,b=2")
+    refused(ValueError, re.escape('"a:b=1,b=2": b is given twice'), parse_spec, "a:b=1,b=2")
 
 
 words = st.text(string.ascii_lowercase + "_-", min_size=1).filter(
@@ -106,18 +105,15 @@ def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
     ],
 )
 def test_values_of_another_type(part: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(f'"m:{part}": {message}')):
-        parse_call(OPTIONS, f"m:{part}")
+    refused(ValueError, re.escape(f'"m:{part}": {message}'), parse_call, OPTIONS, f"m:{part}")
 
 
 def test_unknown_parameters_name_the_known_ones() -> None:
     message = 'unknown parameter "x"; its parameters: whole, real, flag, word, free'
-    with pytest.raises(ValueError, match=re.escape(message)):
-        parse_call(OPTIONS, "m:x=1")
+    refused(ValueError, re.escape(message), parse_call, OPTIONS, "m:x=1")
     with pytest.raises(ValueError, match=r'"m:setting=1": unknown parameter "setting"'):
         parse_call(OPTIONS, "m:setting=1")
-    with pytest.raises(ValueError, match=r'"m:x=1": unknown .* its parameters: none'):
-        parse_call({}, "m:x=1")
+    refused(ValueError, r'"m:x=1": unknown .* its parameters: none', parse_call, {}, "m:x=1")
 
 
 # --- options that take several values

@@ -16,6 +16,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tests.oracles import loops
 from tests.oracles.subsets import subsets
 from tvbandits import (
@@ -34,13 +35,16 @@ from tvbandits.core.protocols import MISTAKES, inform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import Following, OnAverage, PerStep, Total, as_budget
 from tvbandits.queries.plans import (
+    DETERMINED,
     KDPP,
+    NOISE as POOL_NOISE,
     PROMISE,
+    CandidatePool,
     NextDecision,
     PlausibleMaximisers,
+    Pool,
     RandomPoints,
 )
-from tvbandits.queries.pool import DETERMINED, NOISE as POOL_NOISE, CandidatePool, Pool
 
 N, NOISE = 9, 0.04
 POINTS = np.random.default_rng(0).uniform(0, 4, (N, 1))
@@ -115,8 +119,7 @@ def test_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
 @pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])
 @pytest.mark.parametrize("bad", [-1, 1.5, "many"])
 def test_bad_budgets(plan: Any, bad: Any) -> None:
-    with pytest.raises(ValueError, match="must be a whole number"):
-        plan(bad)
+    refused(ValueError, "must be a whole number", plan, bad)
 
 
 @pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])
@@ -306,8 +309,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("parts", "message"), BAD, ids=str)
 def test_what_is_no_plan(parts: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PlausibleMaximisers(3, **parts)
+    refused(ValueError, message, PlausibleMaximisers, 3, **parts)
 
 
 # --- budgets: never more than allowed, and what is saved is not lost
@@ -355,8 +357,7 @@ def test_a_number_is_a_number_per_step() -> None:
 
 @pytest.mark.parametrize("bad", [-1, 2.5, True, "3", None, OnAverage])
 def test_bad_budgets_budgets(bad: Any) -> None:
-    with pytest.raises(ValueError, match="must be a whole number"):
-        as_budget(bad)
+    refused(ValueError, "must be a whole number", as_budget, bad)
 
 
 @pytest.mark.parametrize(
@@ -371,8 +372,7 @@ def test_bad_budgets_budgets(bad: Any) -> None:
     ],
 )
 def test_bad_parameters(make: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        make()
+    refused(ValueError, match, make)
 
 
 def test_following_somebody_else() -> None:
@@ -598,8 +598,7 @@ def test_an_expert_that_fails_on_a_reward_stops_the_call() -> None:
     bandit = sparq(expert)
     play(bandit, 1, 2)
     state = bandit.state
-    with pytest.raises(ExpertError, match="shown 1 rewards: OSError: disk is full"):
-        bandit.tell([[1.0]], [-2.0])
+    refused(ExpertError, "shown 1 rewards: OSError: disk is full", bandit.tell, [[1.0]], [-2.0])
     assert bandit.state is state
 
 

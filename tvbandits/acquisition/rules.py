@@ -33,7 +33,7 @@ from tvbandits.core.candidates import Candidates, rows_apart
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
 from tvbandits.gp.posteriors.predictions import View
 

@@ -142,7 +142,7 @@ class Bandit:
     def state(self) -> State:
         """Everything it has learned, frozen, with what its expert knows where that can be taken."""
         # From inside of a call, such as by its expert: the state from before that call.
-        return self._whole() if self._turns.mine else self._turns.take("state", self._whole)
+        return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
 
     def _whole(self) -> State:
         expert = None if self._recipe.asking is None else self._recipe.asking.expert
@@ -377,7 +377,9 @@ class Bandit:
         if not (recipe.offers_all and among is None and context is None):
             domain, free = at_hand(domain, among, context)
         rng = model.generator(state.random)
-        if recipe.asking is not None:
+        news = free is not state.questions.available or domain is not recipe.domain
+        news = news or state.questions.due or recipe.consult == "before ask"
+        if recipe.asking is not None and news:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
         started = time.perf_counter()
@@ -389,16 +391,18 @@ class Bandit:
             options = state, now, beta, n, domain, free, near, rng
             state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        info = replace(state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds)
-        due = state.questions.due or recipe.consult == "after tell"
-        self._state = replace(
-            state,
-            asked_for=now,
-            pending=state.pending.append(X, np.full(len(X), now)),
-            questions=replace(state.questions, informed=False, due=due),
-            random=model.stored(rng),
-            info=info,
-        )
+        about = {"beta": beta, "batch_size": len(X), "batch_looks": looks, "seconds": seconds}
+        questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
+        if questions.informed or due != questions.due:
+            questions = replace(questions, informed=False, due=due)
+        changes = {
+            "asked_for": now,
+            "pending": state.pending.append(X, np.full(len(X), now)),
+            "questions": questions,
+            "random": model.stored(rng),
+            "info": Info(**vars(state.info) | about),
+        }
+        self._state = State(**vars(state) | changes)
         return X
 
     def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
@@ -572,7 +576,7 @@ class Bandit:
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = replace(state, outcomes=read, random=model.stored(rng))
+        self._state = State(**vars(state) | {"outcomes": read, "random": model.stored(rng)})
         return self._state.info
 
     @in_turn

@@ -1,10 +1,17 @@
-"""Questions and answers in the life of a bandit: when, about what, and what becomes of them."""
+"""Questions and answers in the life of a bandit: when, about what, and what becomes of them.
+
+An expert that raises is down: its points count as refused, people are warned once for every outage, and
+the bandit goes on with what it has. An expert that answers in a form that cannot be used, or raises what
+Python raises for mistakes in a program, is broken: that is an `ExpertError`, and nothing is changed.
+"""
 
 from __future__ import annotations
 
+import statistics
 import time
+import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +19,26 @@ import numpy as np
 from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Questions, State
+from tvbandits.bandit.state import Info, QueryInfo, Questions, State
 from tvbandits.bandit.told import Told, kept_answers
-from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.arrays import Array, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Source
-from tvbandits.core.protocols import Domain
+from tvbandits.core.protocols import (
+    Answers,
+    Domain,
+    Expert,
+    ExpertDownWarning,
+    ExpertError,
+    checked_answers,
+    inform,
+    is_mistake,
+)
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.asking import Asking, consult, show, warn_of
-from tvbandits.queries.pool import Choice, Pool
+from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Choice, Pool
 
 DRAWN = 256
 """Points drawn from a domain that is not finite, for a plan to choose from."""
@@ -99,23 +115,39 @@ def _with_answers_of_the_expert(
     seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
     said = asked.said
     has = said.answered
-    times = np.full(int(has.sum()), about)
     fresh = Observations.checked(
-        points[has], times, said.values[has], said.variance[has], Source.EXPERT
+        points[has],
+        np.full(int(has.sum()), about),
+        said.values[has],
+        said.variance[has],
+        Source.EXPERT,
     )
     answers, since = kept_answers(asking, state.answers, state.since, fresh, True)
-    info = replace(
-        state.info,
-        queries=state.info.queries.after(choice, asked),
-        seconds={**state.info.seconds, **seconds},
+    before, number, answered = state.info.queries, len(points), int(has.sum())
+    queries = QueryInfo(
+        asked=number,
+        answered=answered,
+        refused=number - answered,
+        total_asked=before.total_asked + number,
+        total_answered=before.total_answered + answered,
+        total_refused=before.total_refused + number - answered,
+        failures=before.failures + (asked.failure is not None),
+        notes=said.notes,
+        cost=said.cost,
+        total_cost=before.total_cost + said.cost,
+        acceptance=choice.acceptance,
     )
+    seconds = {**state.info.seconds, **seconds}
+    info = Info(**vars(state.info) | {"queries": queries, "seconds": seconds})
     questions = _with_answers(state.questions, fresh)
     if len(points) > 0:
         if asked.failure is not None and not questions.down:
             warn_of(asked.failure, about)
         # An expert that is asked nothing may be down still.
-        questions = replace(questions, down=asked.failure is not None)
-    return replace(state, answers=answers, since=since, questions=questions, info=info)
+        if questions.down != (asked.failure is not None):
+            questions = replace(questions, down=asked.failure is not None)
+    changes = {"answers": answers, "since": since, "questions": questions, "info": info}
+    return State(**vars(state) | changes)
 
 
 def chosen(
@@ -142,7 +174,8 @@ def chosen(
         due=False,
         latest=about,
     )
-    return replace(state, questions=questions), pool.points[rows], choice
+    state = State(**vars(state) | {"questions": questions})
+    return state, pool.points[rows], choice
 
 
 def pool_of(
@@ -280,8 +313,8 @@ def with_answers(asking: Asking, state: State, fresh: Observations, refused: int
 def _with_answers(questions: Questions, fresh: Observations) -> Questions:
     if len(fresh.t) == 0:
         return questions
-    variance = float(np.median(fresh.variance))
-    stated = questions.variance if np.isnan(variance) else variance
+    known = np.isfinite(fresh.variance).all()  # else it is learned
+    stated = statistics.median(fresh.variance.tolist()) if known else questions.variance
     return replace(questions, informed=True, variance=stated)
 
 
@@ -293,6 +326,69 @@ def _checked_rows(rows: Any, size: int) -> Any:
     numbers = given.astype(np.int64)
     if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
         raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {shown(rows)}")
-    if len(np.unique(numbers)) < len(numbers):
+    if len(set(numbers.tolist())) < len(numbers):
         raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
     return numbers
+
+
+# --- asking ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """One query: what was said, and the error of an expert that could not be reached."""
+
+    said: Answers
+    failure: Exception | None = None
+
+
+def consult(expert: Expert, points: Array, t: float) -> QueryResult:
+    """Ask, and check the form of the answer.
+
+    Raises
+    ------
+    ExpertError
+        If the expert is broken.
+    """
+    given: object = points
+    if not isinstance(given, np.ndarray):
+        points = as_points(points, name="points")
+    q = len(points)
+    if q == 0:
+        return QueryResult(Answers.none(0))
+    try:
+        # [S] Algorithm 1, line 6.
+        said = expert.query(points, t)
+    except Exception as error:
+        if is_mistake(error):
+            raise ExpertError(
+                f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
+            ) from error
+        return QueryResult(Answers.none(q, notes=(_described(error),)), error)
+    return QueryResult(checked_answers(said, q))
+
+
+def show(expert: Expert, rewards: Observations) -> None:
+    """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
+    try:
+        inform(expert, rewards)
+    except Exception as error:
+        raise ExpertError(
+            f"the expert failed on being shown {len(rewards)} rewards: {_described(error)}"
+        ) from error
+
+
+def warn_of(failure: Exception, t: float) -> None:
+    """Tell people that the expert is down."""
+    message = (
+        f"the expert cannot be reached at t = {t:g} ({_described(failure)}); "
+        "going on without its answers until it can"
+    )
+    try:
+        warnings.warn(message, ExpertDownWarning, stacklevel=6)  # the line that called `tell`
+    except ExpertDownWarning as strict:
+        raise strict from failure
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -17,7 +17,7 @@ from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
@@ -32,14 +32,13 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data, without_levels
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.pool import CandidatePool
+from tvbandits.queries.plans import CandidatePool
 
 FEWEST = 2
 """From fewer observations nothing is learned: everything may just have been forgotten."""
@@ -201,22 +200,22 @@ class Model:
         expensive = info.expensive
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
-        info = replace(
-            info,
-            posterior=PosteriorInfo(
+        about: dict[str, Any] = {
+            "posterior": PosteriorInfo(
                 in_use,
                 seen - in_use,
                 effective_size,
                 information_gain=math.nan if math.isnan(gain) else gain,  # one NaN equals itself
                 jitter=posterior.jitter,
-                condition=posterior.condition_number,
                 dictionary_size=posterior.dictionary_size,
             ),
-            model=replace(info.model, **learned),
-            seconds={**info.seconds, "posterior": time.perf_counter() - started},
-            expensive=expensive,
-        )
-        return replace(state, posterior=posterior, info=info), view
+            "model": ModelInfo(**vars(info.model) | learned),
+            "seconds": {**info.seconds, "posterior": time.perf_counter() - started},
+            "expensive": expensive,
+        }
+        # `replace` takes several times as long, and this is done at every step.
+        info = Info(**vars(info) | about)
+        return State(**vars(state) | {"posterior": posterior, "info": info}), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
@@ -304,11 +303,14 @@ class Model:
         self, state: State, now: float, posterior: Posterior, surface: CandidateGrid | None
     ) -> View:
         origin, scaled, calibration = self._origin(state), state.model.scaling, state.calibration
+        centre = 0.0 if self._beside else scaled.anchor
+        if scaled.estimated_at and not self._beside:
+            centre = scaled.centre(posterior.products, origin)
         return View(
             posterior=posterior,
             surface=surface,
             inputs=lambda X: self.inputs(state, X, now),
-            centre=0.0 if self._beside else scaled.centre(posterior.products, origin),
+            centre=centre,
             scale=scaled.scale,
             origin=origin,
             now=now,

@@ -37,15 +37,14 @@ def with_rewards(
     if recipe.asking is not None:
         due = questions.due or recipe.consult == "before ask"
         questions = replace(questions, pool=model.members(state, visited), due=due)
-    made = replace(
-        state,
-        **known,
-        visited=visited,
-        spent=spent,
-        calibration=calibration,
-        questions=questions,
-        info=_counted(state, len(known["rewards"].t), len(known["failed"].t)),
-    )
+    known |= {
+        "visited": visited,
+        "spent": spent,
+        "calibration": calibration,
+        "questions": questions,
+        "info": _counted(state, len(known["rewards"].t), len(known["failed"].t)),
+    }
+    made = State(**vars(state) | known)
     return model.learned(made, len(state.rewards.t))
 
 
@@ -82,4 +81,5 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
 def _counted(state: State, rewards: int, failed: int) -> Info:
     """With numbers of what was told."""
     outliers = 0 if state.outliers is None else len(state.outliers)
-    return replace(state.info, told=rewards + outliers, failed=failed, outliers=outliers)
+    counts = {"told": rewards + outliers, "failed": failed, "outliers": outliers}
+    return Info(**vars(state.info) | counts)

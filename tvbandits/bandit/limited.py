@@ -359,7 +359,7 @@ class Outcomes:
         It speaks of the line that asked; another bandit's warning there is no reason to be silent.
         """
         if text is not None and not self._warned:
-            line = sys._getframe(6)
+            line = sys._getframe(5)
             where = line.f_code.co_filename, line.f_lineno
             warnings.warn_explicit(text, LimitWarning, *where, registry={})
         self._warned = text is not None

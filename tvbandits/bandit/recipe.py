@@ -66,7 +66,7 @@ from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.pool import CandidatePool
+from tvbandits.queries.plans import CandidatePool
 
 MOST_FITTED, OUTCOME_READINGS = 2000, 400
 """On so many candidates at the most an outcome's kernel is fitted; exact on so many readings."""
@@ -300,7 +300,10 @@ class Recipe:
 
     def _safe_points(self) -> Array:
         """What is safe, as points (s, d); of candidates a mask or row numbers will do, as of `among`."""
-        given = None if has_names(self.safe) else np.asarray(self.safe)
+        try:
+            given = None if has_names(self.safe) else np.asarray(self.safe)
+        except ValueError:  # it is ragged, which the domain says by name
+            given = None
         rows = given is not None and given.ndim == 1 and given.dtype.kind in "bi"
         if rows and isinstance(self.domain, Candidates):
             free = available(self.domain, given, None, any_context=True)
@@ -390,7 +393,11 @@ class Recipe:
                 f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
             )
         choice("consult", self.consult, ("after tell", "before ask"))
-        for name, kind, say in (("batching", Batching, "Batching()"), ("asking", Asking, "None")):
+        for name, kind, say in (
+            ("batching", Batching, "Batching()"),
+            ("asking", Asking, "None"),
+            ("reset", EventTrigger, "None"),
+        ):
             part = getattr(self, name)
             if not (isinstance(part, kind) or (part is None and say == "None")):
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
@@ -412,7 +419,6 @@ _PARTS = (
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
-    ("reset", "a trigger such as EventTrigger(), or None", "__call__"),
 )
 """The parts: what each must be, and the method that tells it."""
 

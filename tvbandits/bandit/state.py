@@ -22,10 +22,9 @@ from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import Component
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid
+from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.queries.asking import QueryResult
-from tvbandits.queries.pool import CandidatePool, Choice
+from tvbandits.queries.plans import CandidatePool
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class PosteriorInfo:
         Sum over the observations in use of made-with variance over effective variance.
     information_gain : float
         1/2 log det(I + Sigma^-1 K), in nats.
-    jitter, condition : float
-        What the factorisation needed on its diagonal (0 in good health), and a lower estimate of the
+    jitter : float
+        What the factorisation needed on its diagonal, 0 in good health; `state.posterior` estimates its
         condition number.
     dictionary_size : int or None
         Inducing points of a sparse posterior; None for the exact one.
@@ -52,7 +51,6 @@ class PosteriorInfo:
     effective_sample_size: float = 0.0
     information_gain: float = 0.0
     jitter: float = 0.0
-    condition: float = 1.0
     dictionary_size: int | None = None
 
 
@@ -128,23 +126,6 @@ class QueryInfo:
     cost: float = 0.0
     total_cost: float = 0.0
     acceptance: float = math.nan
-
-    def after(self, choice: Choice, asked: QueryResult) -> QueryInfo:
-        """With one query more."""
-        said, points, answered = asked.said, len(choice.rows), int(asked.said.answered.sum())
-        return QueryInfo(
-            asked=points,
-            answered=answered,
-            refused=points - answered,
-            total_asked=self.total_asked + points,
-            total_answered=self.total_answered + answered,
-            total_refused=self.total_refused + points - answered,
-            failures=self.failures + (asked.failure is not None),
-            notes=said.notes,
-            cost=said.cost,
-            total_cost=self.total_cost + said.cost,
-            acceptance=choice.acceptance,
-        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -176,7 +176,7 @@ class Writer:
 
     def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
         follower = self._follower
-        (row,) = self._turn.append(follower.seq, follower.head, [(kind, key, self._by, body)])
+        row = self._turn.append(follower.seq, follower.head, kind, key, self._by, body)
         follower.passed(row)
         if kind not in (*DONE, "failed"):
             follower.open.append(row)
@@ -434,7 +434,7 @@ class Campaign(Watching):
                 if self._on_record(ledger, "told", given, key) is None:
                     ledger.told(given)  # what is refused here would be by a bandit
                     body = {**given, "got": None}
-                    turn.append(ledger.seq, ledger.head, [("told", key, who, body)])
+                    turn.append(ledger.seq, ledger.head, "told", key, who, body)
                 return
         self._done("told", given, key, who)
 
@@ -501,8 +501,13 @@ class Campaign(Watching):
         ValueError
             If there is such a site already, none such to retire, or none would be left.
         """
-        places = add if isinstance(add, Mapping) else dict.fromkeys(several("add", add, "names"))
-        known = {name: None if x is None else as_floats(x, name) for name, x in places.items()}
+        names = list(add) if isinstance(add, Mapping) else several("add", add, "names")
+        for name in names:
+            as_name("each of add", name)
+        places = add if isinstance(add, Mapping) else dict.fromkeys(names)
+        known = {
+            name: x if x is None else as_floats(x, f"add: {name}") for name, x in places.items()
+        }
         gone = list(several("retire", retire, "names of sites"))
         plain = {name: None if x is None else x.tolist() for name, x in known.items()}
         said = {"add": plain, "retire": gone}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.campaign.store.store import points
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import is_of
@@ -170,7 +170,12 @@ class Names:
         domain = candidates_of(self._domain)
         if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
             raise ValueError(f"sites come and go among sites or arms, got {self._domain!r}")
-        gone = [self.row(each) if isinstance(each, str) else int(each) for each in retire]
+        gone = [
+            self.row(each)
+            if isinstance(each, str)
+            else whole_number("each of retire", each, 0, len(domain) - 1)
+            for each in retire
+        ]
         back = [self._rows[name] for name in add if name in self._rows]
         for row in back:
             if row not in domain.retired:
@@ -182,7 +187,9 @@ class Names:
             if placed := [name for name, x in fresh.items() if x is not None]:
                 raise ValueError(f'arms have no coordinates, got some of "{placed[0]}"')
         elif fresh:
-            said = [as_points([x], len(self.columns), f'"{name}"') for name, x in fresh.items()]
+            said = [
+                as_points([x], len(self.columns), f'add: "{name}"') for name, x in fresh.items()
+            ]
             table = np.concatenate(said)
             if self.given:
                 given = dict(zip(self.given, table.T.tolist(), strict=True))
@@ -310,10 +317,8 @@ def texts(given: Any) -> list[Any] | None:
     """Several things of which one at least is a text; None if that is something else."""
     if isinstance(given, str):
         return [given]
-    several = isinstance(given, list | tuple | np.ndarray) or is_of(
-        given, "pandas", "Series", "Index"
-    )
-    if not several or np.shape(given) == ():
+    several = isinstance(given, list | tuple) or is_of(given, "pandas", "Series", "Index")
+    if not several and not (isinstance(given, np.ndarray) and given.ndim > 0):
         return None
     return list(given) if any(isinstance(each, str) for each in given) else None
 

@@ -197,12 +197,11 @@ def points_out(pending: Plays, journal: Sequence[Row], names: Names) -> list[Poi
     return rows[::-1]
 
 
-def ago(moment: Any) -> str:
-    """How long ago a time or its text was, as people say it; empty where nobody knows."""
-    if moment is None or moment != moment:
+def ago(moment: str | None) -> str:
+    """How long ago a time was (ISO 8601), as people say it; empty where nobody knows."""
+    if moment is None:
         return ""
-    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    seconds = max((datetime.now(UTC) - then).total_seconds(), 0.0)
+    seconds = max((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds(), 0.0)
     for unit, length in (("days", 86_400), ("h", 3600)):
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit} ago"

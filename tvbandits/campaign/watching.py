@@ -101,17 +101,6 @@ class Watching:
         return points_out(pending, self.journal() if len(pending) else [], self.names)
 
     @property
-    def out(self) -> pd.DataFrame:
-        """`outstanding` as a table."""
-        import pandas as pd
-
-        rows = [
-            (*each[:2], pd.Timestamp(each.asked) if each.asked else pd.NaT, each.who)
-            for each in self.outstanding
-        ]
-        return pd.DataFrame(rows, columns=["place", "t", "asked", "who"])
-
-    @property
     def history(self) -> pd.DataFrame:
         """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
 
@@ -400,9 +389,9 @@ class Watching:
         return float(self.clock.number(t))
 
     def _times(self, t: Any, name: str = "t") -> Any:
-        if t is None or np.ndim(t) == 0:
+        if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
             return self._time(t, name)
-        if self.clock is not None and np.asarray(t).dtype.kind not in "iuf":
+        if self.clock and not all(isinstance(each, int | float | np.number) for each in t):
             return self.clock.number(t).tolist()
         return as_floats(t, name).tolist()
 

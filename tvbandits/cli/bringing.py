@@ -69,7 +69,12 @@ def bring(verb: str, call: Call, one: Change, csv: Path | None, context: str | N
     if (csv is None) == (site is None or value is None):
         given: dict[str, object] = {"--site": site, what: value, "--csv": csv, "--at": one.at}
         given |= {"--variance": one.variance, "--outcome": outcomes}
-        given |= {"--context": context, "--key": call.key}
+        given |= {
+            "--context": context,
+            "--key": call.key,
+            "--who": call.who,
+            "--expert": call.expert,
+        }
         there = " and ".join(name for name, each in given.items() if each is not None)
         raise ValueError(f"{verb} needs --site and {what}, or --csv; got {there or 'none of them'}")
     for name, each, column in (

@@ -262,7 +262,7 @@ def frontier_command(
         Texts,
         Option(
             "--plan",
-            help="plausible, ucb, variance, quality, kdpp, random; all of them by default.",
+            help="next, plausible, kdpp or random; all of them by default.",
         ),
     ] = None,
     confidence: Width = "2",

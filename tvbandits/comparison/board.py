@@ -34,18 +34,16 @@ from tvbandits._version import __version__
 from tvbandits.comparison.files import PACKAGES
 from tvbandits.comparison.regret_plot import styles_of
 from tvbandits.comparison.summary import Row, by_run, paired, summarise
-from tvbandits.core.arrays import Array, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
 from tvbandits.plots.figure import NotebookFigure
 
 
-def held_regret(
-    problem: Problem, rows: Sequence[Row], *, delay: float = 0.0, parts: int = 4
-) -> float:
+def held_regret(problem: Problem, rows: Sequence[Row], *, parts: int = 2) -> float:
     """Time-average regret of the action that is held, over the time of a run.
 
-    The point of step s is held from s + `delay` until that of the next step takes its place; before the
-    first one nothing is charged. The integral of best(t) - value(x_held, t) over time is taken by
+    The point of step s is held until that of the next step takes its place. The integral of
+    best(t) - value(x_held, t) over time is taken by
     `parts` midpoints a step. Where a problem is known at whole steps alone, it stands still between
     them.
 
@@ -55,18 +53,8 @@ def held_regret(
         The realisation that was played.
     rows : sequence of dict
         Of one run, with the columns t and x0, ....
-    delay : float
-        Time from an ask to its application, at least 0 and below 1.
     parts : int
-
-    Raises
-    ------
-    ValueError
-        If the delay is out of its range.
     """
-    whole_number("parts", parts)
-    if not 0.0 <= delay < 1.0:
-        raise ValueError(f"delay must be at least 0 and below 1, got {delay}")
     begin = getattr(problem, "begin", None)
     world = problem if begin is None else begin()
     wear = getattr(world, "wear", None)
@@ -78,12 +66,9 @@ def held_regret(
         end = times[i + 1] if i + 1 < len(times) else start + 1.0
         for k in range(parts):
             now = start + (end - start) * (k + 0.5) / parts
-            held = i if now >= start + delay else i - 1
-            if held < 0:
-                continue
             when = now if moves and now <= times[-1] else start
             width = (end - start) / parts
-            value = float(world.value(points[held : held + 1], when)[0])
+            value = float(world.value(points[i : i + 1], when)[0])
             total, charged = total + width * (world.best(when) - value), charged + width
         if wear is not None:
             wear(points[i : i + 1])
@@ -190,7 +175,7 @@ def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFr
                 {str(name): value for name, value in row.items()}
                 for row in runs[problem, policy, seed].to_dict(orient="records")
             ]
-            found[problem, policy, seed] = held_regret(realised, records, parts=2)
+            found[problem, policy, seed] = held_regret(realised, records)
     lines = [(*key, found[key]) for key in runs]
     return pd.DataFrame(lines, columns=[*keys, "held_regret"])
 

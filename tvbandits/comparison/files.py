@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -298,10 +297,6 @@ class RunStore:
         frame = pd.DataFrame(run.rows)
         place = self._folder / name
         put_in_place(place, lambda draft: frame.to_parquet(draft, index=False), durable=True)
-
-    def clear(self) -> None:
-        """Remove the folder: its runs are somewhere else by now."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def file_name(key: Key) -> str:

@@ -211,7 +211,7 @@ def _references(problem: Problem, horizon: int | None) -> References:
         row |= not row.any()
     best = np.where(allowed, values, -np.inf).max(axis=1)
     missed = float(np.mean([problem.best(float(t)) for t in steps]) - best.mean())
-    found = references(values, allowed if limits else None)
+    found = references(values, allowed)
     return References(*(value + missed for value in found))
 
 

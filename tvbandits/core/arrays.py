@@ -160,6 +160,27 @@ def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = Fal
     return column
 
 
+def checked_values(values: ArrayLike, X: Array) -> Array:
+    """Return acquisition values as floats (m,); `ValueError` if one is NaN, naming its point."""
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.shape != (len(X),):
+        raise ValueError(f"acquisition values must have shape ({len(X)},), got {checked.shape}")
+    bad = np.isnan(checked)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(f"acquisition is NaN at the point {X[row].tolist()} (row {row})")
+    return checked
+
+
+def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
+    """Row of the largest of some acquisition values (m,), or of one of the exactly equal ones."""
+    given = np.asarray(values, dtype=np.float64)
+    if given.shape != (len(X),) or math.isnan(largest := given.max()):
+        checked_values(given, X)
+    ties = np.flatnonzero(given == largest)
+    return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])
+
+
 def check_sizes(values: Array, name: str) -> None:
     """Raise a `ValueError` that names the first of `values` beyond `LARGEST_VALUE`; NaN passes."""
     bad = np.abs(values) > LARGEST_VALUE

@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points, whole_number
-from tvbandits.core.box_search import (
-    Acquisition,
-    Smooth,
-    checked_values,
-    climb,
-    search,
-)
+from tvbandits.core.arrays import Array, as_points, checked_values, whole_number
+from tvbandits.core.box_search import Acquisition, Smooth, climb, search
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
@@ -95,7 +89,8 @@ class Box:
     context: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        bounds, given = as_bounds(self.bounds), as_measured(self.context or {})
+        bounds = as_bounds(self.bounds)
+        given = as_measured({} if self.context is None else self.context)
         for name, part in given.items():
             if not isinstance(part, Real):
                 raise ValueError(f"{name} must be an interval (low, high), got {shown(part)}")

@@ -9,9 +9,9 @@ from itertools import product
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array, Index, row_of_largest
 
 Acquisition = Callable[[Array], Array]
 """Maps points (m, d) to values (m,)."""
@@ -43,24 +43,6 @@ ALL_TURNS = 4
 
 PATIENCE = 6
 """Generations of an evolution without a new highest value, after which it ends."""
-
-
-def checked_values(values: ArrayLike, X: Array) -> Array:
-    """Return acquisition values as floats (m,); `ValueError` if one is NaN, naming its point."""
-    checked = np.asarray(values, dtype=np.float64)
-    if checked.shape != (len(X),):
-        raise ValueError(f"acquisition values must have shape ({len(X)},), got {checked.shape}")
-    bad = np.isnan(checked)
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(f"acquisition is NaN at the point {X[row].tolist()} (row {row})")
-    return checked
-
-
-def _argmax(values: Array, rng: np.random.Generator) -> int:
-    """Position of the largest value; one of the exactly equal ones, uniformly."""
-    ties = np.flatnonzero(values == values.max())
-    return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])
 
 
 @lru_cache(maxsize=8)
@@ -224,7 +206,7 @@ def climb(
     moved = np.repeat(top, NEIGHBOURS, axis=0)
     moved = cells.snapped(np.clip(moved + APART * rng.standard_normal(moved.shape), 0.0, 1.0))
     U, values = np.concatenate([U, moved]), np.concatenate([values, evaluate(moved)])
-    best = _argmax(values, rng)
+    best = row_of_largest(values, U, rng)
     if not values[best] > values.min():
         row = int(rng.integers(len(interior)))
         return interior[row], float(values[row])
@@ -266,7 +248,7 @@ def search(
     cells = _Cells(kinds)
     interior = cells.snapped(_sobol(p, samples, rng))
     values = evaluate(interior)
-    best = _argmax(values, rng)
+    best = row_of_largest(values, interior, rng)
     if not (values[best] > values.min() and np.isfinite(values[best])):
         return interior[best], float(values[best])
     edges = cells.snapped(_boundary(interior, rng))

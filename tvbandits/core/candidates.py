@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, Index, as_floats, as_points, row_keys, whole_number
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_floats,
+    as_points,
+    checked_values,
+    row_keys,
+    row_of_largest,
+    whole_number,
+)
 from tvbandits.core.box import TOLERANCE, as_bounds
-from tvbandits.core.box_search import Acquisition, _argmax, checked_values
+from tvbandits.core.box_search import Acquisition
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import as_measured, joined
 from tvbandits.core.parameters import Category, Parameter
@@ -323,15 +332,15 @@ class Candidates:
 
     def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
         """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
-        return _argmax(checked_values(values, self.X), rng)
+        return row_of_largest(values, self.X, rng)
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
         if self.held:
-            values = checked_values(acquisition(self.X), self.X)
+            values = acquisition(self.X)
         else:
             values = self._of_all(lambda X: checked_values(acquisition(X), X))
-        best = _argmax(values, rng)
+        best = row_of_largest(values, self.X, rng)
         x = self.X[best].copy() if self.held else self._points_at(np.array([best]))[0]
         return x, float(values[best])
 

@@ -330,6 +330,8 @@ def whitening_each(A: Array) -> tuple[Array, Array]:
 def _factors_each(A: Array) -> Array:
     what = "a covariance of innovations"
     _check_finite(what, A)
+    if A.shape[1] == 1 and (A > 0).all():
+        return np.sqrt(A)
     try:
         return np.asarray(np.linalg.cholesky(A))
     except np.linalg.LinAlgError:

@@ -352,7 +352,9 @@ class Plays:
         rows = [row for row in self.rows_of(X, t) if row is not None]
         if not rows:
             return self
-        return Plays(np.delete(self.X, rows, axis=0), np.delete(self.t, rows))
+        left = np.ones(len(self.t), dtype=bool)
+        left[rows] = False
+        return Plays(self.X[left], self.t[left])
 
 
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:

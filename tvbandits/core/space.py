@@ -14,20 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    as_points,
-)
+from tvbandits.core.arrays import Array, Index, as_points, checked_values, row_of_largest
 from tvbandits.core.box import Box
-from tvbandits.core.box_search import (
-    Acquisition,
-    Smooth,
-    _argmax,
-    checked_values,
-    climb,
-    search,
-)
+from tvbandits.core.box_search import Acquisition, Smooth, climb, search
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import several, shown
 from tvbandits.core.context import AtContext, as_measured
@@ -274,8 +263,8 @@ class Space:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`."""
         every = self._every
         if every is not None:
-            values = checked_values(acquisition(every), every)
-            best = _argmax(values, rng)
+            values = acquisition(every)
+            best = row_of_largest(values, every, rng)
             return every[best].copy(), float(values[best])
         if all(isinstance(part, Real) for part in self.parameters):
             return Box(self.bounds).maximise(acquisition, rng)
@@ -433,6 +422,8 @@ class Table(Candidates):
         rows = (
             frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
         )
+        if rows.empty:
+            raise ValueError(f"frame must have a row for each candidate, got {shown(frame)}")
         known = [name for name in space.names if name in rows.columns]
         needs = "names of parameters"
         given = [context] if isinstance(context, str) else several("context", context, needs)

@@ -12,8 +12,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache, partial, wraps
+from contextlib import contextmanager, suppress
+from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -27,66 +27,22 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _release(lock: Any) -> None:
-    """Let go of a re-entrant lock, as often as this thread holds it."""
-    while True:
-        try:
-            lock.release()
-        except RuntimeError:  # this thread does not hold it
-            return
-
-
 class Turns:
-    """Calls of a bandit, one at a time: other threads wait, a call from inside of a call is refused."""
+    """Who is inside of a call of an object whose calls come one at a time."""
 
     def __init__(self) -> None:
-        self._renew()
+        self.renew()
 
-    def _renew(self) -> None:
-        self._lock = threading.RLock()
-        self._callers: set[int] = set()
-        self._process = os.getpid()
+    def renew(self) -> None:
+        """As nobody is."""
+        self.lock = threading.RLock()
+        self.callers: set[int] = set()
+        self.process = os.getpid()
 
     @property
     def mine(self) -> bool:
         """Whether this thread is inside of a call."""
-        return threading.get_ident() in self._callers and os.getpid() == self._process
-
-    def take(self, name: str, work: Callable[[], T], small: bool = False) -> T:
-        """What `work()` returns, once it is this thread's turn; with one BLAS thread if it is `small`.
-
-        Raises
-        ------
-        CallWithinCallError
-            If it is so already.
-        """
-        if os.getpid() != self._process:
-            # A child process: who held the lock in the parent is not there.
-            self._renew()
-        me = threading.get_ident()
-        inside = _blocks.count(me)
-        if me in self._callers:
-            raise CallWithinCallError(
-                f"{name} was called from inside of a call of the same bandit, such as by its expert"
-            )
-        try:
-            try:
-                self._callers.add(me)
-                with self._lock:
-                    if small:
-                        _begin(me)
-                    return work()
-            finally:
-                self._end(me, inside)
-        finally:
-            if me in self._callers:  # not ended yet
-                self._end(me, inside)
-
-    def _end(self, me: int, inside: int) -> None:
-        _release(self._lock)
-        if _blocks.count(me) > inside or _before:
-            _end_blocks(me, inside)
-        self._callers.discard(me)
+        return threading.get_ident() in self.callers and os.getpid() == self.process
 
 
 class TakingTurns(Protocol):
@@ -110,8 +66,30 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
 
     @wraps(method)
     def call(self: One, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        work = partial(method, self, *args, **kwargs)
-        return self._turns.take(method.__name__, work, self._size <= LARGE)
+        turns, me = self._turns, threading.get_ident()
+        if os.getpid() != turns.process:
+            # A child process: who held the lock in the parent is not there.
+            turns.renew()
+        if me in turns.callers:
+            raise CallWithinCallError(
+                f"{method.__name__} was called from inside of a call of the same bandit, such as by "
+                "its expert"
+            )
+        inside = _blocks.count(me)
+        try:
+            try:
+                turns.callers.add(me)
+                with turns.lock:
+                    if self._size <= LARGE:
+                        _begin(me)
+                    return method(self, *args, **kwargs)
+            finally:
+                _end(me, inside, turns.lock)
+                turns.callers.discard(me)
+        finally:
+            if me in turns.callers:  # not ended yet
+                _end(me, inside, turns.lock)
+                turns.callers.discard(me)
 
     return call
 
@@ -169,7 +147,7 @@ def _limit(limits: list[tuple[Any, int]]) -> None:
 
 def _begin(me: int) -> None:
     """Enter a block; the first one limits the libraries."""
-    with _lock:  # let go of by `_end_blocks`, should an interrupt come at the end of this
+    with _lock:  # let go of by `_end`, should an interrupt come at the end of this
         _blocks.append(me)
         if len(_blocks) > 1:
             return
@@ -181,10 +159,10 @@ def _begin(me: int) -> None:
             _limit([(lib, 1) for lib, _ in _before])
 
 
-def _end_blocks(me: int, inside: int) -> None:
-    """Leave the blocks of a thread that were begun after the first so many.
+def _end(me: int, inside: int, *locks: Any) -> None:
+    """Leave the blocks of a thread that were begun after the first so many, and let go of locks.
 
-    With none left, the libraries take as many threads as before.
+    With no block left, the libraries take as many threads as before.
     """
     try:
         with _lock:
@@ -194,7 +172,10 @@ def _end_blocks(me: int, inside: int) -> None:
                 _limit(_before)
                 _before.clear()
     finally:
-        _release(_lock)
+        for lock in (_lock, *locks):
+            with suppress(RuntimeError):  # until this thread does not hold it any more
+                while True:
+                    lock.release()
 
 
 @contextmanager
@@ -214,7 +195,7 @@ def one_blas_thread(small: bool = True) -> Iterator[None]:
             _begin(me)
             yield
         finally:
-            _end_blocks(me, inside)
+            _end(me, inside)
     finally:
         if _blocks.count(me) > inside or _before:
-            _end_blocks(me, inside)
+            _end(me, inside)

@@ -231,7 +231,6 @@ def beliefs(
     bandit: Bandit,
     t: float | None = None,
     *,
-    ax: Axes | Sequence[Axes] | None = None,
     unit: str = "",
     names: Sequence[str] | None = None,
     band: float = 2.0,
@@ -252,8 +251,6 @@ def beliefs(
         It is not changed.
     t : float, optional
         The time spoken about; by default the time of the next decision.
-    ax : Axes or sequence of Axes, optional
-        Where to draw: as many as there are panels. By default a new figure.
     unit : str
         Of the reward, for labels.
     names : sequence of str, optional
@@ -269,8 +266,8 @@ def beliefs(
     Raises
     ------
     ValueError
-        If `bandit` is none, `t` is not finite, `band` is negative, or the number of `names` or axes is
-        another one than is needed.
+        If `bandit` is none, `t` is not finite, `band` is negative, or `names` are more or fewer than the
+        coordinates.
 
     Examples
     --------
@@ -298,43 +295,24 @@ def beliefs(
         panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * bars)
     else:
         panels, draw, size = len(axes_of), _draw_slices, _size_of_slices(len(axes_of))
-    figure, where = _places(ax, panels, size)
+    figure, columns = NotebookFigure(size), min(panels, 3)
+    grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
+    for spare in grid.flat[panels:]:
+        spare.set_axis_off()
+    where = list(grid.flat[:panels])
     draw(picture, where)
-    _finish(figure, where, picture, own=ax is None)
+    _finish(figure, where, picture)
     return figure
 
 
 # --- where it is drawn --------------------------------------------------------------------------------
 
 
-def _places(
-    ax: Axes | Sequence[Axes] | None, panels: int, size: tuple[float, float]
-) -> tuple[Figure, list[Axes]]:
-    """The figure, and an axes for each panel."""
-    if ax is None:
-        figure = NotebookFigure(size)
-        columns = min(panels, 3)
-        grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
-        for spare in grid.flat[panels:]:
-            spare.set_axis_off()
-        return figure, list(grid.flat[:panels])
-    places = [ax] if isinstance(ax, Axes) else list(np.asarray(ax, dtype=object).flat)
-    if len(places) != panels or not all(isinstance(place, Axes) for place in places):
-        raise ValueError(f"ax must be {panels} axes for this domain, got {shown(ax)}")
-    return _figure_of(places[0]), places
-
-
-def _figure_of(ax: Axes) -> Figure:
-    figure = ax.get_figure(root=True)
-    assert isinstance(figure, Figure)  # of axes that were not removed
-    return figure
-
-
 def _size_of_slices(panels: int) -> tuple[float, float]:
     return 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
 
 
-def _finish(figure: Figure, where: list[Axes], picture: Picture, *, own: bool) -> None:
+def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
     """The title, and the legend outside of what is drawn."""
     title = f"beliefs at t = {picture.t:g}"
     if len(where) > 2:
@@ -345,32 +323,17 @@ def _finish(figure: Figure, where: list[Axes], picture: Picture, *, own: bool) -
     handles, labels = where[0].get_legend_handles_labels()
     handles += [Line2D([], [], **LOOKS[name]) for name in present]
     labels += present
-    if own:
-        figure.suptitle(title, fontsize=11)
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=5,
-            frameon=False,
-            columnspacing=1.4,
-            handletextpad=0.5,
-        )
-        figure.align_labels()
-        return
-    rows = -(-len(handles) // 2)
-    where[0].set_title(title, fontsize=10, pad=6 + 13 * rows)
-    where[0].legend(
+    figure.suptitle(title, fontsize=11)
+    figure.legend(
         handles,
         labels,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=2,
+        loc="outside lower center",
+        ncols=5,
         frameon=False,
-        fontsize=8,
-        borderaxespad=0.2,
-        labelspacing=0.3,
+        columnspacing=1.4,
+        handletextpad=0.5,
     )
+    figure.align_labels()
 
 
 # --- curves -------------------------------------------------------------------------------------------
@@ -446,7 +409,7 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
             )
         else:
             drawn = _sites(ax, points, values, colours)
-        _figure_of(ax).colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
+        ax.figure.colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
             last = _latest(seen.X, seen.t)

@@ -4,12 +4,13 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
+    Choice,
     NextDecision,
     PlausibleMaximisers,
+    Pool,
     QueryPlan,
     RandomPoints,
 )
-from tvbandits.queries.pool import Choice, Pool
 
 __all__ = [
     "KDPP",

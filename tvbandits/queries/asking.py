@@ -1,32 +1,13 @@
-"""What a bandit asks an expert: whom, about what, and what becomes of the answers.
-
-Asking an expert, and keeping count of it.
-
-An expert that raises is down: its points count as refused, people are warned once for every outage, and
-the bandit goes on with what it has. An expert that answers in a form that cannot be used, or raises what
-Python raises for mistakes in a program, is broken: that is an `ExpertError`, and nothing is changed.
-"""
+"""What a bandit asks an expert: whom, about what, and how long answers are kept."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from tvbandits.core.arrays import Array, as_points, flag, not_negative, whole_number
+from tvbandits.core.arrays import flag, not_negative, whole_number
 from tvbandits.core.coercion import check_part, choice
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import (
-    Answers,
-    Expert,
-    ExpertDownWarning,
-    ExpertError,
-    checked_answers,
-    inform,
-    is_mistake,
-)
+from tvbandits.core.protocols import Expert
 from tvbandits.queries.plans import QueryPlan
 
 
@@ -82,63 +63,3 @@ class Asking:
             count = getattr(self, name)
             if count is not None:
                 whole_number(name, count)
-
-
-@dataclass(frozen=True)
-class QueryResult:
-    """One query: what was said, and the error of an expert that could not be reached."""
-
-    said: Answers
-    failure: Exception | None = None
-
-
-def consult(expert: Expert, points: Array, t: float) -> QueryResult:
-    """Ask, and check the form of the answer.
-
-    Raises
-    ------
-    ExpertError
-        If the expert is broken.
-    """
-    given: object = points
-    if not isinstance(given, np.ndarray):
-        points = as_points(points, name="points")
-    q = len(points)
-    if q == 0:
-        return QueryResult(Answers.none(0))
-    try:
-        # [S] Algorithm 1, line 6.
-        said = expert.query(points, t)
-    except Exception as error:
-        if is_mistake(error):
-            raise ExpertError(
-                f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
-            ) from error
-        return QueryResult(Answers.none(q, notes=(_described(error),)), error)
-    return QueryResult(checked_answers(said, q))
-
-
-def show(expert: Expert, rewards: Observations) -> None:
-    """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
-    try:
-        inform(expert, rewards)
-    except Exception as error:
-        raise ExpertError(
-            f"the expert failed on being shown {len(rewards)} rewards: {_described(error)}"
-        ) from error
-
-
-def warn_of(failure: Exception, t: float) -> None:
-    """Tell people that the expert is down."""
-    message = (
-        f"the expert cannot be reached at t = {t:g} ({_described(failure)}); "
-        "going on without its answers until it can"
-    )
-    try:
-        warnings.warn(message, ExpertDownWarning, stacklevel=7)  # the line that called `tell`
-    except ExpertDownWarning as strict:
-        raise strict from failure
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

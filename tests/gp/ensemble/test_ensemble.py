@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
+from tests.helpers.refusals import refused
 from tvbandits import Candidates, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
@@ -379,8 +380,7 @@ def test_questions_are_distinct_and_discover() -> None:
     assert questions(beliefs, 1, 3)[0] == beliefs.deviation.argmax()
     assert len(questions(beliefs, 0)) == 0
     assert np.array_equal(questions(beliefs, 99), np.arange(len(POINTS)))
-    with pytest.raises(ValueError, match="budget must not be negative"):
-        questions(beliefs, -1)
+    refused(ValueError, "budget must not be negative", questions, beliefs, -1)
 
 
 def test_errors_say_what_is_wrong() -> None:
@@ -393,12 +393,10 @@ def test_errors_say_what_is_wrong() -> None:
         ensemble.observe([0, 1], np.ones(1), None, 4.0)
     with pytest.raises(ValueError, match="variances positive and finite"):
         ensemble.observe([0], np.ones(1), -1.0, 4.0)
-    with pytest.raises(ValueError, match="observe\\(\\) comes first"):
-        FilterEnsemble.of(POINTS, 0.04).predict(1.0)
+    refused(ValueError, "observe\\(\\) comes first", FilterEnsemble.of(POINTS, 0.04).predict, 1.0)
     with pytest.raises(ValueError, match="static and drift must not both be 0"):
         replace(ROUGH, static=0.0, drift=0.0)
-    with pytest.raises(ValueError, match="shape must be one of"):
-        SpatialSpec("cube")  # type: ignore[arg-type]
+    refused(ValueError, "shape must be one of", SpatialSpec, "cube")
 
 
 def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:

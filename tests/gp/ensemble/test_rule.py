@@ -21,8 +21,7 @@ from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.recent import WINDOW, Readings, Recent, faded, moved
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Posterior
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))

@@ -23,8 +23,7 @@ from tvbandits.gp.ensemble.recent import Readings, Recent
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
 from tvbandits.gp.ensemble.seasons import LOOKED_AT, SeasonSearch, TimedReadings, observed
 from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Posterior
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))

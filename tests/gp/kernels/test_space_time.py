@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Observations, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
@@ -152,15 +153,13 @@ def test_drift_is_a_covariance_at_any_times(epsilon: float, times: list[float]) 
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan, 2.0])
 def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon must be at least 0 and below 1, got"):
-        Drift(epsilon)
+    refused(ValueError, "epsilon must be at least 0 and below 1, got", Drift, epsilon)
     with pytest.raises(ValueError, match="epsilon must be at least 0 and below 1, got"):
         Drift(0.1).set_params(epsilon=epsilon)(rows(3))
 
 
 def test_kernels_refuse_what_they_cannot_see() -> None:
-    with pytest.raises(ValueError, match='give epsilon_bounds="fixed"'):
-        Drift(0.0)
+    refused(ValueError, 'give epsilon_bounds="fixed"', Drift, 0.0)
     with pytest.raises(ValueError, match="gradient can only be evaluated when Y is None"):
         Drift(0.1)(rows(3), rows(3), eval_gradient=True)
     with pytest.raises(ValueError, match=r"must have shape \(n, d \+ 1\), got \(3, 1\)"):

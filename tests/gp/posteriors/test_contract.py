@@ -16,14 +16,14 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.helpers.discovery import classes_with
+from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Exact, Nystrom, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior, PosteriorRule
 
 KERNELS: dict[str, Kernel] = {
@@ -236,8 +236,7 @@ def test_a_kernel_that_a_rule_is_not_for_is_refused(
     rule: str, variant: str, kernel: str, message: str
 ) -> None:
     setting = Setting((rule, variant, kernel))
-    with pytest.raises(ValueError, match=message):
-        setting.condition(setting.data)
+    refused(ValueError, message, setting.condition, setting.data)
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -541,8 +540,7 @@ def test_without_fixed_points_there_is_nothing_to_say_about_them(
         made.means_on_surface,
         lambda: made.samples(surface, 3, rng),
     ):
-        with pytest.raises(ValueError, match="conditioned without fixed points"):
-            ask()
+        refused(ValueError, "conditioned without fixed points", ask)
 
 
 def test_who_has_lazy_bounds_and_inducing_points() -> None:

@@ -20,9 +20,8 @@ from tvbandits.core.linalg import FactorisationError
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs, space_time
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import NEGLIGIBLE, Data
+from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data
 from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, spanning, spanning_state
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior

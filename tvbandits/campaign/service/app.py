@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
-import pandas as pd
 import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -229,7 +228,7 @@ class Drawn:
     def page(self) -> str:
         """HTML."""
         with self._drawing:
-            ages = [ago(asked) for asked in self._campaign.out["asked"]]  # they stand on it
+            ages = [ago(each.asked) for each in self._campaign.outstanding]  # they stand on it
             now = (self._campaign.status.rows, ages)
             if self._latest is None or self._latest[0] != now:
                 self._latest = (now, campaign_page(self._campaign, served=True))
@@ -439,9 +438,8 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     @served.get("/pending")
     def pending() -> dict[str, Any]:
         """Points that are out."""
-        out = campaign.out
-        asked = [None if pd.isna(at) else at.isoformat() for at in out["asked"]]
-        said = {"t": out["t"].tolist(), "asked": asked, "who": out["who"].tolist()}
+        out = campaign.outstanding
+        said = {name: [getattr(each, name) for each in out] for name in ("t", "asked", "who")}
         return {**_points(campaign, campaign.pending), **said}
 
     @served.get("/recommend")

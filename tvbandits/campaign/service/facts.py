@@ -12,6 +12,7 @@ import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.naming import Names
+from tvbandits.campaign.status import PointOut
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
@@ -94,7 +95,7 @@ class Facts:
         The latest time told, or asked about.
     history : DataFrame
     pending : array of shape (k, d)
-    out : DataFrame
+    out : list of PointOut
         The same points by name, with the time that each is for, and who asked when.
     """
 
@@ -104,7 +105,7 @@ class Facts:
     now: float
     history: pd.DataFrame
     pending: Array
-    out: pd.DataFrame
+    out: list[PointOut]
 
     @classmethod
     def of(cls, campaign: Watching) -> Facts:
@@ -120,7 +121,7 @@ class Facts:
         latest = known.pending.X if len(known.pending) else known.rewards.X
         places, names = _places(domain, campaign.names, latest)
         now = float(times.max(initial=0.0))
-        return cls(campaign, places, names, now, history, campaign.pending, campaign.out)
+        return cls(campaign, places, names, now, history, campaign.pending, campaign.outstanding)
 
     @property
     def noise(self) -> list[tuple[str, object]]:
@@ -263,7 +264,7 @@ class Facts:
         for each in self._known:
             if each.get("pairs"):
                 columns = np.array(each["pairs"], dtype=np.float64).reshape(-1, 3).T
-                made = estimate(*columns, prior_weight=10.0, clip=3.0)  # as Calibrated
+                made = estimate(*columns)
                 bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
                 found.append(
                     f"The expert, by {made.pairs} answers beside a reading of the same place and "

@@ -9,7 +9,6 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tvbandits._version import __version__
 from tvbandits.campaign.service.facts import Facts, Plane
@@ -323,11 +322,11 @@ def _out(facts: Facts) -> str:
     """Since when points are out, and how to give up on them."""
     rows: list[list[object]] = [
         [
-            each["place"], facts.when(each["t"]), "–" if pd.isna(each["asked"]) else
-            f"{each['asked']:%Y-%m-%d %H:%M} UTC, {ago(each['asked'])}", each["who"] or "–",
-            drop_command("FILE", each["place"]),
+            each.place, facts.when(each.t), "–" if each.asked is None else
+            f"{each.asked[:16].replace('T', ' ')} UTC, {ago(each.asked)}", each.who or "–",
+            drop_command("FILE", each.place),
         ]
-        for each in facts.out.to_dict("records")
+        for each in facts.out
     ]  # fmt: skip
     shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
     after = facts.campaign.drop_after

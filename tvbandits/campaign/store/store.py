@@ -13,9 +13,9 @@ import hashlib
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -95,11 +95,6 @@ class Row:
     at: str
     body: Mapping[str, Any] = field(repr=False)
     digest: str = field(repr=False, default="")
-
-    @property
-    def text(self) -> str:
-        """The body as it is stored."""
-        return as_text(self.body)
 
 
 def chained(before: str, row: Row, text: str) -> str:
@@ -462,27 +457,21 @@ class Turn:
     def __init__(self, store: Store, connection: sql.Connection) -> None:
         self._store, self._connection = store, connection
 
-    def append(self, last: int, head: str, new: Sequence[tuple[Any, ...]]) -> list[Row]:
-        """Write rows of (kind, key, who, body) after row `last`; they are on the disk on return."""
-        rows, cells = [], []
-        for kind, key, who, body in new:
-            row = Row(last + 1, kind, key, who, now(), body)
-            text = row.text
-            if len(text) > LONGEST_BODY:
-                raise StorageError(
-                    f"{self._store.place}: {kind} has {len(text)} characters, and a row takes "
-                    f"{LONGEST_BODY}: do it in parts"
-                )
-            head = chained(head, row, text)
-            last = row.seq
-            rows.append(Row(row.seq, kind, key, who, row.at, body, head))
-            cells.append(
-                {"seq": row.seq, "kind": kind, "key": key, "who": who, "at": row.at, "body": text,
-                 "digest": head}
-            )  # fmt: skip
+    def append(
+        self, last: int, head: str, kind: str, key: str | None, who: str, body: Mapping[str, Any]
+    ) -> Row:
+        """Write a row after row `last`; it is on the disk on return."""
+        row = Row(last + 1, kind, key, who, now(), body)
+        text = as_text(body)
+        if len(text) > LONGEST_BODY:
+            raise StorageError(
+                f"{self._store.place}: {kind} has {len(text)} characters, and a row takes "
+                f"{LONGEST_BODY}: do it in parts"
+            )
+        row = replace(row, digest=chained(head, row, text))
         with self._store.naming(), self._connection.begin():
-            self._connection.execute(JOURNAL.insert(), cells)
-        return rows
+            self._connection.execute(JOURNAL.insert(), [{**vars(row), "body": text}])
+        return row
 
     def snapshot(self, seq: int, head: str, data: bytes) -> None:
         """Keep a snapshot, and the latest ones before it."""

@@ -214,14 +214,14 @@ def check_regular(path: Path) -> None:
         raise ValueError("the file is empty")
 
 
-class Counted(io.RawIOBase):
+class CountedStream(io.RawIOBase):
     """A stream that is read until more than the limit of unpacked bytes has come.
 
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files.reading import Counted, ReadLimits
-    >>> Counted(io.BytesIO(b"four"), ReadLimits(unpacked_bytes=4)).read(4)
+    >>> from tvbandits.core.files.reading import CountedStream, ReadLimits
+    >>> CountedStream(io.BytesIO(b"four"), ReadLimits(unpacked_bytes=4)).read(4)
     b'four'
     """
 
@@ -248,7 +248,7 @@ class Counted(io.RawIOBase):
         super().close()
 
 
-def bounded(stream: IO[bytes]) -> io.BufferedReader:
+def bounded(stream: IO[bytes], limits: ReadLimits | None = None) -> io.BufferedReader:
     r"""A stream that counts what comes out of it, to read tables from.
 
     Examples
@@ -258,7 +258,7 @@ def bounded(stream: IO[bytes]) -> io.BufferedReader:
     >>> bounded(io.BytesIO(b"time,a\n")).readline()
     b'time,a\n'
     """
-    return io.BufferedReader(Counted(stream), 1 << 16)
+    return io.BufferedReader(CountedStream(stream, limits), _LONGEST_HEADING)
 
 
 @contextlib.contextmanager
@@ -282,7 +282,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     b'time,a\n'
     """
     check_regular(path)
-    limits = current_limits()
+    limits = current_limits()  # before anything is open
     with contextlib.ExitStack() as stack:
         suffix = path.suffix.lower()
         if suffix == ".zip":
@@ -294,16 +294,16 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
         else:
             openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
             stream = openers.get(suffix, open)(path, "rb")
-        yield stack.enter_context(io.BufferedReader(Counted(stream, limits), 1 << 16))
+        yield stack.enter_context(bounded(stream, limits))
 
 
-def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.DataFrame:
+def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any) -> pd.DataFrame:
     r"""The table of a csv, its size checked while it is read.
 
     Parameters
     ----------
-    stream : binary stream
-        From `unpacked` or `bounded`; must allow `peek` by being buffered.
+    stream : buffered binary stream
+        From `unpacked` or `bounded`, whose buffers hold the first line.
     separators : str
         Which of these is the commonest in the first line separates the cells.
     options
@@ -312,42 +312,26 @@ def read_csv(stream: IO[bytes], *, separators: str = ",", **options: Any) -> pd.
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files.reading import read_csv
-    >>> print(read_csv(io.BytesIO(b"id;x\n007;1.5\n"), separators=",;", dtype={"id": str}))
+    >>> from tvbandits.core.files.reading import bounded, read_csv
+    >>> stream = bounded(io.BytesIO(b"id;x\n007;1.5\n"))
+    >>> print(read_csv(stream, separators=",;", dtype={"id": str}))
         id    x
     0  007  1.5
     """
     import pandas as pd
 
     limits = current_limits()
-    heading = stream.readline(_LONGEST_HEADING)
-    if len(heading) == _LONGEST_HEADING:
+    heading, ended, _ = stream.peek(_LONGEST_HEADING).partition(b"\n")
+    if len(heading) >= _LONGEST_HEADING and not ended:
         raise ValueError(f"the first line is longer than {_LONGEST_HEADING} bytes: not a table")
     separator = max(separators, key=lambda each: heading.count(each.encode()))
     limits.check("columns", heading.count(separator.encode()) + 1)
-    whole = io.BufferedReader(_Rejoined(heading, stream), 1 << 16)
     try:
-        frame: pd.DataFrame = pd.read_csv(whole, sep=separator, nrows=limits.rows + 1, **options)
+        frame: pd.DataFrame = pd.read_csv(stream, sep=separator, nrows=limits.rows + 1, **options)
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
     limits.check("rows", len(frame))
     return frame
-
-
-class _Rejoined(io.RawIOBase):
-    """A stream with what was already read of it before it."""
-
-    def __init__(self, start: bytes, stream: IO[bytes]) -> None:
-        self._start, self._stream = start, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        chunk, self._start = self._start[: len(buffer)], self._start[len(buffer) :]
-        chunk = chunk or self._stream.read(len(buffer))
-        buffer[: len(chunk)] = chunk
-        return len(chunk)
 
 
 def is_parquet(path: Path) -> bool:

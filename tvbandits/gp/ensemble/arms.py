@@ -22,9 +22,8 @@ from tvbandits.gp.ensemble.rule import (
     candidate_rows,
     in_order_of_time,
 )
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
-from tvbandits.gp.posteriors.data import Data, without_levels
+from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import FAINT, Posterior
 

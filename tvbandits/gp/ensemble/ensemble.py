@@ -34,7 +34,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, basis_of, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
-from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, elapsed, in_steps, settings_for
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, in_steps, settings_for
 from tvbandits.gp.fitting.calibration import HALF
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
@@ -126,7 +126,8 @@ def checked(
     """Rows, values and noise variances (n,) of what was read among so many points; NaN was not."""
     index = np.asarray(rows, dtype=np.int64).reshape(-1)
     y = np.asarray(values, dtype=np.float64).reshape(-1)
-    noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), y.shape)
+    noise = np.asarray(variance, dtype=np.float64)
+    noise = noise if noise.shape == y.shape else np.broadcast_to(noise, y.shape)
     if index.shape != y.shape:
         raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
     if len(index) and (index.min() < 0 or index.max() >= points):
@@ -134,7 +135,7 @@ def checked(
     if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
         raise ValueError("values must not be infinite, and variances positive and finite")
     read = ~np.isnan(y)
-    return index[read], y[read], noise[read]
+    return (index, y, noise) if read.all() else (index[read], y[read], noise[read])
 
 
 def squares_of_differences(filters: Filters, state: Array, rows: Index, values: Array) -> Array:
@@ -464,6 +465,11 @@ class FilterEnsemble:
         """Factor on deviations: above 1 where innovations have been larger than they should be."""
         return float(np.sqrt(max(self.innovation, 1.0)))
 
+    def steps_until(self, t: float) -> float:
+        """Steps to a time. Before the second one nobody knows how long a step is: one, or none."""
+        known = math.isfinite(self.step)
+        return (t - self.time) / self.step if known else float(t > self.time)
+
     def observe(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
     ) -> FilterEnsemble:
@@ -484,16 +490,17 @@ class FilterEnsemble:
         index, y, noise = checked(rows, values, given, len(self.points))
         if len(index) == 0:
             return self
-        first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
-        ensemble = (
-            self if self.filters else self._in_unit(float(y.mean()), first, self.powers[0])
-        )._at(t)
+        ensemble = self
+        if not self.filters:
+            first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
+            ensemble = self._in_unit(float(y.mean()), first, self.powers[0])
+        ensemble = ensemble._at(t)
         above = y - ensemble.origin
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
         pairs = [each.observed(index, z, noise) for each in ensemble.filters]
         seen, present = [innovations for _, innovations in pairs], ensemble._present
-        grown = replace(
-            present,
+        grown = Step(
+            expected=present.expected,
             rows=np.concatenate([present.rows, index]),
             values=np.concatenate([present.values, z]),
             noise=np.concatenate([present.noise, noise]),
@@ -635,24 +642,27 @@ class FilterEnsemble:
             inside = squares < min((HALF * self.widening) ** 2, LARGEST_INNOVATION)
             coverage += WATCHED * (float(inside.mean()) - coverage)
             innovation += WATCHED * (float(squares.mean()) - innovation)
-        ensemble = replace(
+        filters, score, inactive = self.filters, FORGETTING * self._score + evidence, self._inactive
+        if self.steps + 1 in THINNED_AT:
+            filters, score = thinned(filters, score, self.capacity)
+        if self.steps + 1 >= UNIT_LEARNED_AT[-1]:
+            filters, score, inactive = self._turned(filters, score, step, error_variance)
+        if not np.isfinite(self.step):
+            filters = tuple(each.counted_in(step) for each in filters)
+        filters = tuple(each.moved((t - self.time) / step) for each in filters)
+        return replace(
             self,
             step=step,
             time=t,
             steps=self.steps + 1,
             innovation=innovation,
             coverage=coverage,
-            _score=FORGETTING * self._score + evidence,
+            filters=filters,
+            _score=score,
             _error_variance=error_variance,
+            _present=Step.before(filters),
+            _inactive=inactive,
         )
-        ensemble = ensemble._thinned()._reactivated(self, error_variance)
-        h = (t - self.time) / step
-        if not np.isfinite(self.step):
-            ensemble = replace(
-                ensemble, filters=tuple(each.counted_in(step) for each in ensemble.filters)
-            )
-        ensemble = replace(ensemble, filters=tuple(each.moved(h) for each in ensemble.filters))
-        return replace(ensemble, _present=Step.before(ensemble.filters))
 
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
@@ -676,31 +686,22 @@ class FilterEnsemble:
         variance = self._error_variance + share * (latest - self._error_variance)
         return evidence_of(density, squares, variance + self.noise_variance), variance
 
-    def _thinned(self) -> FilterEnsemble:
-        """Without its lighter half, if it is too large and the time has come."""
-        if self.steps not in THINNED_AT:
-            return self
-        filters, score = thinned(self.filters, self._score, self.capacity)
-        return replace(self, filters=filters, _score=score)
-
-    def _reactivated(self, before: FilterEnsemble, error_variance: float) -> FilterEnsemble:
-        """With the models that count active; `before` is it at the end of the step that is over."""
-        if self.steps < UNIT_LEARNED_AT[-1]:
-            return self
-        due = None if np.mean(before._present.innovations) > STARTLING else self.steps % TURN
+    def _turned(
+        self, filters: tuple[Filters, ...], score: Array, step: float, error_variance: float
+    ) -> tuple[tuple[Filters, ...], Array, Inactive]:
+        """Who is active after the present step, their scores, and who is not (`Inactive.turned`)."""
+        startling = np.mean(self._present.innovations) > STARTLING
+        due = None if startling else (self.steps + 1) % TURN
         # What the active models were is of no use to the others.
-        over = replace(before._present, expected=(), log_density=np.empty(0))
-        past = before.time, over, error_variance + self.noise_variance
-        filters, score, inactive = self._inactive.turned(
-            self.filters, self._score, past, due, self.step
-        )
-        return replace(self, filters=filters, _score=score, _inactive=inactive)
+        over = replace(self._present, expected=(), log_density=np.empty(0))
+        past = self.time, over, error_variance + self.noise_variance
+        return self._inactive.turned(filters, score, past, due, step)
 
     def _components(self, t: float, present: bool) -> Components:
         """What the models that count say of the time t, and of now if asked for."""
         if t < self.time:
             raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
-        h = elapsed(self.time, t, self.step)
+        h = self.steps_until(t)
         weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()

@@ -216,12 +216,13 @@ class Layout:
         """fold.T @ states (S, n), without the product with zeros."""
         static, waves = self.drift - 2, self._waves
         shared = self.basis.shape[1] - waves == 1 + static
-        ends = self.drift if shared else self.derivative
-        values = states[self.season : self.season + (self.size - self.season) // 2]
-        season = values.reshape(-1, waves, states.shape[1]).sum(axis=0) if waves else values
-        out = np.concatenate([states[:1] + states[1:2], states[2:ends], season])
+        out = states[1 : self.drift if shared else self.derivative].copy(order="K")
+        out[0] += states[0]
         if shared:
-            out[1 : 1 + static] += states[self.drift : self.derivative]
+            out[1:] += states[self.drift : self.derivative]
+        if waves:
+            season = states[self.waves].reshape(-1, waves, states.shape[1]).sum(axis=0)
+            out = np.concatenate([out, season])
         return np.asarray(out)
 
     @property
@@ -501,11 +502,10 @@ class Filters:
         if h not in self._later:
             # A forecast and the next observation are mostly about the same time.
             self._later.clear()
-            self._later[h] = replace(
-                self,
-                mean=self.layout.moved(self.mean, h),
-                covariance=self.layout.moved_covariance(self.covariance, h),
-            )
+            mean = self.layout.moved(self.mean, h)
+            covariance = self.layout.moved_covariance(self.covariance, h)
+            scales = self.squares, self.count
+            self._later[h] = Filters(self.layout, mean, covariance, *scales, self.group)
         return self._later[h]
 
     @cached_property
@@ -528,10 +528,12 @@ class Filters:
                 seen = _Seen.of(start, H, values, noise)
                 least = np.minimum(squares, seen.squares)
                 squares = np.where(self.layout.hazard > 0, least, squares)
-        gain = np.matmul(seen.reach.transpose(0, 2, 1), seen.whitened[:, :, None])[:, :, 0]
-        covariance = np.matmul(seen.reach.transpose(0, 2, 1), seen.reach)
+        back = seen.reach.transpose(0, 2, 1)
+        gain = np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
+        covariance = np.matmul(back, seen.reach)
         np.subtract(start.covariance, covariance, out=covariance)
-        told = np.clip(1.0 - (noise - own) / seen.diagonal, 0.0, 1.0).mean(axis=1)
+        told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
+        told = told.sum(axis=1) / len(values)
         squares, count = self.squares + told * squares, self.count + told * len(values)
         after = self.like(start.mean + gain, covariance, *remembered(squares, count))
         return after, Innovations(errors, variances, log_density)
@@ -610,8 +612,8 @@ class _Seen:
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
         HP = np.matmul(H, filters.covariance)
         spread = np.matmul(HP, H.T)
-        n = np.arange(len(H))
-        spread[:, n, n] += noise
+        n, diagonals = np.arange(len(H)), np.einsum("mii->mi", spread)
+        diagonals += noise  # of `spread`: they are a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)

@@ -149,18 +149,25 @@ class Mixture:
             ).T
             for each in covariances
         ]
-        now, ahead = (layout.folded(each.mean.T).T for each in (filters, later))
         # What the models disagree about adds to what each of them does not know.
-        from_now, from_ahead = now - share @ now, ahead - share @ ahead
-        nothing = np.zeros(0)
+        ahead = layout.folded(later.mean.T).T
+        mean_ahead = share @ ahead
+        from_ahead = ahead - mean_ahead
+        mean_now = known = across = np.zeros(0)
+        if present:
+            now = layout.folded(filters.mean.T).T
+            mean_now = share @ now
+            from_now = now - mean_now
+            known = sums[1] + (from_now.T * share) @ from_now
+            across = sums[2].T + (from_now.T * share) @ from_ahead
         return cls(
             weight=float(weights.sum()),
             basis=layout.basis,
-            now=share @ now,
-            ahead=share @ ahead,
+            now=mean_now,
+            ahead=mean_ahead,
             spread=sums[0] + (from_ahead.T * share) @ from_ahead,
-            known=sums[1] + (from_now.T * share) @ from_now if present else nothing,
-            across=sums[2].T + (from_now.T * share) @ from_ahead if present else nothing,
+            known=known,
+            across=across,
             left=unit @ layout.left,
             nugget=float(unit @ layout.nugget),
         )
@@ -176,11 +183,10 @@ class Mixture:
         def mean(name: str) -> Any:
             return sum(s * getattr(each, name) for s, each in zip(share, parts, strict=True))
 
-        now, ahead = mean("now"), mean("ahead")
-        from_now = np.array([each.now for each in parts]) - now
+        now, ahead, known, across = mean("now"), mean("ahead"), mean("known"), mean("across")
         from_ahead = np.array([each.ahead for each in parts]) - ahead
-        known, across = mean("known"), mean("across")
         if known.size:
+            from_now = np.array([each.now for each in parts]) - now
             known += (from_now.T * share) @ from_now
             across += (from_now.T * share) @ from_ahead
         spread = mean("spread") + (from_ahead.T * share) @ from_ahead

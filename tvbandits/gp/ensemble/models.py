@@ -290,11 +290,6 @@ def in_steps(settings: Sequence[ModelSpec], step: float) -> tuple[ModelSpec, ...
     )
 
 
-def elapsed(since: float, until: float, step: float) -> float:
-    """Steps between two times. Before the second one nobody knows how long a step is: one, or none."""
-    return (until - since) / step if math.isfinite(step) else float(until > since)
-
-
 _CORRELATIONS = {
     "identity": matern.identity,
     "matern12": matern.matern12,

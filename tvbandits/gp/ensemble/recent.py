@@ -16,7 +16,6 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
-from tvbandits.gp.ensemble.models import elapsed
 from tvbandits.gp.kernels.matern import matern12, matern32
 
 WINDOW = 8
@@ -131,7 +130,7 @@ def moved(ensemble: FilterEnsemble, t: float) -> FilterEnsemble:
     """The ensemble at a later time without an observation, for questions about that time."""
     if not ensemble.filters or t <= ensemble.time:
         return ensemble
-    h = elapsed(ensemble.time, t, ensemble.step)
+    h = ensemble.steps_until(t)
     return replace(ensemble, time=t, filters=tuple(each.moved(h) for each in ensemble.filters))
 
 

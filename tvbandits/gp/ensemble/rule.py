@@ -31,15 +31,13 @@ from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import (
     ModelSpec,
-    elapsed,
     function_settings,
     network_settings,
 )
 from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
 from tvbandits.gp.ensemble.seasons import SeasonSearch
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import Data, Groups
+from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -100,7 +98,7 @@ def single(ensemble: FilterEnsemble, member: int, t: float) -> Filters:
         if member < len(filters):
             break
         member -= len(filters)
-    return filters.take(np.array([member])).moved(elapsed(ensemble.time, t, ensemble.step))
+    return filters.take(np.array([member])).moved(ensemble.steps_until(t))
 
 
 def predictable_part(ensemble: FilterEnsemble, one: Filters) -> Array:
@@ -342,9 +340,10 @@ def of_another_unit(rule: T) -> T:
 
 def in_order_of_time(data: Data) -> Data:
     """The same observations, the earlier first; itself where they are so already."""
-    if (np.diff(data.Z[:, -1]) >= 0).all():
+    times = data.Z[:, -1]
+    if (times[1:] >= times[:-1]).all():
         return data
-    order = np.argsort(data.Z[:, -1], kind="stable")
+    order = np.argsort(times, kind="stable")
     return Data(data.Z[order], data.Y[order], data.variance[order])
 
 
@@ -495,13 +494,16 @@ class EnsemblePosterior(CandidatePosterior):
     def told(self, fresh: Data) -> EnsemblePosterior:
         """Once it has observed those of its data that are new, time after time."""
         recent, search, surface, data = self.recent, self.search, self.surface, self.data
-        for t in np.unique(fresh.Z[:, -1]):
+        for t in sorted(set(fresh.Z[:, -1].tolist())):
             at = fresh.Z[:, -1] == t
             rows = candidate_rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
+            if search is None:
+                recent = recent.observed(t, readings)
+                continue
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
             recent, search = seasons.observed(
-                recent, search, float(t), readings, partial(_timed, surface, earlier)
+                recent, search, t, readings, partial(_timed, surface, earlier)
             )
         return replace(self, recent=recent, search=search)
 

@@ -29,10 +29,12 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import advance
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.data import (
     NEGLIGIBLE,
+    AppendBuffer,
+    CandidateGrid,
     Data,
+    GridPosterior,
     Groups,
     level_noise,
     without_negligible,
@@ -107,16 +109,15 @@ class ExactPosterior(KernelPosterior):
             return None
         if len(rows.Z) and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
             return None
-        made: ExactPosterior | None = (
-            self if on is None else replace(self, surface=replace(on, now=now))
-        )
+        made: ExactPosterior | None = self
         for i in range(len(rows.Z)):
             row = rows if len(rows.Z) == 1 else rows.row(i)
             made = None if made is None else _append(made, row, surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
-        return without_repeats(replace(made, data=data, extended=True))
+        on = made.surface and GridPosterior(**vars(made.surface) | {"now": now})
+        return without_repeats(replace(made, data=data, extended=True, surface=on))
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
@@ -376,16 +377,23 @@ def _append(
         spread = surface.rows(row.Z, on.now)[0]
         spread -= (below @ on.V.array) * on.shrink
         spread /= pivot
-        on = on.appended(spread, weights)
-    return replace(
-        posterior,
+        spread /= on.shrink
+        means, explained = on.means + spread[:, None] * weights, on.explained + spread**2
+        on = GridPosterior(on.V.append(spread), on.now, on.shrink, means, explained, on.prior)
+    return ExactPosterior(
+        kernel=kernel,
+        data=posterior.data,
         rows=posterior.rows.append(row),
         factor=posterior.factor.append(np.append(below, pivot)),
         weights=posterior.weights.append(weights),
         log_det_ratio=posterior.log_det_ratio
         + 2 * math.log(pivot)
         - math.log(float(row.variance[0])),
+        jitter=posterior.jitter,
+        merged_log_density=posterior.merged_log_density,
         surface=on,
+        extended=posterior.extended,
+        merged=posterior.merged,
     )
 
 

@@ -21,9 +21,15 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor, without_repeats
-from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
+from tvbandits.gp.posteriors.data import (
+    AppendBuffer,
+    CandidateGrid,
+    Data,
+    GridPosterior,
+    Groups,
+    without_negligible,
+)
 from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble

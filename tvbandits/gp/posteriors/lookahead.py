@@ -157,9 +157,11 @@ class JointPosterior:
         """
         moves, _ = self.answers(rows)
         mean, reach = self.mean[among], moves[:, among]
-        best = np.zeros(len(rows))
+        best, means = np.zeros(len(rows)), np.empty_like(reach)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
-            best += weight * (mean + node * reach).max(axis=1)
+            np.multiply(reach, node, out=means)
+            means += mean
+            best += weight * means.max(axis=1)
         # An answer cannot hurt, and what is within rounding is nothing.
         gain = best - mean.max()
         return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)

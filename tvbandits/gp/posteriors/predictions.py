@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import products_of
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
+from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 
 WORST = 1e9
@@ -370,7 +370,7 @@ class View:
         """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
         field = None if self.surface is not None else self._field
         if field is None:
-            return lambda X: self.upper_bound(X, beta)
+            return partial(self.upper_bound, beta=beta)
         return self._bound_of(field, field, beta * self.scale)
 
     def mean_to_climb(self) -> Callable[[Array], Array]:

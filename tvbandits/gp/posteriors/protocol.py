@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 UNCONDITIONED = "this posterior was conditioned without fixed points"

@@ -22,9 +22,15 @@ from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid, GridPosterior
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, embed
-from tvbandits.gp.posteriors.data import Data, Groups, without_levels
+from tvbandits.gp.posteriors.data import (
+    AppendBuffer,
+    CandidateGrid,
+    Data,
+    GridPosterior,
+    Groups,
+    without_levels,
+)
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 from tvbandits.gp.posteriors.weight_filter import WeightFilter
 

@@ -23,8 +23,7 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.candidate_cache import CandidateGrid
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, KernelPosterior, Posterior
 

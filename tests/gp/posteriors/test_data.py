@@ -13,9 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tvbandits.core import linalg
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.candidate_cache import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid, Data
 
 SPACE = {
     "rbf": RBF(0.2),
