@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
 from tvbandits.acquisition.batch_rules import Batching
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
@@ -94,7 +94,8 @@ def learned_parts(
     `docs/which-policy.md` has its table.
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
-        width = box_width(domain) if common.confidence is None else common.confidence
+        width = common.confidence
+        width = PlaysAtATime(box_width(domain)) if width is None else width
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
         rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         first = RandomFirst(FIRST_PLAYS * chosen_coordinates(domain))
@@ -220,7 +221,7 @@ def has_several(domain: Domain) -> TypeGuard[Bounded]:
 
 
 def box_width(box: Bounded) -> float:
-    """The width of a decision on a box, where none is given: a context is not explored."""
+    """The width of a decision on a box, of one play at a time: a context is not explored."""
     return min(BOX_WIDTH / chosen_coordinates(box), DEFAULT_WIDTH)
 
 
@@ -259,7 +260,8 @@ def adaptive_gp_ucb(
         When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
         `joint_box_kernel` (in `kernels.additive`), by log evidence.
     confidence : Confidence, float or str, optional
-        2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
+        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
+        mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
         mean; on up to 64 its width counts the lasting deviation (`LastingBound`). Elsewhere a Kalman
