@@ -38,6 +38,7 @@ from tvbandits.core.protocols import Problem, inform
 from tvbandits.datasets import (
     AutoregressiveArms,
     DriftingBump,
+    Field,
     GPDrift,
     MovingPeaks,
     NewPeak,
@@ -312,8 +313,11 @@ ERRING_PROBLEMS: dict[str, Callable[[int], Any]] = {
     "moving-peaks": lambda steps: MovingPeaks(dimension=2, every=50, horizon=steps),
     "ar-arms": lambda steps: AutoregressiveArms(side=6, horizon=steps),
     "ozone-network": lambda steps: ozone_network(days=steps),
+    "field-tide": lambda steps: Field("tide", horizon=steps),
+    "field-jumps": lambda steps: Field("jumps", horizon=steps),
 }
-"""By name. Made on the first three, looked at on moving peaks and ozone; the others judge."""
+"""By name. Made on the bump, switching, GP drift and arms, looked at on moving peaks and ozone; the
+others, and seeds from 20 of the arms, judge."""
 
 WAYS = {
     "plain": (False, False),

@@ -1,7 +1,13 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
 from tvbandits.core.files.reading import ReadLimits, reading_limits
-from tvbandits.datasets.arms import AutoregressiveArms, BannersByDay, SwitchingArms, WearingArms
+from tvbandits.datasets.arms import (
+    AutoregressiveArms,
+    Banners,
+    BannersByDay,
+    SwitchingArms,
+    WearingArms,
+)
 from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
@@ -20,6 +26,7 @@ from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_fr
 
 __all__ = [
     "AutoregressiveArms",
+    "Banners",
     "BannersByDay",
     "BumpAndWall",
     "DownloadLimits",

@@ -368,6 +368,67 @@ class BannersByDay(OnCandidates, Drawn):
         return np.asarray(effects[step] + levels[step])
 
 
+@dataclass(frozen=True)
+class Banners(OnCandidates, Drawn):
+    """Banners of which few visits convert: what is read of a play is the share of its visits that do.
+
+    The logarithm of each banner's chance is a wave between 0.5% and 5%, with a period of 2,000 to 6,000
+    steps.
+
+    Parameters
+    ----------
+    banners : int
+    trials : int
+        Visits a play.
+    horizon : int
+    seed : int
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import Banners
+    >>> problem = Banners(horizon=48)
+    >>> print(problem.domain.names[0], 0.005 <= problem.best(3) <= 0.05)
+    banner 1 True
+    """
+
+    banners: int = 8
+    trials: int = 1
+    horizon: int = 3000
+    seed: int = 0
+    name: str = "banners"
+    unit: str = ""
+    moves: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_made_up(self)
+        whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
+        whole_number("trials", self.trials)
+
+    @property
+    def noise_variance(self) -> float:
+        """That of a share of visits where 2% of them convert."""
+        return 0.02 * 0.98 / self.trials
+
+    @cached_property
+    def domain(self) -> Arms:
+        """Names."""
+        return Arms([f"banner {i + 1}" for i in range(self.banners)])
+
+    @cached_property
+    def waves(self) -> Array:
+        """Periods and phases, shape (2, banners)."""
+        rng = np.random.default_rng([self.seed, 0x4B])
+        return np.array(
+            [rng.uniform(2000, 6000, self.banners), rng.uniform(0, 2 * np.pi, self.banners)]
+        )
+
+    def rewards_at(self, t: float) -> Array:
+        """Chances."""
+        period, phase = self.waves
+        angle = 2 * np.pi * whole_step(t, self.horizon, self.name) / period + phase
+        return np.asarray(0.005 * 10.0 ** (0.5 + 0.5 * np.sin(angle)))
+
+
 PROBLEMS = (
     NamedProblem(
         "switching-arms", SwitchingArms, "arms on a sphere that switch at once (Hong 2023)"
@@ -379,4 +440,5 @@ PROBLEMS = (
     NamedProblem(
         "banners-by-day", BannersByDay, "banners over days and nights, in batches with a control"
     ),
+    NamedProblem("banners", Banners, "banners of which few visits convert, a visit at a time"),
 )

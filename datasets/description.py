@@ -172,7 +172,9 @@ def _table_facts(path: Path, table: pd.DataFrame) -> tuple[str, Facts]:
         reason = str(error).removeprefix(f"{path}: ")
         raise ValueError(f"{path}: {reason}") from None
     raise ValueError(
-        f"{path}: not a file that is known here; its columns are {few(names) or 'none'}"
+        f"{path}: not a file that is known here; its columns are {few(names) or 'none'}. Readings have "
+        "times in the first column and a column of numbers for each sensor, or columns named time, "
+        "sensor and value; sites have a column id, and latitude and longitude, or x and y"
     )
 
 

@@ -1,4 +1,4 @@
-"""Ask and tell: follow a drifting maximum in a few lines, and look at what was learned."""
+"""Ask and tell: follow a drifting maximum in a few lines, and look at what the bandit learned."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def reward(x: np.ndarray, t: float) -> float:
 def main(out: Path = HERE) -> float:
     rng = np.random.default_rng(0)
     domain = Candidates(np.linspace(0, 10, 101)[:, None])
-    # Without an epsilon, how fast the reward drifts is learned.
+    # Without an epsilon the bandit learns how fast the reward drifts.
     bandit = policies.adaptive_gp_ucb(domain, RBF(1.0), 0.01, confidence=2.0, seed=0)
     played, regret = [], []
     for t in range(1, 201):

@@ -1,8 +1,8 @@
-"""An expert of your own: any object with `query(X, t)`, asked by SparQ-GP-UCB and by the frugal policy.
+"""An expert of your own: any object with `query(X, t)`, which two policies ask.
 
-The reward has two hills that take turns. Who asks nobody has to go and look now and then. SparQ-GP-UCB
-asks about 3 log t points a step, spread over those it has played; the frugal policy asks about two,
-where the answer could change the next choice, and learns how fast answers age.
+The reward has two hills that take turns. A policy without an expert has to go and look now and then.
+SparQ-GP-UCB asks about 3 log t points a step, spread over those that it has played. The frugal policy
+asks about two, where the answer could change its next choice, and learns how fast answers age.
 """
 
 from pathlib import Path
@@ -34,7 +34,7 @@ class Station:
 
 
 def bandits(domain: Candidates) -> dict[str, Bandit]:
-    """One that asks nobody, and two that ask."""
+    """One without an expert, and two that ask."""
     plan = KDPP(LogSchedule(3.0))
     return {
         "nobody asked": policies.adaptive_gp_ucb(domain, RBF(0.8), 0.01),

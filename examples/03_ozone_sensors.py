@@ -1,14 +1,14 @@
 """The ozone benchmark: find the highest ozone of a state, day by day, by asking four of its 28 sensors.
 
-A decision rests on what was asked the day before: on the map, today's levels are the colours, and the
-rings the sites that were asked yesterday.
+A decision rests on the answers of the day before. On the map the colours are the levels of today, and
+rings mark the sites that the policy asked yesterday.
 
 Give EPA files to use real levels, or fetch them first:
 
     tvbandits data fetch ozone --years 2008 2009 --state "New York"
     python examples/03_ozone_sensors.py FILE...
 
-Without files a simulated network stands in. The sensors are a stub in this process: it replays the
+Without files the script simulates a network. The sensors are a stub in this process: it replays the
 levels with noise, and loses one answer in ten. `tvbandits.experts.sensors.mqtt` asks real ones
 in the same way.
 """

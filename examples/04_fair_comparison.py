@@ -1,8 +1,8 @@
 """Comparing fairly: at the theorem's width and at a constant one, with and without equal information.
 
 A width chosen for one policy can make any other look bad, and a policy that asks an expert knows more
-than one that does not. So a comparison says both: what the width does, and what the choice of questions
-does once everybody gets as many answers.
+than one that does not. So this comparison shows both: what the width does, and what the choice of
+questions does once every policy gets as many answers.
 """
 
 from pathlib import Path

@@ -1,12 +1,12 @@
 """An expert that fails: slow, partial, wrong and down, and what each wrapper does about it.
 
-The sensors of a network lose a third of their answers, understate their noise ten times, and nobody can
-be reached for a fortnight. Every wrapper is one idea: `Retrying` asks again, `Calibrated` finds out how
-far the sensors can be trusted, `Budgeted` keeps to what was granted, `Recording` has every answer on
-disk before it is used. Whatever happens, the bandit goes on.
+The sensors of a network lose a third of their answers, understate their noise tenfold, and are down for
+a fortnight. Each wrapper does one thing: `Retrying` asks again, `Calibrated` estimates how far to trust
+the sensors, `Budgeted` keeps the budget, and `Recording` writes every answer to the disk before use.
+Whatever happens, the bandit continues.
 
-What the wrappers buy: a budget that is kept, a log of every answer that was paid for, a report that the
-sensors are not as good as they say, and days on which an answer that was lost is asked for again.
+The wrappers give you a budget that holds, a log of every answer that you paid for, a report that the
+sensors are not as good as they say, and a second question where an answer was lost.
 """
 
 import tempfile

@@ -1,4 +1,4 @@
-"""A campaign with crashes: three weeks, the process dies every day, and nothing is lost by it."""
+"""A campaign with crashes: for three weeks the process dies every day, and nothing is lost."""
 
 import multiprocessing
 import os
@@ -25,7 +25,7 @@ def reward(X: np.ndarray, day: float) -> np.ndarray:
 
 
 class Model:
-    """A simulation that can be asked, and in which the process may die."""
+    """A simulation that answers, and in which the process may die."""
 
     def __init__(self, dies: bool = False) -> None:
         self.dies = dies
@@ -41,7 +41,7 @@ def bandit() -> Bandit:
 
 
 def play(place: Path, day: int, death: str) -> None:
-    """What a cron job does once a day, under keys that name the day; it dies where it is told to."""
+    """What a cron job does once a day, under keys that name the day; it dies on demand."""
     with Campaign.open(place, expert=Model(dies=death == DEATHS[2])) as campaign:
         if death == DEATHS[0]:
             os._exit(9)
@@ -54,7 +54,7 @@ def play(place: Path, day: int, death: str) -> None:
 
 
 def day_of(place: Path, day: int) -> int:
-    """A day: the job is started, dies, and is started again; how many times it died."""
+    """Start the job of a day again until it survives; how many times it died."""
     died = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # on forks of a process with threads
@@ -87,7 +87,7 @@ def main(out: Path = HERE) -> float:
 
 
 def draw(history, out: Path) -> None:
-    """Where it went day by day, over the reward, and how the process died."""
+    """Where the bandit went day by day, over the reward, and where the process died."""
     played = history[history["source"] == "bandit"]
     played = played[played["kind"] == "reward"]
     figure = Figure((8, 4), layout="constrained")

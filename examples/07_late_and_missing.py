@@ -1,8 +1,8 @@
 """A network as it is: readings come a day late or not at all, and stations are in maintenance.
 
-Three of 28 ozone stations are read every day, four more are asked in the morning. A reading arrives the
-day after, one in ten never does, and each station is away for service for five days out of forty. The
-bandit is told what comes, when it comes; what never comes is dropped after three days.
+Each day the bandit chooses three of 28 ozone stations to read, and asks four more in the morning. A
+reading arrives the day after, and one in ten never does. Each station is away for service for five days
+out of forty. The script tells each reading when it comes, and drops what has not come after three days.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ SITES = NETWORK.domain.X
 
 
 def working(day: int) -> np.ndarray:
-    """Who is not in maintenance: a mask of the stations."""
+    """Which stations are not in maintenance: a mask."""
     return (day + 11 * np.arange(len(SITES))) % 40 >= 5
 
 

@@ -1,8 +1,8 @@
 """A rival of your own: a policy in a few lines, on the same problems and noise as all others.
 
-The rival lets readings fade, starts afresh when a reward is a surprise, and therefore dares to explore
-less, at a width of 1. It is compared with each of its two parents on a reward that switches, which it is
-meant for, and on one that drifts. Its numbers were chosen on other seeds than those it is shown on.
+The rival lets readings fade and starts afresh when a reward is a surprise, so it can explore less, at a
+width of 1. The script compares it with each of its two parents on a reward that switches, which it is
+meant for, and on one that drifts. We chose its numbers on other seeds than those shown here.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ POLICIES = {
 
 
 def maker(parts):
-    """What a comparison calls for each problem and seed."""
+    """A comparison calls it for each problem and seed."""
 
     def make(setting: Setting) -> Bandit:
         recipe = Recipe(setting.domain, setting.kernel, setting.noise_variance, **parts)

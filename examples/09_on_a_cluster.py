@@ -1,8 +1,8 @@
 """A comparison on a cluster: three problems, four policies, two workers of Dask, the same rows.
 
 `--cluster local:2` starts two workers on this machine; with the address of a scheduler in its place the
-same command plays on as many machines as there are. Every run that is done is on the disk at once. Here
-the rows of the cluster are held against those of one process. It takes the extra `dask`:
+same command plays on as many machines as there are. Every finished run is on the disk at once. This
+script compares the rows of the cluster with those of one process. It needs the extra `dask`:
 `pip install 'tvbandits[dask]'`.
 """
 

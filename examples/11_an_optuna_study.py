@@ -1,7 +1,7 @@
 """An Optuna study of something that drifts: the best setting of a machine wanders by the hour.
 
 Two samplers play the same study of 120 trials, one trial an hour: Optuna's own TPE, to which every trial
-is equally true today, and `TVSampler`, which knows when each trial was. Needs `pip install
+counts the same, and `TVSampler`, which knows when each trial was. Needs `pip install
 'tvbandits[optuna]'`.
 """
 
@@ -27,7 +27,7 @@ def output(setting, gear, hour):
 
 
 def study_with(sampler):
-    """The settings that were tried, and what was lost by each."""
+    """The settings that the sampler tried, and what each lost."""
     rng, lost = np.random.default_rng(1), []
 
     def objective(trial):

@@ -1,7 +1,7 @@
 """An Xopt run on a machine that drifts: the best setting wanders, as in Xopt's time-dependent example.
 
-Xopt evaluates, a bandit of this package generates. Needs `pip install 'tvbandits[xopt]'`, and with it
-PyTorch: `make integrations` sets up an environment with both and runs this file.
+Xopt evaluates what a bandit of this package generates. It needs `pip install 'tvbandits[xopt]'`, and
+with it PyTorch: `make integrations` sets up an environment with both and runs this file.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ passed = [0.0]
 
 
 def now():
-    """The time in seconds: here one that the machine moves on, else `time.time`."""
+    """The time in seconds; a real machine would use `time.time`."""
     return passed[0]
 
 

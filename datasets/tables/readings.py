@@ -1,8 +1,8 @@
 """Reading the tables of a user's own network: values by time and sensor, and places of sensors.
 
 Sensors are known by text: 7, 7.0 and "7" are one sensor, "007" is another. Times are numbers, or dates
-and times such as 2008-01-31 12:00 (or 01/31/2008 12:00, the month first); those with an offset are
-turned into UTC.
+and times such as 2008-01-31 12:00, 01/31/2008 12:00 (the month first) or 31.01.2008 12:00 (the day
+first); those with an offset are turned into UTC.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.coercion import file_path, several, shown
-from tvbandits.core.files.reading import File, is_parquet, naming, read_csv, read_parquet, unpacked
+from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 from tvbandits.datasets.tables.columns import few
 
 Source = pd.DataFrame | File
 """A table, or the path of a csv or Parquet file that holds it."""
 
 
-US_FORMATS = ("%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S")
+FORMATS = tuple(
+    day + hour for day in ("%m/%d/%Y", "%d.%m.%Y") for hour in ("", " %H:%M", " %H:%M:%S")
+)
 """Forms of a date that are no ISO 8601."""
 
 
@@ -57,7 +59,8 @@ LARGEST = 50_000_000
 def read_table(source: Source, name: str = "source") -> pd.DataFrame:
     """The table, or that of a file: of a csv all cells as text, under their own headings.
 
-    A csv may be separated by commas, semicolons or tabs, and compressed.
+    A csv may be separated by commas, semicolons or tabs, and compressed; with semicolons or tabs its
+    numbers may have a decimal comma. It is UTF-8, or else Windows-1252, as some spreadsheets write.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def read_table(source: Source, name: str = "source") -> pd.DataFrame:
         raise ValueError(f"{name} must be a DataFrame or the path of a file, got {shown(source)}")
     path = file_path(name, source)
     with naming(path):
-        return _frame(path)
+        return read_parquet(path) if is_parquet(path) else _csv(path)
 
 
 def naming_source(source: Source) -> AbstractContextManager[None]:
@@ -78,15 +81,9 @@ def naming_source(source: Source) -> AbstractContextManager[None]:
     return nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
-def _frame(path: Path) -> pd.DataFrame:
-    if is_parquet(path):
-        return read_parquet(path)
-    with unpacked(path) as file:
-        if b"\0" in file.peek(1 << 16):
-            raise ValueError("a binary file of a kind that is not known")
-        # The heading is read as a row of its own: pandas would give a name that comes twice another.
-        texts = {"header": None, "dtype": str, "encoding": "utf-8-sig"}
-        raw = read_csv(file, separators=",;\t", encoding_errors="replace", **texts)
+def _csv(path: Path) -> pd.DataFrame:
+    # The heading is read as a row of its own: pandas would give a name that comes twice another.
+    raw = read_spreadsheet(path, header=None, dtype=str)
     heading = raw.iloc[0].fillna("").str.strip()
     return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
 
@@ -122,7 +119,7 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
         return floats
     best: pd.Series[Any] | None = None
-    for form in ("ISO8601", *US_FORMATS):
+    for form in ("ISO8601", *FORMATS):
         dates = pd.to_datetime(series, format=form, errors="coerce", utc=True)
         best = dates if best is None else best.fillna(dates)
         if best.notna().all():
@@ -131,7 +128,8 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
     wrong = best.isna() if numbers is None else best.isna() & numbers.isna()
     got = series[wrong if wrong.any() else best.isna()].iloc[0]
     raise ValueError(
-        f"{name} must be numbers, or dates like 2008-01-31 12:00 or 01/31/2008 12:00, got {shown(got)}"
+        f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
+        f"31.01.2008 12:00, got {shown(got)}"
     )
 
 

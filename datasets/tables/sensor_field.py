@@ -104,7 +104,8 @@ def sensor_field(
     ----------
     values : DataFrame or path
         Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column:
-        numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). For a table with a
+        numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). A csv may have
+        semicolons with decimal commas. For a table with a
         row for each reading, see `from_long`.
     sites : DataFrame or path
         A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files.
@@ -233,7 +234,8 @@ def sensor_field_from_files(
     if not any(found):
         raise ValueError(
             f"neither {paths[0]} nor {paths[1]} is the table of sites of the other: expected one "
-            f"with a column of ids and 2 or 3 of coordinates, and one with a column for each id"
+            f"with a column of ids and 2 or 3 of coordinates, and one with a column for each id "
+            "(from_long makes it of a table with a row for each reading)"
         )
     values, sites = (0, 1) if found[0] >= found[1] else (1, 0)
     try:

@@ -257,7 +257,8 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
     ):
         refused(ValueError, says, bandit.tell, [[0.0]], [0.2], 4, outcomes=outcomes)
         refused(ValueError, r"no limit|outcomes|load", bandit.correct, [[0.0]], outcomes=outcomes)
-    refused(ValueError, "no limit on 'weight'", bandit.predict, SITES.X, 4, outcome="weight")
+    said = "unknown outcome: there is no limit on 'weight'"
+    refused(ValueError, said, bandit.predict, SITES.X, 4, outcome="weight")
     assert bandit.state == before
 
 

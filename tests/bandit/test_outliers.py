@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -194,7 +195,7 @@ def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
 def test_readings_agree_by_what_they_differ_in() -> None:
     """The oracle: pair by pair, in words of the formula."""
     rng = np.random.default_rng(3)
-    error = np.array([20.0, 20.3, -15.0, 21.0, 1.0, -16.0])
+    error = np.array([20.0, 20.3, -15.0, 20.4, 1.0, -1.0])
     half = rng.standard_normal((6, 6))
     prior, noise = half @ half.T / 3.0, np.full(6, 0.04)
     far = np.abs(error) > 5.0
@@ -206,12 +207,22 @@ def test_readings_agree_by_what_they_differ_in() -> None:
             size = max(abs(error[i]), abs(error[j]))
             odds[j] = np.log(size / spread**0.5) - (error[i] - error[j]) ** 2 / (2 * spread)
         some = [j for j in range(6) if j != i and far[j] and odds[j] > 0]
-        if sum(odds[j] for j in some) > AGREED and len(some) > 1:
+        ways = math.comb(int(far.sum()), len(some) + 1)
+        if sum(odds[j] for j in some) > AGREED + math.log(ways) and len(some) > 1:
             expected[i, some] = True
     assert np.array_equal(agreeing(error, prior, noise, far), expected)
     assert expected[0, 1]
     assert not expected[0, 2]
     assert not agreeing(error[:2], 0.01 * prior[:2, :2], noise[:2], far[:2]).any()
+
+
+def test_three_of_five_errors_may_be_alike() -> None:
+    """Alone they would agree; of five some three are alike far more often."""
+    error = np.array([23.2, -34.6, 22.2, -40.7, 22.0])
+    alike, prior, noise = [0, 2, 4], np.full((5, 5), 0.4) + 0.02 * np.eye(5), np.full(5, 0.09)
+    among = agreeing(error[alike], prior[:3, :3], noise[:3], np.ones(3, dtype=bool))
+    assert among[2].tolist() == [True, True, False]
+    assert not agreeing(error, prior, noise, np.ones(5, dtype=bool))[-1].any()
 
 
 def test_first_readings_are_apart_from_the_others_and_each_other() -> None:

@@ -169,6 +169,19 @@ def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> No
         assert [row.who for row in campaign.journal()][::2] == ["anna", "bert"]
 
 
+def test_a_table_names_a_site_and_its_context(command: Command, place: Path) -> None:
+    config = (place.parent / "c.toml").read_text().replace("tv-gp-ucb", "adaptive-gp-ucb")
+    config = config.replace("options = { epsilon = 0.01 }", "")
+    Path("h.toml").write_text(config + "[domain.context]\noutside = [-15, 20]\nWind = [0, 9]\n")
+    assert command("new", "h.db", "--config", "h.toml").err == ""
+    Path("day.csv").write_text("site,outside,wind,time,reward\nnorth,3.5,1,1,0.5\nmill,-2,0,2,1\n")
+    assert fine(command("tell", "h.db", "--csv", "day.csv")).startswith("2 brought, new; 2 told")
+    with Campaign.open("h.db") as campaign:
+        assert campaign.state.rewards.X.tolist() == [[0, 1, 3.5, 1], [2.5, 1, -2, 0]]
+    Path("day.csv").write_text("site,outside,wind,time,reward\nnorth,3.5,,3,0.5\n")
+    assert "row 1: context 'Wind' is missing" in command("tell", "h.db", "--csv", "day.csv").err
+
+
 def test_two_readings_of_one_site_at_one_time_need_keys(command: Command, place: Path) -> None:
     rows = "site,time,reward,key\nnorth,1,0.5,{0}\nmill,1,3,b\nnorth,1,0.75,{1}\n"
     Path("day.csv").write_text(rows.format("", ""))

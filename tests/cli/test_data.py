@@ -384,6 +384,7 @@ def test_an_expert_is_a_class_too(folder: Path) -> None:
     ("arguments", "message"),
     [
         ("nowhere:problem", '"nowhere:problem": cannot import nowhere: ModuleNotFoundError'),
+        ("mine.py:problem", '"mine.py:problem": a module is named without .py: mine:problem'),
         ("lab.ours:problm", '"lab.ours:problm": lab.ours has no "problm"; did you mean "problem"?'),
         ("lab.ours:problem:size=3", 'unknown parameter "size"; its parameters: candidates, horizon'),
         ("lab.ours:fixed:size=3", 'unknown parameter "size"; its parameters: none'),
@@ -491,6 +492,15 @@ def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
     assert "2 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
     by_degrees = fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "48.14,11.50"))
     assert by_degrees == fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "aq02"))
+
+
+def test_tables_of_a_german_spreadsheet(command: Command) -> None:
+    sites = SITES.replace(",", ";").replace(".", ",").replace("AQ02", "Köln")
+    Path("sites.csv").write_text(sites, encoding="cp1252")
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    Path("day.csv").write_text("site;time;reward\nKöln;1;40,5\n", encoding="utf-8")
+    assert "1 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
+    assert "40.5" in fine(command("campaign", "history", "c.db"))
 
 
 # --- noise

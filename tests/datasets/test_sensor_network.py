@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from tests.helpers.refusals import refused
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files
-from tvbandits.datasets.tables.readings import as_times
+from tvbandits.datasets.tables.readings import as_times, read_table
 from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
 from tvbandits.experts import SimulatorExpert
 
@@ -118,6 +118,28 @@ def test_the_month_comes_first() -> None:
         "2026-12-31 00:00:00",
         "2026-12-31 10:00:00",
     ]
+    assert str(as_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_files_of_a_german_spreadsheet(encoding: str, tmp_path: Path) -> None:
+    names = ["Köln, Süd", "Gießen", "Lübeck"]
+    values = VALUES.set_axis(names, axis=1) + 0.25
+    values.index = values.index.strftime("%d.%m.%Y %H:%M:%S")
+    sites = SITES.assign(id=names)
+    files = [tmp_path / "values.csv", tmp_path / "sites.csv"]
+    written = {"sep": ";", "decimal": ",", "encoding": encoding}
+    values.to_csv(files[0], **written)
+    sites.to_csv(files[1], index=False, **written)
+    problem = made(*files)
+    np.testing.assert_array_equal(problem.values, VALUES.to_numpy() + 0.25)
+    assert problem.labels == tuple(names)
+
+
+def test_a_comma_within_a_cell_is_no_decimal_comma_where_commas_separate(tmp_path: Path) -> None:
+    path = tmp_path / "values.csv"
+    path.write_text('time,a\n1,"1,5"\n', encoding="utf-8")
+    assert list(read_table(path)["a"]) == ["1,5"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "tsv", "semicolons.csv"])

@@ -471,6 +471,7 @@ def test_problems_are_known_by_name_and_by_module() -> None:
         "switching-arms",
         "ar-arms",
         "wearing-arms",
+        "banners",
         "exoskeleton",
         "xopt-drift",
     ):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, load, policies, rate
+from tvbandits import Box, Candidates, compare, load, policies, rate
+from tvbandits.comparison.setup import played
+from tvbandits.datasets import Banners
 
 ARMS = Candidates(np.arange(4.0)[:, None])
 
@@ -100,3 +102,20 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves(tmp_path: Path) -> None
         refused(ValueError, said, policies.discounted_thompson, ARMS, **options)
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.discounted_thompson(Box([(0, 1)]))
+
+
+def test_it_is_compared_on_problems_of_trials() -> None:
+    path = "tvbandits.policies.beta_bernoulli:PLAYED"
+    rows = compare([Banners(horizon=30)], [path, "uniform"], seeds=2).to_frame()
+    assert rows.groupby("policy").size().tolist() == [60, 60]
+    assert rows["reward"].between(0.005, 0.05).all()
+
+
+@pytest.mark.parametrize("trials", [1, 40])
+def test_what_is_read_of_trials_is_the_share_that_succeeds(trials: int) -> None:
+    problem = Banners(trials=trials)
+    times = np.arange(1.0, 2001.0)
+    chances, shares = played(problem, problem.domain.X[np.zeros(2000, dtype=int)], times, 0, 1)
+    np.testing.assert_allclose(trials * shares, np.round(trials * shares), atol=1e-9)
+    deviation = np.sqrt((chances * (1 - chances)).sum() / trials)
+    assert abs((shares - chances).sum()) < 3.0 * deviation

@@ -108,9 +108,17 @@ def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
 
 def test_the_width_is_the_one_that_is_given() -> None:
     box = Box(np.array([[0.0, 1.0]] * 4))
-    for given, width in ((None, 8.0**0.5 / 4), (2.5, 2.5)):
-        bandit = policies.adaptive_gp_ucb(box, None, 0.01, confidence=given)
-        assert bandit.recipe.confidence.value == pytest.approx(width)  # type: ignore[attr-defined]
+    for given, times, width in (
+        (None, np.arange(20.0), 8.0**0.5 / 4),
+        (None, np.repeat(np.arange(5.0), 4), 2 * 8.0**0.5 / 4),
+        (None, np.zeros(20), 2.0),
+        (2.5, np.zeros(20), 2.5),
+    ):
+        bandit = policies.adaptive_gp_ucb(box, None, 0.01, confidence=given, learn=1000)
+        X = box.sample(20, np.random.default_rng(0))
+        bandit.tell(X, X[:, 0], times)
+        bandit.ask(20.0)
+        assert bandit.info.beta == pytest.approx(width)
 
 
 def test_an_interval_keeps_its_features() -> None:

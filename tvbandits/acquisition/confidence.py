@@ -38,6 +38,8 @@ class Situation:
         start of its batch.
     effective_dimension : callable
         Returns the sum over the observations in use of posterior variance over noise variance.
+    at_a_time : callable
+        Returns how many rewards there are at a time, on average over the latest; 0 before the first.
     """
 
     log_det_ratio: float
@@ -45,6 +47,7 @@ class Situation:
     candidates: int | None
     spent: float = 0.0
     effective_dimension: Callable[[], float] = float
+    at_a_time: Callable[[], float] = float
 
 
 class Confidence(Protocol):
@@ -246,6 +249,33 @@ class Fixed:
     def __call__(self, situation: Situation) -> float:  # noqa: ARG002 - one face for all
         """Return the constant."""
         return self.value
+
+
+@dataclass(frozen=True)
+class PlaysAtATime:
+    """A narrow width that grows with the plays at a time: width sqrt(n), `most` at most.
+
+    What is learned at a time serves all further plays at that time, so that exploring pays the more of
+    them there are. A reward that drifts from play to play has one at each time, and the width stays.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import PlaysAtATime, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=None, at_a_time=lambda: 4.0)
+    >>> print(PlaysAtATime(0.5)(situation))
+    1.0
+    """
+
+    width: float = 1.0
+    most: float = DEFAULT_WIDTH
+
+    def __post_init__(self) -> None:
+        for name in ("width", "most"):
+            finite_number(name, getattr(self, name), low=0.0, high=LARGEST_WIDTH)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the mean number of rewards at a time."""
+        return min(self.width * math.sqrt(max(situation.at_a_time(), 1.0)), self.most)
 
 
 WIDTHS: dict[str, Confidence] = {

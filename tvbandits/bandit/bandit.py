@@ -162,7 +162,7 @@ class Bandit:
 
     @property
     def noise(self) -> NoiseEstimate:
-        """The noise variance of a reward told without one: as given, or learned, with its doubt.
+        """The noise variance of a reward without one of its own: given, or learned, with an interval.
 
         Examples
         --------
@@ -327,30 +327,28 @@ class Bandit:
     ) -> Array:
         """Where to play at time `t`, shape (b, d).
 
-        Points that were asked and not told count: the variance around them is lower, so that repeated
-        asks spread out, and a point that is out for the same time comes again only if nothing else is
-        left. Where moves cost something, several points are each chosen by what they cost from where one
-        is, and come in the order of a tour: each time the nearest that is left.
+        Pending points count: the variance around them is lower, so that repeated asks spread out. A
+        point that is pending for the same time comes again only if nothing else is left. Where moves
+        cost something, the bandit chooses each of several points by its cost from the last point, and
+        returns them in the order of a tour: each time the nearest that is left.
 
         Parameters
         ----------
         t : float, optional
             Time of the decision; by default one unit after the latest time told, 1 at the start.
         n : int, optional
-            With a control, which comes first unless it was asked or told for that time already: so many
-            with it, and at least 2 then; by default one more than the batch rule says. Else
-            exactly so many points, distinct where the domain has as many; by default the batch rule
-            decides, one point for most policies. Of more than the candidates that are available (100
-            visits, 8 banners) each gets a share: that of draws from the beliefs in which it is the best
-            (Thompson shares).
+            Number of points, distinct where the domain has as many; by default the batch rule decides,
+            one point for most policies. If `n` exceeds the number of available candidates (100 visits, 8
+            banners), each gets the share of draws from the beliefs in which it is the best (Thompson
+            shares). A control counts among the `n`, and comes first unless it was asked or told for that
+            time already: then at least 2, and by default one more than the batch rule says.
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask; on a space the points are a frame with its names.
         context : mapping of str to values, or array of shape (c,), optional
-            What is measured now, where the domain has a context: `{"outside": 3.2}`; the points returned
-            have it behind what is chosen. Or values of the context columns of `Candidates`: only rows
-            with these are available. It must be given where there is either, unless `among` has rows
-            of one context alone.
+            What you measure now, where the domain has a context: `{"outside": 3.2}`; the points returned
+            end with it. Or values of the context columns of `Candidates`: only rows with these are
+            available. Needed where the domain has either, unless all rows of `among` have one context.
         near : float, optional
             No point may be farther than this from the last one played, or asked and not dropped
             (`core.moving.distances`).
@@ -358,12 +356,13 @@ class Bandit:
         Raises
         ------
         ValueError
-            If `t` is not finite, or before a time already told; if `n` is no whole number of at least 1;
-            if `among` or `context` do not suit the domain; if `near` is none above 0, or from nowhere.
+            If `t` is not finite, or before a time already told; if `n` is not a whole number of at least
+            1; if `among` or `context` do not suit the domain; if `near` is not above 0, or no point was
+            played yet.
         NothingAvailableError
             If nothing is available.
         ExpertError
-            If the expert is consulted before decisions, and is broken.
+            If the bandit asks its expert before decisions, and the expert is broken.
         """
         state = self._state
         now = decision_time(state) if t is None else as_time(t)
@@ -404,9 +403,9 @@ class Bandit:
         return X
 
     def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
-        """The same bandit, which weighs what a move costs against what it brings.
+        """The same bandit, which weighs the cost of a move against its gain.
 
-        One stays until what one has missed here would have paid for the move: see `core.moving`.
+        It leaves a point once the regret there would have paid for the move: see `core.moving`.
 
         Parameters
         ----------
@@ -466,11 +465,11 @@ class Bandit:
         return Bandit.from_state(*begun_with(self._recipe, self.state, other))
 
     def with_control(self, control: Any) -> Bandit:
-        """The same bandit with a control in every batch, which the other points are held against.
+        """The same bandit with a control in every batch, with which it compares the other points.
 
         Where rewards go up and down for all points together, as by day and night, it learns how points
-        differ: the level of each time is one number that nobody knows before, and readings of one time
-        tell of each other by their differences alone. Tell the rewards of a batch at one time.
+        differ. The level of each time is one unknown number, so only the differences between readings
+        of one time tell which point is better. Tell the rewards of a batch at one time.
 
         Parameters
         ----------
@@ -541,28 +540,28 @@ class Bandit:
     ) -> Info:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
-        It happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an
-        interrupt (Ctrl-C), `info.told` and `info.failed` say which: it may have come when all was done
-        but the return.
+        A call happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an
+        interrupt (Ctrl-C), `info.told` and `info.failed` say which of the two: the interrupt may have
+        come just before the return.
 
         Parameters
         ----------
         X : array of shape (n, d)
             The points that were played, asked for or not.
         y : array of shape (n,), or what `rate` and `count` return
-            Their rewards; True is 1, False is 0. NaN: the point was played, and there is no reading; the
-            play counts, it is no longer pending, and nothing is learned from it. A reading of the same
-            point and time that is told later takes its place.
+            Their rewards; True is 1, False is 0. NaN: you played the point, and there is no reading. The
+            play counts, the point is no longer pending, and the bandit learns nothing from it; a later
+            reading of the same point and time takes its place.
         t : float or array of shape (n,), optional
             The times of the rewards; older ones than the latest are welcome. By default the time that
-            each point was asked for, and one unit after the latest time told where it was not.
+            each point was asked for, or else one unit after the latest time told.
         variance : float or array of shape (n,), optional
-            Noise variance of the rewards; by default the recipe's, or what is learned.
+            Noise variance of the rewards; by default the recipe's, or the learned one.
         outcomes : mapping of str to array of shape (n,), optional
-            What else was read, for the limits, by name; NaN, or no such name: not read.
+            Further readings, for the limits, by name; NaN, or no such name: not read.
         context : mapping or array, optional
-            Of all points, where one is measured; by default that which each was asked at. Points as
-            `ask` gave them have it.
+            Of all points, where you measure one; by default that of the `ask` of each. Points as
+            `ask` returned them have it.
 
         Raises
         ------
@@ -570,9 +569,9 @@ class Bandit:
             If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside
             the domain, or there is no limit on an outcome.
         ExpertError
-            If the expert answers in a form that cannot be used, or raises what Python raises for
-            mistakes in a program. An expert that raises anything else is down: the bandit goes on
-            without its answers, with one `ExpertDownWarning` for every outage.
+            If the expert answers in a wrong form, or raises what Python raises for mistakes in a
+            program. An expert that raises anything else is down: the bandit goes on without its
+            answers, with one `ExpertDownWarning` for every outage.
         """
         recipe, model, before = self._recipe, self._model, self._state
         if not recipe.offers_all or context is not None:
@@ -597,32 +596,32 @@ class Bandit:
         to: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
     ) -> Info:
-        """Put other rewards in the place of those that were told: a slip of the pen, a revised reading.
+        """Replace rewards that you told: a slip of the pen, a revised reading.
 
-        The bandit goes on as one that was told the right rewards at once, in the same order: unit,
-        kernel, pace and beliefs are learned again, which takes as long as all of them took, with a
-        decision before each time told. Points that are out, questions and the random stream stay as they
-        are. An expert that was shown a reward keeps what it made of it.
+        The bandit goes on as if you had told the right rewards at once, in the same order. It learns
+        unit, kernel, rates and beliefs again, which takes as long as all of them took, with a decision
+        before each time told. Pending points, questions and the random stream stay as they are. An
+        expert that saw a reward keeps what it learned from it.
 
         Parameters
         ----------
         X : array of shape (n, d)
-            The points that were told.
+            The points of these rewards.
         y : array of shape (n,), optional
-            The right rewards; NaN: there was no reading. By default they are as they were.
+            The right rewards; NaN: there was no reading. By default they stay.
         t : float or array of shape (n,), optional
-            The times at which they were told; by default, the latest told of each point.
+            The times that you told with them; by default the latest of each point.
         variance : float or array of shape (n,), optional
-            Noise variance of the rewards; that of what was told by default.
+            Noise variance of the rewards; by default it stays.
         to : float or array of shape (n,), optional
             The right times, where those were wrong.
         outcomes : mapping of str to array of shape (n,), optional
-            What was read of them in truth, by name, where something was.
+            The right readings of outcomes, by name.
 
         Raises
         ------
         ValueError
-            If nothing was told of a point at its time, or something has no form that can be used.
+            If you told nothing of a point at its time, or an argument has a wrong form.
 
         Examples
         --------
@@ -643,19 +642,19 @@ class Bandit:
 
     @in_turn
     def retract(self, X: ArrayLike, t: ArrayLike | None = None) -> Info:
-        """Take back what was told, as if it had never been; see `correct`.
+        """Take rewards back, as if you had never told them; see `correct`.
 
         Parameters
         ----------
         X : array of shape (n, d)
-            The points that were told.
+            The points of these rewards.
         t : float or array of shape (n,), optional
-            The times at which they were told; by default, the latest told of each point.
+            The times that you told with them; by default the latest of each point.
 
         Raises
         ------
         ValueError
-            If nothing was told of a point at its time.
+            If you told nothing of a point at its time.
 
         Examples
         --------
@@ -680,23 +679,22 @@ class Bandit:
 
     @in_turn
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
-        """A bandit that goes on with other candidates: some are added, some are retired.
+        """A bandit that goes on with other candidates: it adds some and retires others.
 
-        What was told of retired ones still tells about the others, and readings of those that are out
-        are welcome; what is added is as if it had been there from the start. Kernel, unit and pace stay
-        as they were learned. This bandit stays as it is; both have the expert.
+        Readings of retired candidates still tell about the others, and late ones are welcome. Those that
+        are new count as if they had been there from the start. Kernel, unit and rates stay as learned.
+        This bandit stays as it is; both have the expert.
 
         Parameters
         ----------
         X : array of shape (A, d), or names
-            What may be played from now on; `among=` goes by its rows. On `Arms`, names: their rows stay
-            as they are, and new ones come last.
+            The candidates from now on; `among=` goes by these rows. On `Arms`, names: known names keep
+            their rows, and new ones come last.
 
         Raises
         ------
         ValueError
-            If the domain is neither `Arms` nor made of candidates without names, or these are no such
-            candidates.
+            If the domain is neither `Arms` nor candidates without names, or `X` does not suit it.
 
         Examples
         --------
@@ -716,12 +714,12 @@ class Bandit:
 
     @in_turn
     def drop(self, X: ArrayLike) -> None:
-        """Give up on points that were asked and will not be told.
+        """Give up on pending points that nobody will play.
 
         Parameters
         ----------
         X : array of shape (n, d)
-            Each ends the pending point asked first.
+            Of equal pending points each drops the oldest.
 
         Raises
         ------
@@ -734,17 +732,17 @@ class Bandit:
 
     @in_turn
     def questions(self, t: float | None = None, among: Among = None) -> Array:
-        """What the query plan would ask now: for experts whose answers take their time.
+        """The questions of the query plan now, for experts whose answers take time.
 
         The questions count as asked. There are none once the decision has had its own.
 
         Parameters
         ----------
         t : float, optional
-            The time that the questions are about; by default that of the decision that is out, or else
+            The time that the questions are about; by default that of the pending decision, or else
             the latest time told ("after tell") or the next decision's ("before ask").
         among : mask, row numbers or function, optional
-            What may be asked about now, as for `ask`.
+            Points that you can ask about now, as for `ask`.
 
         Returns
         -------
@@ -780,7 +778,7 @@ class Bandit:
         X : array of shape (q, d)
             Points of the domain, asked about or not.
         values : array of shape (q,)
-            What the expert says of the reward there; NaN: no answer.
+            The reward there, as the expert says; NaN: no answer.
         t : float, optional
             The time that the answers speak about; by default that of the last questions.
         variance : float or array of shape (q,), optional
@@ -789,7 +787,7 @@ class Bandit:
         Raises
         ------
         ValueError
-            If the recipe has no query plan, or something has no form that can be used.
+            If the recipe has no query plan, or an argument has a wrong form.
         """
         recipe, state = self._recipe, self._state
         if recipe.asking is None:

@@ -377,7 +377,10 @@ class Model:
         size = len(domain) if isinstance(domain, Candidates) else None
         gain = 0.0 if posterior is None else posterior.log_det_ratio
         dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
-        situation = Situation(gain, state.told, size, state.spent, dimension)
+        t = state.rewards.t
+        situation = Situation(
+            gain, state.told, size, state.spent, dimension, lambda: _rewards_at_a_time(t[-MANY:])
+        )
         beta = self._recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
             said = f"got {shown(beta)} of {shown(self._recipe.confidence)}"
@@ -712,3 +715,8 @@ class Model:
 
 def _ages_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.since == (0, 0)
+
+
+def _rewards_at_a_time(t: Array) -> float:
+    """Mean number of rewards at each of the times `t` (n,); 0 of none."""
+    return len(t) / max(len(np.unique(t)), 1)

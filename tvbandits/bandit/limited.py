@@ -368,7 +368,9 @@ class Outcomes:
         """Raise a `ValueError` if there is no limit on such an outcome."""
         if not isinstance(name, str) or name not in self._parts:
             known = ", ".join(self._parts) or "nothing"
-            raise ValueError(f"there is no limit on {shown(name)}; there are limits on {known}")
+            raise ValueError(
+                f"unknown outcome: there is no limit on {shown(name)}; there are limits on {known}"
+            )
 
     def told(
         self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None

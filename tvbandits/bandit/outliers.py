@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import comb
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from tvbandits.bandit.state import State
     from tvbandits.bandit.told import Told
 
-FAR = 5.0
-"""A reading is beyond belief if it is off by so many deviations."""
+FAR = 4.0
+"""A reading is beyond belief if it is off by so many deviations: under a normal law one of 16,000 is."""
 
 FIRST, FEWEST = 16, 5
 """While so many readings at most are known, at least `FEWEST`, they are compared with each other."""
@@ -41,7 +42,7 @@ APART = 4.0
 fifth of all that is furthest may be."""
 
 AGREED = 2.5
-"""Log odds from which readings beyond belief agree."""
+"""Log odds from which readings beyond belief agree, if none of them are contradicted."""
 
 LATEST = 8
 """Readings of so many times at the most confirm each other."""
@@ -143,12 +144,16 @@ def _answered(outliers: Observations, believed: Observations) -> NDArray[np.bool
 
 
 def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which readings (n, n) confirm each other, a row for each: none where they are too few."""
+    """Which readings (n, n) confirm each other, a row for each: none where they are too few.
+
+    Of k readings beyond belief m are chosen in C(k, m) ways, and each may be alike by chance.
+    """
     own = np.diagonal(prior)
     apart = np.maximum(own[:, None] + own - 2.0 * prior, 0.0) + noise[:, None] + noise
     size = np.maximum(np.abs(error[:, None]), np.abs(error))
     odds = np.log(size / np.sqrt(apart)) - 0.5 * (error[:, None] - error) ** 2 / apart
     counts = (odds > 0) & ~np.eye(len(error), dtype=bool) & far
-    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED
-    enough &= counts.sum(axis=1) > 1  # two errors in a row are alike by chance too often
+    others = counts.sum(axis=1)
+    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED + np.log(comb(far.sum(), others + 1))
+    enough &= others > 1  # two errors in a row are alike by chance too often
     return np.asarray(counts & enough[:, None])

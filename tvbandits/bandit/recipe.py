@@ -138,11 +138,11 @@ class Recipe:
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
     control : array of shape (d,), optional
-        A point that is part of every batch, and that the others are held against: rewards of one time
-        share a level of which nothing is known, and what is learned is how points differ from the
-        control at that time. An ensemble of models, or of arms, is `IndependentArms` with it then.
+        A point that is part of every batch, with which the bandit compares the others. Rewards of one
+        time share an unknown level, and the bandit learns how points differ from the control.
+        An ensemble of models, or of arms, is `IndependentArms` with it then.
     robust : bool
-        Readings that are beyond belief are set aside, until others agree with them (`bandit.outliers`).
+        Set incredible readings aside, until others agree with them (`bandit.outliers`).
     history : int, optional
         So many of the latest rewards are kept, and up to twice as many, for a run whose memory is not to
         grow; at least 500, all by default. Older ones leave once no decision needs them: what is in a

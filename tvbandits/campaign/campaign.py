@@ -251,9 +251,9 @@ class Campaign(Watching):
         clock : Clock, optional
             Then times may be given as dates, too.
         about : mapping of str to str, optional
-            What else is to be kept with it: `names` of the sites (a JSON list); a `title` and the `unit`
-            of a reward, to be shown; `drop_after`, a number: points asked and not told are dropped when
-            something is asked for that much later, and the journal says so.
+            What to keep with it: `names` of the sites (a JSON list); a `title` and the `unit` of a
+            reward, for people; `drop_after`, a number: the first `ask` that is so much later drops a
+            pending point, and the journal records it.
         trusted, who, patience, snapshot_every
             As for `open`.
 

@@ -70,6 +70,11 @@ class Names:
         """By what a table may say where a reading was made: degrees, where there were such, or names."""
         return list(self.given) or self.coordinates
 
+    @property
+    def context_names(self) -> list[str]:
+        """What the world gives, and a table says beside a site."""
+        return list(measured(self._domain))
+
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.sites)}

@@ -19,7 +19,7 @@ from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_actions import Call, Doubts, Sites, sure
 from tvbandits.core.counts import count, rate
-from tvbandits.core.files.reading import naming, read_csv, unpacked
+from tvbandits.core.files.reading import naming, read_spreadsheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +60,7 @@ class Brought:
     key: str | None
     who: str | None
     outcomes: dict[str, list[float]]
+    context: str | None
 
 
 def bring(verb: str, call: Call, one: Change, csv: Path | None, context: str | None = None) -> None:
@@ -90,28 +91,23 @@ def bring(verb: str, call: Call, one: Change, csv: Path | None, context: str | N
             readings = table(csv, sites)
         else:
             read = _outcomes(outcomes)
-            readings = [Brought(site, value, one.at, one.variance, call.key, call.who, read)]
-        count = _bring(verb, sites, readings, csv, one.yes, context)
+            readings = [
+                Brought(site, value, one.at, one.variance, call.key, call.who, read, context)
+            ]
+        count = _bring(verb, sites, readings, csv, one.yes)
         status = sites.campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         call.say(text, {"brought": len(readings), "new": count, "told": status.told})
 
 
-def _bring(
-    verb: str,
-    sites: Sites,
-    readings: list[Brought],
-    csv: Path | None,
-    yes: bool,
-    context: str | None = None,
-) -> int:
+def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
     """One after the other, once every site and time is known; how many are new."""
     places, doubts, usual = [], [], Doubts.of(sites.campaign)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
         with _row(csv, number):
-            X, t = sites.point(reading.site, context), sites.time(reading.at)
+            X, t = sites.point(reading.site, reading.context), sites.time(reading.at)
             places.append((X, t))
             if verb != "tell":
                 continue
@@ -159,12 +155,12 @@ def _row(csv: Path | None, number: int, more: str = "") -> Iterator[None]:
 
 
 def table(path: Path, sites: Sites) -> list[Brought]:
-    """The readings of a CSV: site or coordinates, time, reward or value, variance, key, who.
+    """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
 
     In the place of a reward: successes and trials, or events and exposure.
     """
-    with naming(path), unpacked(path) as stream:
-        frame = read_csv(stream, separators=",;\t", dtype=str, keep_default_na=False)
+    with naming(path):
+        frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
         frame.columns = [str(name).strip().lower() for name in frame.columns]
         frame = _with_counts(frame)
         value = next((c for c in ("reward", "value", "reading") if c in frame.columns), None)
@@ -224,6 +220,8 @@ def _outcomes(said: list[str] | None) -> dict[str, list[float]]:
 def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Brought:
     cells = {str(name): str(cell).strip() for name, cell in row.items()}
     variance = cells.get("variance", "")
+    context = {name: cells.get(name.lower()) for name in names.context_names}
+    said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
     return Brought(
         site=cells["site"]
         if "site" in cells
@@ -236,6 +234,7 @@ def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Bro
         outcomes={
             name: [float(cells[name.lower()] or "nan")] for name in limits if name.lower() in cells
         },
+        context=", ".join(said) or None,
     )
 
 

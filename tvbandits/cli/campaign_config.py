@@ -27,7 +27,7 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.context import coordinate_names
-from tvbandits.core.files.reading import check_regular, naming, read_csv, unpacked
+from tvbandits.core.files.reading import check_regular, naming, read_spreadsheet
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
@@ -186,10 +186,17 @@ def _parameter(name: str, given: Any) -> Any:
     return Integer(*whole)
 
 
+def _numbers_if_all_are(column: pd.Series[Any]) -> pd.Series[Any]:
+    try:
+        return pd.to_numeric(column)
+    except ValueError:
+        return column
+
+
 def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[str, str]]:
     """Sites of a CSV: their coordinates, and their names."""
-    with naming(path), unpacked(path) as stream:
-        frame = read_csv(stream, separators=",;\t")
+    with naming(path):
+        frame = read_spreadsheet(path).apply(_numbers_if_all_are)
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
         if name is None and coordinates is None and frame[first].dtype.kind not in "iuf":

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
+from scipy.stats import binom
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.confidence import Confidence
@@ -133,7 +135,8 @@ def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> 
     """True rewards of the points (n, d), each at its own time (n,), and the rewards with noise.
 
     The noise depends on (seed, stream, point, time) alone: `tvbandits.core.keyed_noise.keyed_normal`. A
-    problem that is moved by its player (`wear`) is moved.
+    problem that is moved by its player (`wear`) is moved. Of a problem with `trials` the rewards are
+    chances to succeed, and what is read is the share of so many trials that did.
     """
     pairs = [(X[i : i + 1], float(t)) for i, t in enumerate(times)]
     wear = getattr(problem, "wear", None)
@@ -143,6 +146,9 @@ def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> 
         if wear is not None:
             wear(x)
     noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
+    trials = getattr(problem, "trials", None)
+    if trials is not None:
+        return rewards, np.asarray(binom.ppf(ndtr(noise), trials, rewards)) / trials
     return rewards, rewards + added_noise(problem) ** 0.5 * noise
 
 

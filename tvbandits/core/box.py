@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, as_points, checked_values, whole_number
 from tvbandits.core.box_search import Acquisition, Smooth, climb, search
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import AtContext, as_measured
+from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
 MOST_SAMPLES = 2**20
@@ -93,7 +93,9 @@ class Box:
         given = as_measured({} if self.context is None else self.context)
         for name, part in given.items():
             if not isinstance(part, Real):
-                raise ValueError(f"{name} must be an interval (low, high), got {shown(part)}")
+                raise ValueError(
+                    f"{name} must be an interval (low, high); {INSTEAD_OF_WORDS}; got {shown(part)}"
+                )
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         object.__setattr__(self, "context", given)
         bounds.setflags(write=False)

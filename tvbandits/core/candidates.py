@@ -24,7 +24,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import as_measured, joined
+from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 
@@ -396,9 +396,7 @@ class CandidatesInContext:
         given = as_measured(measured)
         for name, part in given.items():
             if isinstance(part, Category):
-                raise ValueError(
-                    f"{name} must be numbers: a Space has contexts of words, got {part}"
-                )
+                raise ValueError(f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {shown(part)}")
         object.__setattr__(self, "measured", given)
 
     def __repr__(self) -> str:

@@ -28,6 +28,9 @@ from tvbandits.core.protocols import Domain
 Context = Mapping[str, Any] | ArrayLike | None
 """Values by name, such as {"outside": 3.2}, or numbers in the order of the names."""
 
+INSTEAD_OF_WORDS = "for words take a Space, or give each an interval (0, 1), and 1 where it holds"
+"""For messages: words have no distances that a kernel of numbers could see."""
+
 
 def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
     """Parameters from what people write as a context: {"outside": (-15, 20)}.

@@ -20,7 +20,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, heedless
-from tvbandits.policies.setting import Seed, described
+from tvbandits.policies.setting import Policy, Seed, described
 
 
 @dataclass(eq=False)
@@ -119,3 +119,7 @@ def discounted_thompson(
     worst = -1.0 if minimise else 0.0
     rule = BetaBernoulli(arms, gamma, last, worst, np.zeros((len(arms), 2)), np.empty((0, 4)))
     return adapted(arms, rule, minimise, seed)
+
+
+PLAYED = Policy("discounted-thompson", discounted_thompson, "Beta beliefs that fade", "Raj 2017")
+"""For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards."""

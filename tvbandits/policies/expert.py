@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
 from tvbandits.acquisition.batch_rules import Batching
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
@@ -94,7 +94,8 @@ def learned_parts(
     `docs/which-policy.md` has its table.
     """
     if not asks and kernel is None and common.posterior is None and has_several(domain):
-        width = box_width(domain) if common.confidence is None else common.confidence
+        width = common.confidence
+        width = PlaysAtATime(box_width(domain)) if width is None else width
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
         rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
         first = RandomFirst(FIRST_PLAYS * chosen_coordinates(domain))
@@ -220,7 +221,7 @@ def has_several(domain: Domain) -> TypeGuard[Bounded]:
 
 
 def box_width(box: Bounded) -> float:
-    """The width of a decision on a box, where none is given: a context is not explored."""
+    """The width of a decision on a box, of one play at a time: a context is not explored."""
     return min(BOX_WIDTH / chosen_coordinates(box), DEFAULT_WIDTH)
 
 
@@ -259,11 +260,12 @@ def adaptive_gp_ucb(
         When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
         `joint_box_kernel` (in `kernels.additive`), by log evidence.
     confidence : Confidence, float or str, optional
-        2; 2 sqrt 2 / d on a box of d > 1 coordinates where kernel and posterior are not given.
+        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
+        mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        `ModelEnsemble("both")` on up to 20,000 candidates, on up to 64 with the width of what lasts
-        alone (`acquisition.lasting`), unless kernel, learn or mean is given; else a Kalman filter,
-        `StateSpace()`, but on a box. Which is better where: `docs/ensemble.md`.
+        By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
+        mean; on up to 64 its width counts the lasting deviation (`LastingBound`). Elsewhere a Kalman
+        filter, `StateSpace()`, and on a box `Exact`. `docs/ensemble.md` compares them.
 
     Examples
     --------
@@ -447,14 +449,14 @@ def frugal_gp_ucb(
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
     On candidates the model is an ensemble of space-time models, weighted by how well they predict
-    (`docs/which-policy.md` says which models a domain gets); a question goes where an answer helps the
-    next decision most, every fourth where least is known, and after an answer the best mean is played.
+    (`docs/which-policy.md` says which models a domain gets). A question goes where an answer helps the
+    next decision most, and every fourth where least is known. After an answer it plays the best mean.
 
-    Elsewhere, and where a kernel, `learn` or `mean` is given, the kernel is a sum of a shared level, a
-    static field and two drifting fields whose amplitudes and scales are learned by log evidence. The
-    expert is asked about plausible maximisers anywhere in the domain. As the questions explore, a
-    decision after an answer takes a width of at most `INFORMED_WIDTH`. Either way answers are
-    observations like any other, and age by what was learned.
+    Elsewhere, and where you give a kernel, `learn` or `mean`, the kernel is a sum of a shared level, a
+    static field and two drifting fields, whose amplitudes and scales it learns by log evidence. It asks
+    about plausible maximisers anywhere in the domain. As the questions explore, a decision after an
+    answer takes a width of at most `INFORMED_WIDTH`. Either way answers are observations like any
+    other, and age as it has learned.
 
     Parameters
     ----------
@@ -472,10 +474,10 @@ def frugal_gp_ucb(
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
     season : float, "find" or None
-        Time after which a part of the reward comes again: 24 for a day where times count hours. Models
-        with a season stand beside models without then. "find": on up to 64 candidates a
-        period is looked for in what is read, for 1,024 steps. None: there is no
-        season (`season=none` on the command line, `season = "none"` in campaign.toml).
+        Time after which a part of the reward returns: 24 for a day where times count hours. The ensemble
+        then also holds models with that season. "find": on up to 64 candidates look for a period in the
+        readings, for 1,024 steps. None: no season (`season=none` on the command line, `season = "none"`
+        in campaign.toml).
 
     Examples
     --------

@@ -118,6 +118,8 @@ def load(path: str) -> Any:
         If it cannot be imported, or the module has no such attribute.
     """
     module, _, attribute = path.partition(":")
+    if module.endswith(".py"):
+        raise ValueError(f'"{path}": a module is named without .py: {module[:-3]}:{attribute}')
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever a module does when it is imported

@@ -396,8 +396,8 @@ def w_dbo(
 
     A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
     variance and scales; all relevances are computed at once. Within one cleaning the hyperparameters
-    stay, where the authors' program fits after every removal; and no time scale is fitted below five
-    mean times between rewards, where it has no bound, and can be left with two points for good.
+    stay, whereas the authors' program fits after every removal. The fitted time scale is at least five
+    mean times between rewards; their program has no bound, and can be left with two points for good.
 
     Parameters
     ----------

@@ -70,8 +70,8 @@ OPTIONS = {
     ),
     "noise_variance": (
         "float or None",
-        "Noise variance of a reward that is told without one of its own (unit of reward squared). None: "
-        "it is learned, and `Bandit.noise` shows it with its doubt.",
+        "Noise variance of a reward, unless `tell` gives another (unit of reward squared). None: the "
+        "bandit learns it, and `Bandit.noise` shows it with an interval.",
     ),
     "confidence": (
         'Confidence, float, "theory" or a name of `tvbandits.acquisition.confidence.WIDTHS`',
@@ -79,7 +79,7 @@ OPTIONS = {
     ),
     "posterior": (
         'Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"',
-        "How the posterior is computed: exactly, on a dictionary of inducing points, for sums of "
+        "How to compute the posterior: exactly, on a dictionary of inducing points, for sums of "
         "space-time terms by a Kalman filter, or by an ensemble of such models, weighted by how well "
         "they predict.",
     ),
@@ -96,20 +96,20 @@ OPTIONS = {
     ),
     "minimise": (
         "bool",
-        "Smaller rewards are better; everything that is told or shown keeps its sign.",
+        "Smaller rewards are better; rewards and predictions keep their sign.",
     ),
     "robust": (
         "bool",
-        "Readings that are grossly wrong are set aside, until others agree with them.",
+        "Set grossly wrong readings aside, until others agree with them.",
     ),
     "consult": (
         '"after tell" or "before ask"',
-        "When the expert is asked: about the time of the rewards, once a decision's are told, or before "
+        "When to ask the expert: once you have told a decision's rewards, about their time, or before "
         "a decision, about its own time.",
     ),
     "seed": (
         "int or numpy.random.Generator",
-        "Of all that is random; a generator is not advanced, a child is spawned from it.",
+        "Fixes all random choices. A generator does not advance: the bandit spawns a child of it.",
     ),
 }
 """Options that several recipes have: type and description."""

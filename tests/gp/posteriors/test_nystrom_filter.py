@@ -96,3 +96,17 @@ def test_places_that_nobody_visits_leave_the_dictionary() -> None:
         assert previous.dictionary.size < 60
     assert previous is not None
     assert previous.dictionary.rows.Z[:, 0].min() > 4.0
+
+
+def test_the_root_of_a_dictionary_that_grows_stays_to_the_last_bit() -> None:
+    """Leaders compare it with that of before: where it is another, all candidates are looked at."""
+    rule, data, previous = NystromFilter(), told(), None
+    for end in (10, 20, 40):
+        part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
+        made = rule.condition(KERNEL, part, now=float(end), previous=previous)
+        if previous is not None:
+            m = previous.dictionary.size
+            assert made.dictionary.size > m
+            root = made.dictionary.factor.array[:m, :m]
+            np.testing.assert_array_equal(root, previous.dictionary.factor.array)
+        previous = made

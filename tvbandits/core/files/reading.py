@@ -13,6 +13,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sqlite3
 import stat
 import zipfile
@@ -34,6 +35,13 @@ File = str | os.PathLike[str]
 
 ENVIRONMENT = "TVBANDITS_READ_"
 """Environment variables that raise a limit: this, and the limit's name in capitals."""
+
+
+SEPARATORS = ",;\t"
+"""What may stand between the cells of a spreadsheet."""
+
+
+DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+\s*)$")
 
 
 _LONGEST_HEADING = 1 << 22
@@ -324,7 +332,7 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
     heading, ended, _ = stream.peek(_LONGEST_HEADING).partition(b"\n")
     if len(heading) >= _LONGEST_HEADING and not ended:
         raise ValueError(f"the first line is longer than {_LONGEST_HEADING} bytes: not a table")
-    separator = max(separators, key=lambda each: heading.count(each.encode()))
+    separator = separator_of(heading, separators)
     limits.check("columns", heading.count(separator.encode()) + 1)
     try:
         frame: pd.DataFrame = pd.read_csv(stream, sep=separator, nrows=limits.rows + 1, **options)
@@ -332,6 +340,55 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
         raise ValueError("the file is empty") from None
     limits.check("rows", len(frame))
     return frame
+
+
+def separator_of(heading: bytes, separators: str) -> str:
+    """Which of the separators is the commonest in the first line of a csv.
+
+    Examples
+    --------
+    >>> from tvbandits.core.files.reading import separator_of
+    >>> separator_of(b"time;Hall, west;Hall, east;Hall", ",;")
+    ';'
+    """
+    return max(separators, key=lambda each: heading.count(each.encode()))
+
+
+def read_spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
+    r"""The table of a csv as spreadsheets of any country write it, also a packed one.
+
+    Commas, semicolons or tabs separate the cells. Unless commas do, texts such as 1,5 become 1.5. The
+    file is in UTF-8, or else in Windows-1252.
+
+    Raises
+    ------
+    ValueError, OSError
+        If it cannot be read; see `naming`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.core.files.reading import read_spreadsheet
+    >>> written = Path("sites.csv").write_bytes("id;x\nKöln;1,5\n".encode("cp1252"))
+    >>> print(read_spreadsheet(Path("sites.csv")))
+         id    x
+    0  Köln  1.5
+    """
+    try:
+        return _spreadsheet(path, encoding="utf-8-sig", **options)
+    except UnicodeDecodeError:
+        return _spreadsheet(path, encoding="cp1252", encoding_errors="replace", **options)
+
+
+def _spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
+    with unpacked(path) as stream:
+        start = stream.peek(1 << 16)
+        if b"\0" in start:
+            raise ValueError("a binary file of a kind that is not known")
+        frame = read_csv(stream, separators=SEPARATORS, **options)
+    if separator_of(start.partition(b"\n")[0], SEPARATORS) == ",":
+        return frame
+    return frame.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
 
 
 def is_parquet(path: Path) -> bool:

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -207,8 +208,6 @@ class Block:
         at = self.look - since.first
         unknown = at < 0
         at[unknown] = 0
-        if not len(since.growth):
-            return np.full(len(at), np.inf)
         means = self._means(looker) if wanted.with_mean else None
         drift = since.drift if wanted.with_mean and means is None else 0.0
         bound = (drift + wanted.times * since.growth)[at] * self.deviation
@@ -319,13 +318,8 @@ class Lineage:
 class Here:
     """Blocks that are looked at one after the other."""
 
-    def __init__(self, rows: Rows) -> None:
-        self.single = len(rows.sizes) == 1
-        starts = np.cumsum([0, *rows.sizes]).tolist()
-        self.blocks = [
-            Block(start, size, rows.block(number), KEPT * size // rows.shape[0])
-            for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
-        ]
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks, self.single = blocks, len(blocks) == 1
 
     def leaders(
         self,
@@ -334,18 +328,19 @@ class Here:
         since: Since,
         wanted: Request,
         free: NDArray[np.bool_] | None,
-    ) -> list[Found]:
-        """Those of each block: what leads in one raises the floor of the next."""
+    ) -> Found:
+        """Those of all blocks: what leads in one raises the floor of the next."""
         best: list[Found] = []
-        values = np.empty(0)
-        for block in self.blocks:
-            of_it = None if free is None else free[block.start : block.start + len(block.look)]
+        values, enough = np.empty(0), wanted.enough
+        ends = np.cumsum([len(block.look) for block in self.blocks])
+        for block, end in zip(self.blocks, ends.tolist(), strict=True):
+            of_it = None if free is None else free[end - len(block.look) : end]
             best.append(block.leaders(looker, number, since, wanted, of_it))
             values = np.concatenate([values, best[-1].values])
-            if len(values) >= wanted.enough:
-                values = np.partition(values, -wanted.enough)[-wanted.enough :]
+            if len(values) >= enough:
+                values = np.partition(values, -enough)[-enough:]
                 wanted = wanted._replace(floor=max(wanted.floor, float(values[0])))
-        return best
+        return _merged(best, enough)
 
 
 def blocks_of(rows: Rows) -> Here | OnWorkers:
@@ -355,7 +350,13 @@ def blocks_of(rows: Rows) -> Here | OnWorkers:
 
         with suppress(ValueError):
             return OnWorkers(rows, distributed.default_client())  # type: ignore[no-untyped-call]
-    return Here(rows)
+    starts = np.cumsum([0, *rows.sizes]).tolist()
+    return Here(
+        [
+            Block(start, size, rows.block(number), KEPT * size // rows.shape[0])
+            for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
+        ]
+    )
 
 
 class Leaders:
@@ -402,7 +403,7 @@ class Leaders:
                 self._posterior = posterior
             since, number = self._lineage.since(), self._lineage.number
             wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
-            found = _merged(self.blocks.leaders(looker, number, since, wanted, free), wanted.enough)
+            found = self.blocks.leaders(looker, number, since, wanted, free)
             self._last = found.rows, found.X
         except (
             BaseException
@@ -435,14 +436,17 @@ def _merged(found: Sequence[Found], count: int) -> Found:
         keep = values >= np.partition(values, -count)[-count]
         rest = max(rest, float(values[~keep].max(initial=-np.inf)))
         rows, X, values = rows[keep], X[keep], values[keep]
-    return Found(rows, X, values, rest, sum(f.looks for f in found))
+    order = np.argsort(rows)
+    return Found(rows[order], X[order], values[order], rest, sum(f.looks for f in found))
 
 
 class OnWorkers:
     """Blocks of a Dask array that stay on the workers of a client.
 
-    A task has all that its result depends on. What a worker keeps of a block spares it looks, and where
-    a worker has gone, another makes the block again and starts with no bounds.
+    A step is one task for each worker, with its chunks: the dictionary and its weights go there, and the
+    best of its candidates come back. A task has all that its result depends on. What a worker keeps of a
+    block spares it looks, and where a worker has gone, another makes the block again and starts with no
+    bounds.
 
     Parameters
     ----------
@@ -453,8 +457,14 @@ class OnWorkers:
     def __init__(self, rows: DaskRows, client: Any) -> None:
         self.client, self.search, self.single = client, uuid4().hex, False
         array = client.persist(rows.array)
-        self.chunks = [client.compute(chunk) for chunk in array.to_delayed()[:, 0]]
-        self.starts = np.cumsum([0, *rows.sizes]).tolist()
+        chunks = client.compute(array.to_delayed()[:, 0].tolist())
+        client.gather(client.map(len, chunks, pure=False))  # so that they are somewhere
+        starts = np.cumsum([0, *rows.sizes]).tolist()
+        places = client.who_has(chunks)
+        self.groups: dict[Any, list[tuple[int, int, Any]]] = {}
+        for chunk, start, end in zip(chunks, starts, starts[1:], strict=False):
+            place = min(places[chunk.key], default=None)
+            self.groups.setdefault(place, []).append((start, end, chunk))
 
     def leaders(
         self,
@@ -463,16 +473,16 @@ class OnWorkers:
         since: Since,
         wanted: Request,
         free: NDArray[np.bool_] | None,
-    ) -> list[Found]:
-        """Those of each block."""
-        # A task, not data that is scattered: where it is lost with its worker, it is made again.
-        shared = self.client.submit(tuple, (looker, number, since, wanted), pure=False)
+    ) -> Found:
+        """Those of all blocks."""
         tasks = []
-        for i, (chunk, start) in enumerate(zip(self.chunks, self.starts, strict=False)):
-            of_it = None if free is None else free[start : self.starts[i + 1]]
-            given = self.search, start, chunk, shared, of_it
+        for group in self.groups.values():
+            starts, ends, chunks = (list(each) for each in zip(*group, strict=True))
+            of_it = [] if free is None else [free[a:b] for a, b in zip(starts, ends, strict=True)]
+            request = looker, number, since, wanted, np.concatenate(of_it) if of_it else None
+            given = self.search, starts, chunks, request
             tasks.append(self.client.submit(_leaders_there, *given, pure=False))
-        return list(self.client.gather(tasks))
+        return _merged(self.client.gather(tasks), wanted.enough)
 
 
 _kept: dict[str, dict[int, Block]] = {}
@@ -483,17 +493,17 @@ SEARCHES = 4
 
 
 def _leaders_there(
-    search: str,
-    start: int,
-    chunk: NDArray[Any],
-    shared: tuple[Looker, int, Since, Request],
-    free: NDArray[np.bool_] | None,
+    search: str, starts: Sequence[int], chunks: Sequence[NDArray[Any]], request: tuple[Any, ...]
 ) -> Found:
-    """On a worker: the leaders of a block."""
+    """On a worker: the leaders of some blocks."""
     while len(_kept) > SEARCHES:
         _kept.pop(next(iter(_kept)), None)
-    blocks = _kept.setdefault(search, {})
-    block = blocks.setdefault(start, Block(start, len(chunk), lambda rows: finite(chunk[rows])))
-    block.take = lambda rows: finite(chunk[rows])
-    looker, number, since, wanted = shared
-    return block.leaders(looker, number, since, wanted, free)
+    kept = _kept.setdefault(search, {})
+    for start, chunk in zip(starts, chunks, strict=True):
+        taken = partial(_of_chunk, chunk)
+        kept.setdefault(start, Block(start, len(chunk), taken)).take = taken
+    return Here([kept[start] for start in starts]).leaders(*request)
+
+
+def _of_chunk(chunk: NDArray[Any], rows: Index | slice) -> Array:
+    return finite(chunk[rows])

@@ -29,7 +29,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
-from tvbandits.gp.posteriors.nystrom import Nystrom, markov, on_points
+from tvbandits.gp.posteriors.nystrom import Nystrom, markov
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.weight_filter import WeightFilter
@@ -124,15 +124,15 @@ class NystromFilter:
         """Inducing points at the time `now`: those of before, if nothing is new, or resparsified."""
         before = None
         if known is not None:
-            points = known.dictionary.rows.Z.copy()
-            points[:, -1] = now
-            start = on_points(kernel, points, None, now, None)
+            rows = known.dictionary.rows
+            rows = replace(rows, Z=present(rows, now))  # all of one time: their root stays
+            start = replace(known.dictionary, data=rows, rows=rows, surface=None)
             if np.array_equal(data.Z, known.data.Z):
                 return start
             before = _filtered(kernel, term, known.data, start, now, known)
         rng = np.random.default_rng(0) if rng is None else rng
-        rows, _ = faded(kernel, term, data, now)
-        return self._rule().drawn(kernel, rows, None, now, before, rng)
+        recent, _ = faded(kernel, term, data, now)
+        return self._rule().drawn(kernel, recent, None, now, before, rng)
 
 
 def _filtered(
