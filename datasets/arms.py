@@ -400,9 +400,9 @@ class Banners(OnCandidates, Drawn):
     moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_made_up(self)
+        whole_number("trials", self.trials)  # the noise of the rest is a share of it
         whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
-        whole_number("trials", self.trials)
+        check_made_up(self)
 
     @property
     def noise_variance(self) -> float:
