@@ -17,6 +17,7 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "conduct.md",
     "README.md": "index.md",
     "benchmarks/results/quick/board.md": "board-quick.md",
+    "benchmarks/results/paper/board.md": "board-paper.md",
 }
 LINK = re.compile(r"\]\(((?:\.\./)?[^)#:\s]+)(#[^)]*)?\)")
 

@@ -52,7 +52,8 @@ INSIDE = frozenset(
     policies.predictive policies.priors policies.registry policies.removing policies.ruled
     policies.setting policies.theory policies.time_as_input queries.Choice
     queries.JointPosterior queries.Pool queries.budgets.as_budget queries.budgets.check_number
-    queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.questions
+    queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
+    queries.plans.questions
     tvbandits.Info
     tvbandits.Observations.checked tvbandits.Played tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text

@@ -79,12 +79,12 @@ def test_it_is_what_a_bandit_knows(name: str, tmp_path: Path) -> None:
                         queries.total_asked,
                         queries.total_cost,
                     )
-                    shown = fresh.history, fresh.status, fresh.out
+                    shown = fresh.history, fresh.status, fresh.outstanding
                     fresh.predict(SITES.X)  # from here on there is one
                     assert fresh._reader is not None
                     assert shown[0].equals(fresh.history)
                     assert shown[1] == fresh.status == campaign.status
-                    assert shown[2].equals(fresh.out)
+                    assert same_value(shown[2], fresh.outstanding)
 
 
 @pytest.mark.parametrize(("name", "plain"), [("fixed", True), ("brought", True), ("expert", False)])

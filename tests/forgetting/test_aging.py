@@ -304,11 +304,12 @@ def test_an_event_within_a_batch() -> None:
 def test_rewards_are_counted_since_the_last_reset() -> None:
     counts = []
 
-    def trigger(error: float, deviation: float, variance: float, count: int) -> bool:  # noqa: ARG001
-        counts.append(count)
-        return count == 3
+    class AtThree(EventTrigger):
+        def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:  # noqa: ARG002
+            counts.append(count)
+            return count == 3
 
-    bandit = Bandit(replace(make().recipe, reset=trigger))  # type: ignore[arg-type]
+    bandit = Bandit(replace(make().recipe, reset=AtThree()))
     bandit.tell(DOMAIN.X[:2], [0.1, 0.2], [1.0, 2.0])
     for t in range(3, 8):
         bandit.tell(DOMAIN.X[[30]], [0.1], t)
