@@ -164,7 +164,8 @@ class Model:
         self, state: State, now: float, rng: np.random.Generator
     ) -> tuple[State, View]:
         started = time.perf_counter()
-        seen = state.seen
+        gone = state.gone
+        seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
         learns = self._online and (model.learned is None or model.learned.fits == 0)
@@ -249,8 +250,8 @@ class Model:
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if self._beside or not _ages_nothing(state):
-            return None
+        if self._beside or type(state.model.aging) is not Constant or state.since != (0, 0):
+            return None  # `_ages_nothing` without a call, since this is asked at every step
         for known in self._latest:
             was, posterior = known.of, known.made.posterior
             if (
@@ -630,7 +631,8 @@ class Model:
         holds in its rows alone. With `before` rewards told, it was looked at the last time.
         """
         keep, t = self._recipe.history, state.rewards.t
-        if keep is None or len(t) < 2 * keep or state.told // keep == before // keep:
+        assert keep is not None
+        if len(t) < 2 * keep or state.told // keep == before // keep:
             return state
         until, posterior = float(t[len(t) - keep :].min()), state.posterior
         if not _ages_nothing(state):

@@ -43,8 +43,11 @@ def with_rewards(
         "calibration": calibration,
         "questions": questions,
     }
-    made = model.learned(State(**vars(state) | known), state.told)
-    made = model.trimmed(made, state.told)
+    made = State(**vars(state) | known)
+    if recipe.learn is not None or made.model.noise is not None:
+        made = model.learned(made, state.told)
+    if recipe.history is not None:
+        made = model.trimmed(made, state.told)
     return State(**vars(made) | {"info": _counted(made)})
 
 
@@ -84,5 +87,6 @@ def _counted(state: State) -> Info:
     """With numbers of what was told."""
     outliers = 0 if state.outliers is None else len(state.outliers)
     failed = state.gone.failed + len(state.failed)
-    counts = {"told": state.told + outliers, "failed": failed, "outliers": outliers}
+    told = state.gone.rewards + len(state.rewards.t) + outliers
+    counts = {"told": told, "failed": failed, "outliers": outliers}
     return Info(**vars(state.info) | counts)

@@ -373,11 +373,9 @@ class Outcomes:
             )
 
     def told(
-        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known."""
-        if outcomes is None:
-            return state.outcomes
         known = dict(state.outcomes)
         for name, values in as_outcomes(outcomes).items():
             self.check(name)

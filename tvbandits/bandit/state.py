@@ -344,11 +344,6 @@ class State:
         return self.gone.rewards + len(self.rewards.t)
 
     @property
-    def seen(self) -> int:
-        """How many rewards and answers were."""
-        return self.told + self.gone.answers + len(self.answers.t)
-
-    @property
     def readings(self) -> Observations:
         """All rewards in the order they were told, with the outliers among them."""
         return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
