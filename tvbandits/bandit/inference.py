@@ -250,8 +250,8 @@ class Model:
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if self._beside or type(state.model.aging) is not Constant or state.since != (0, 0):
-            return None  # `_ages_nothing` without a call, since this is asked at every step
+        if self._beside or not _ages_nothing(state):
+            return None
         for known in self._latest:
             was, posterior = known.of, known.made.posterior
             if (
