@@ -74,17 +74,6 @@ def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(served.asked) == 2
 
 
-def test_fetch_into_the_folder_of_the_environment(
-    served: Served,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "there"))
-    run(capsys, "fetch", "ozone", "--years", "2008", "--base-url", served.url, "--anywhere")
-    assert (tmp_path / "there" / ZIP).read_bytes() == BODY
-
-
 def test_what_cannot_be_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -355,14 +355,6 @@ def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
     refused(ValueError, match, get, served, tmp_path, (2009,), state="New York")
 
 
-def test_years_of_numpy(served: Served, tmp_path: Path) -> None:
-    assert get(served, tmp_path, tuple(np.arange(2008, 2010))) == [
-        tmp_path / ZIP,
-        tmp_path / "daily_44201_2009.zip",
-    ]
-    assert fetch.FIRST_YEAR == 1980
-
-
 # --- files and servers that mean no good: refused by name, in little memory and in finite time
 
 
@@ -532,9 +524,6 @@ SERVERS: dict[str, tuple[Script, DownloadLimits, str]] = {
         r"not whole after 0\.5 seconds; DownloadLimits\(seconds=...\)",
     ),
     "a redirect to itself": (redirect(b"/daily_44201_2008.zip"), HERE, "more than 5 redirects"),
-    "fewer bytes than promised": (
-        (OK + b"Content-Length: 1000\r\n\r\n", b"0" * 100, 1, 0.0), HERE, "the connection was cut",
-    ),
 }  # fmt: skip
 
 
