@@ -408,21 +408,6 @@ def test_resuming_at_every_moment_changes_no_bit(policy: str, mean: Any) -> None
     np.testing.assert_array_equal(through.recommend(), stored.recommend())
 
 
-@pytest.mark.parametrize("policy", ["r-gp-ucb", "sparq-gp-ucb"])
-def test_a_state_is_a_moment_to_return_to(policy: str) -> None:
-    bandit = make(policy, seed=2)
-    play(bandit, 15)
-    moment, kept = bandit.state, fingerprint(bandit.state)
-    points = play(bandit, 15)
-    end = fingerprint(bandit.state)
-    assert fingerprint(moment) == kept
-    for _ in range(2):
-        again = Bandit.from_state(bandit.recipe, moment)
-        np.testing.assert_array_equal(play(again, 15), points)
-        assert fingerprint(again.state) == end
-        assert fingerprint(moment) == kept
-
-
 def test_a_state_goes_on_under_another_recipe() -> None:
     bandit = make(mean=0.0)
     play(bandit, 20)

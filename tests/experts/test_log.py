@@ -250,16 +250,22 @@ def test_eleven_coordinates_are_in_their_order() -> None:
 
 GOOD = {"x0": [0.0, 1.0], "t": [1.0, 2.0], "value": [3.0, 4.0], "variance": [0.1, 0.2]}
 BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
-    "coordinate": ({"x0": [0.0, math.nan]}, "column 'x0' must be finite, got nan in row 1"),
-    "time": ({"t": [math.inf, 0.0]}, "column 't' must be finite, got inf in row 0"),
-    "value": ({"value": [1.0, -math.inf]}, "column 'value' must be finite.*got -inf in row 1"),
-    "zero": ({"variance": [1.0, 0.0]}, "'variance' must be positive and finite, got 0.0 in row 1"),
-    "no variance": ({"variance": [1.0, None]}, "'variance' must be positive and.*got nan in row 1"),
-    "infinite": ({"variance": [math.inf, 1.0]}, "'variance' must be positive and finite, got inf"),
+    "coordinate": ({"x0": [0.0, math.nan]}, r"columns x0 must be finite, got \[nan\] in row 1"),
+    "time": ({"t": [math.inf, 0.0]}, "column 't' must be finite, got inf at position 0"),
+    "value": (
+        {"value": [1.0, -math.inf]},
+        "column 'value' must be at most .*got -inf at position 1",
+    ),
+    "zero": ({"variance": [1.0, 0.0]}, "'variance' must be positive, got 0.0 at position 1"),
+    "no variance": ({"variance": [1.0, None]}, "'variance' must be finite, got nan at position 1"),
+    "infinite": ({"variance": [math.inf, 1.0]}, "'variance' must be finite, got inf"),
     "text": ({"value": ["1.0", "2.0"]}, "column 'value' must be numeric, got "),
-    "mixed": ({"value": [1.0, "2.0"]}, "column 'value' must be numeric, got '2.0' in row 1"),
-    "date": ({"t": pd.to_datetime(["2020-01-01"] * 2)}, "column 't' must be numeric, got datetime"),
-    "truth": ({"value": [True, False]}, "column 'value' must be numeric, got bool"),
+    "mixed": ({"value": [1.0, "2.0"]}, "column 'value' must be numeric, .* '2.0' is no number"),
+    "date": (
+        {"t": pd.to_datetime(["2020-01-01"] * 2)},
+        "column 't' must be numeric, .*as a Clock does",
+    ),
+    "truth": ({"value": [True, False]}, "column 'value' must be numeric, .*truth values"),
 }
 
 
@@ -272,11 +278,6 @@ def test_bad_rows_are_named_and_change_nothing(bad: str) -> None:
     before = repr(expert), expert.query([[0.0], [1.0]], 3.0).values.tolist()
     refused(ValueError, match, expert.extend, frame)
     assert (repr(expert), expert.query([[0.0], [1.0]], 3.0).values.tolist()) == before
-
-
-def test_a_bad_row_is_also_named_by_its_index() -> None:
-    frame = pd.DataFrame({**GOOD, "x0": [0.0, math.nan]}, index=["monday", "tuesday"])
-    refused(ValueError, r"got nan in row 1 \(index 'tuesday'\)", CachedLogExpert, frame)
 
 
 @pytest.mark.parametrize(
