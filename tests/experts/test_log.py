@@ -257,6 +257,7 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
         "column 'value' must be at most .*got -inf at position 1",
     ),
     "zero": ({"variance": [1.0, 0.0]}, "'variance' must be positive, got 0.0 at position 1"),
+    "negative": ({"variance": [1.0, -0.5]}, "'variance' must be positive, got -0.5 at position 1"),
     "no variance": ({"variance": [1.0, None]}, "'variance' must be finite, got nan at position 1"),
     "infinite": ({"variance": [math.inf, 1.0]}, "'variance' must be finite, got inf"),
     "text": ({"value": ["1.0", "2.0"]}, "column 'value' must be numeric, got "),
