@@ -284,15 +284,8 @@ def test_bad_rows_are_named_and_change_nothing(bad: str) -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"tolerance": -1.0}, r"tolerance must be finite and not negative, got -1\.0"),
-        ({"staleness": -1.0}, r"staleness must be finite and not negative, got -1\.0"),
         ({"aging": 3.0}, r"aging must be an aging map such as Linear\(0\.1\), got 3\.0"),
         ({"aging": Linear}, "aging must be an aging map such as"),
-        ({"cost": math.inf}, "cost must be finite and not negative, got inf"),
-        (
-            {"variance": 0.0},
-            r"variance, where it is no column, must be positive and finite, got 0\.0",
-        ),
         ({"variance": "noise"}, "one column 'noise', got the columns x0, t, value, variance"),
         ({"time": "hour"}, "one column 'hour', got the columns x0, t, value, variance"),
         ({"points": "x0"}, "points must be a sequence of columns, got 'x0'"),
