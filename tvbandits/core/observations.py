@@ -334,12 +334,14 @@ class Plays:
 
         With times `t` (n,), rows of these times come before others of the same point.
         """
-        waiting: dict[bytes, list[int]] = {}
-        for row, x in enumerate(self.X + 0.0):  # -0.0 is 0.0
-            waiting.setdefault(x.tobytes(), []).append(row)
+        keys = row_keys(X)
+        waiting: dict[bytes, list[int]] = {key: [] for key in keys}
+        for row, key in enumerate(row_keys(self.X)):
+            if key in waiting:
+                waiting[key].append(row)
         found: list[int | None] = []
-        for i, x in enumerate(X + 0.0):
-            rows = waiting.get(x.tobytes(), [])
+        for i, key in enumerate(keys):
+            rows = waiting[key]
             of_time = (k for k, row in enumerate(rows) if t is None or self.t[row] == t[i])
             found.append(rows.pop(next(of_time, 0)) if rows else None)
         return found
