@@ -52,7 +52,7 @@ class Contestant:
     name: str
     make: Make
     horizon: int = HORIZON
-    line: str = "-"
+    line: Any = "-"
     shade: str = "black"
     weight: float = 1.6
 
@@ -136,7 +136,7 @@ def contestants() -> list[Contestant]:
         ),
         Contestant(
             "Thompson, batch 30", _plain(policies.thompson, batch=30), line=(0, (6, 1, 1, 1, 1, 1))
-        ),  # type: ignore[arg-type]
+        ),
         Contestant(
             "Thompson, 10",
             _plain(policies.thompson, None, 10.0, batch=30),
@@ -147,13 +147,13 @@ def contestants() -> list[Contestant]:
         Contestant(
             "regularised evolution",
             lambda problem, _, seed: policies.evolution(problem.domain, seed=seed),
-            line=(0, (1, 1)),  # type: ignore[arg-type]
+            line=(0, (1, 1)),
             shade="#333314",
         ),
         Contestant(
             "epsilon-greedy",
             lambda problem, _, seed: policies.eps_greedy(problem.domain, seed=seed),
-            line=(0, (8, 2)),  # type: ignore[arg-type]
+            line=(0, (8, 2)),
             shade="#294e66",
         ),
         Contestant(
@@ -167,7 +167,8 @@ def contestants() -> list[Contestant]:
 
 def interval(values: Array) -> tuple[Array, Array]:
     """Ends of the 95% interval of the mean over seeds, along the first axis."""
-    mean, half = values.mean(axis=0), np.nan_to_num(half_interval(values))
+    mean = values.mean(axis=0)
+    half = np.nan_to_num([half_interval(each) for each in values.T])  # of one seed 0
     return mean - half, mean + half
 
 

@@ -120,6 +120,7 @@ def measured(steps: str, plan: QueryPlan, width: float | str) -> ChainRow:
 
     def make(setting: Setting) -> Timed:
         assert setting.expert is not None
+        assert setting.noise_variance is not None
         recorder.noise = setting.noise_variance / setting.scale**2
         bandit = policies.sparq_gp_ucb(
             *setting.parts,

@@ -25,7 +25,6 @@ import argparse
 import math
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -176,8 +175,9 @@ def play(
 
 def realised(name: str, steps: int, seed: int) -> Problem:
     """A problem as it is for a seed."""
-    problem = make_problem(*PROBLEMS[name], steps + max(AHEAD))
-    return getattr(problem, "realise", partial(lambda p, _: p, problem))(seed)
+    problem: Any = make_problem(*PROBLEMS[name], steps + max(AHEAD))
+    made: Problem = problem.realise(seed) if hasattr(problem, "realise") else problem
+    return made
 
 
 def unasked_row(name: str, steps: int, seeds: int) -> None:

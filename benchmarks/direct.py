@@ -12,8 +12,10 @@ from __future__ import annotations
 import math
 import statistics
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from benchmarks import regression
@@ -115,7 +117,7 @@ class DirectBBKB:
         self.Z = cross @ (U[:, :rank] / np.sqrt(s[:rank]))
         self.residual = np.maximum(1.0 - np.einsum("ij,ij->i", self.Z, self.Z), 0.0)
 
-    def variances(self, L: Array, rows: Index) -> Array:
+    def variances(self, L: NDArray[Any], rows: Index) -> Array:
         """Variances at some candidates, for a factor of V."""
         half = solve_triangular(L, self.Z[rows].T, lower=True, check_finite=False)
         return np.asarray(self.residual[rows] + np.einsum("ij,ij->j", half, half))

@@ -39,7 +39,7 @@ Digest = tuple[str, int, float]
 
 Case = tuple[str, Callable[[], Digest]]
 WIDTH: Any = {"confidence": 2.0}
-BOX, SQUARE = Box([[0, 1]]), Box([[0, 1], [0, 1]])
+BOX, SQUARE = Box(np.array([[0.0, 1.0]])), Box(np.array([[0.0, 1.0], [0.0, 1.0]]))
 LINE = Candidates(np.linspace(0, 1, 80)[:, None])
 SHORT, ROUGH = RBF(0.2), Matern([0.3, 0.4], nu=2.5)
 

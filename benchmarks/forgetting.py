@@ -47,7 +47,8 @@ def walk(rng: np.random.Generator) -> Array:
 def drawn(rng: np.random.Generator) -> Array:
     """A draw of TV-GP-UCB's own model, epsilon 0.03."""
     phi, _ = Features.of(RBF(0.2), X, largest=300)(X)
-    w, path = rng.standard_normal(phi.shape[1]), []
+    w: Array = rng.standard_normal((phi.shape[1],))
+    path = []
     for _ in range(STEPS):
         path.append(phi @ w)
         w = 0.97**0.5 * w + 0.03**0.5 * rng.standard_normal(len(w))

@@ -111,12 +111,10 @@ def summary(
     )
 
 
-def half_interval(values: Array) -> Array | float:
-    """Half of the 95% interval of a mean (Student's t), along the first axis; NaN for a single value."""
+def half_interval(values: Array) -> float:
+    """Half of the 95% interval of a mean (Student's t), of shape (n,); NaN for a single value."""
     n = len(values)
-    if n < 2:
-        return math.nan
-    return student.ppf(0.975, n - 1) * np.std(values, axis=0, ddof=1) / n**0.5
+    return float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5) if n > 1 else math.nan
 
 
 def machine() -> dict[str, str | int | float]:

@@ -71,7 +71,7 @@ def orbit(seed: int, horizon: int, count: int, dimension: int = 3) -> OnMany:
 
 def peaks(seed: int, horizon: int, count: int) -> OnMany:
     """Branke's moving peaks in three coordinates, a change every five steps."""
-    made = datasets.MovingPeaks(5, "cone", 3, 5, 3.0, horizon=horizon, seed=seed)
+    made = datasets.MovingPeaks(5, 3, 5, 3.0, horizon=horizon, seed=seed)
     return OnMany("peaks", lambda X, t: made.value(100 * X, t), 3, count, horizon, 1.0)
 
 

@@ -10,6 +10,7 @@ was chosen on `drifting-bump` and `gp-drift`.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,7 +38,7 @@ after = Position.after
 
 
 @contextmanager
-def rule(plays: Callable[[Position], float]) -> Iterator[None]:
+def rule(plays: Callable[[Position], int]) -> Iterator[None]:
     """Bandits for whom a move's cost is shared by so many plays."""
 
     def told(*given: Any) -> Any:
@@ -48,9 +49,9 @@ def rule(plays: Callable[[Position], float]) -> Iterator[None]:
         yield
 
 
-RULES: dict[str, Callable[[Position], float]] = {
-    "free": lambda _: np.inf,
-    "whole": lambda _: 1.0,
+RULES: dict[str, Callable[[Position], int]] = {
+    "free": lambda _: sys.maxsize,
+    "whole": lambda _: 1,
     "share": lambda start: start.plays,
 }
 

@@ -2,22 +2,52 @@
 
     python -m benchmarks.networks VALUES SITES --noise-variance V [--answers B] [--seeds N]
 
-VALUES and SITES are tables as `tvbandits.datasets.sensor_field` reads them.
+VALUES and SITES are tables as `tvbandits.datasets.sensor_field` reads them. `wind`, `temperature` and
+`ozone_of` are problems for a board, `--problem benchmarks.networks:wind:year=1975`: their files are in
+the folder `data`, or another one.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from tvbandits.core.arrays import Array
-from tvbandits.datasets import TableProblem, sensor_field
+from tvbandits.datasets import TableProblem, ozone, sensor_field
 from tvbandits.gp.ensemble.ensemble import CAPACITY
 from tvbandits.gp.ensemble.rule import started
 from tvbandits.queries.plans import questions
+
+
+def wind(folder: str = "data", year: int = 1975) -> TableProblem:
+    """Daily means of twelve stations of Ireland (Haslett & Raftery 1989), knots."""
+    return sensor_field(
+        Path(folder) / "ireland_wind_daily.csv",
+        Path(folder) / "ireland_wind_sites.csv",
+        noise_variance=0.25,
+        start=f"{year}-01-01",
+        end=f"{year}-12-31",
+    )
+
+
+def temperature(folder: str = "data") -> TableProblem:
+    """Daily means of 45 Swedish towns, October to December 2014, degrees Celsius."""
+    return sensor_field(
+        Path(folder) / "sweden_temperature_daily.csv",
+        Path(folder) / "sweden_temperature_sites.csv",
+        noise_variance=0.25,
+    )
+
+
+def ozone_of(state: str, folder: str = "data") -> TableProblem:
+    """Daily ozone of the stations of a state, May to September 2021, ppb."""
+    return ozone(
+        Path(folder) / "daily_44201_2021.zip", state=state, start="2021-05-01", end="2021-09-30"
+    )
 
 
 class Played(NamedTuple):

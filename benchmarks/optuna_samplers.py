@@ -41,7 +41,8 @@ def regrets(sampler: optuna.samplers.BaseSampler, trials: int, seed: int) -> np.
         x = np.array([[trial.suggest_float("x", -50.0, 50.0)]])
         reward = float(bump.value(x, t)[0])
         lost.append(bump.best(t) - reward)
-        return reward + bump.noise_variance**0.5 * float(keyed_normal(seed, 1, x, t)[0])
+        noise = float(bump.noise_variance) ** 0.5 * keyed_normal(seed, 1, x, t)[0]
+        return reward + float(noise)
 
     optuna.create_study(sampler=sampler, direction="maximize").optimize(objective, n_trials=trials)
     return np.array(lost)

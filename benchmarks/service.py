@@ -225,8 +225,8 @@ def run(clients: int, seconds: float, policy: str, console: Console) -> int:
         f"{clients} clients, {took:.0f} s, {policy} on {STATIONS} stations: {rewards:,} rewards, "
         f"{again:,} requests said again, {len(found)} errors, lost or counted twice"
     )
-    for each in found[:20]:
-        console.print(each, markup=False)
+    for error in found[:20]:
+        console.print(error, markup=False)
     return len(found)
 
 

@@ -24,6 +24,7 @@ from benchmarks.harness import clock
 from tvbandits import Arms, Candidates, policies, rate
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem
 
 
@@ -133,7 +134,7 @@ def frugal(problem: TableProblem, seed: int) -> Player:
 
 STATIONS: dict[str, Callable[[TableProblem, int], Player]] = {
     "frugal_gp_ucb": frugal,
-    "by hand": lambda problem, _: ByHand(len(problem.points), problem.noise_variance),
+    "by hand": lambda problem, _: ByHand(len(problem.points), added_noise(problem)),
 }
 
 
@@ -147,7 +148,7 @@ def stations(make: Callable[[TableProblem, int], Player], seed: int) -> Played:
         taken += clock() - begun
         noise = keyed_normal(seed, 1, problem.points[rows], t)
         begun = clock()
-        player.tell(rows, truth[rows] + problem.noise_variance**0.5 * noise, t)
+        player.tell(rows, truth[rows] + added_noise(problem) ** 0.5 * noise, t)
         taken += clock() - begun
         regret += float((truth.max() - truth[rows]).mean())
     return Played(regret / problem.horizon, 1e3 * taken / problem.horizon)

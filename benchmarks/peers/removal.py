@@ -75,7 +75,7 @@ def at_no_distance(length: float, nu: float, d: int) -> float:
     It is that of the squared spectral density, C^2 (a^2 + w^2)^-(2 nu + d), over (2 pi)^d.
     """
     if math.isinf(nu):
-        return math.pi ** (d / 2) * length**d
+        return float(math.pi ** (d / 2) * length**d)
     a = math.sqrt(2 * nu) / length
     C = 2**d * math.pi ** (d / 2) * gamma(nu + d / 2) * a ** (2 * nu) / gamma(nu)
     integral = math.pi ** (d / 2) * gamma(2 * nu + d / 2) / gamma(2 * nu + d) * a ** -(4 * nu + d)
@@ -160,7 +160,7 @@ def by_quadrature(case: Case) -> Array:
         k(np.abs(X[:, None] - X) / case["space"]) * h(np.abs(t[:, None] - t) / case["time"])
     )
 
-    def posterior(rows: Array) -> tuple[Array, Array]:
+    def posterior(rows: Any) -> tuple[Array, Array]:
         """Mean, and how much of the prior variance is gone."""
         dense = np.linalg.inv(K[np.ix_(rows, rows)] + case["noise"] * np.eye(len(rows)))
         part = cross[:, rows]

@@ -157,7 +157,10 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
         ("drop_after = 0", r"\[campaign\] drop_after must be"),
         ('drop_after = "soon"', r"drop_after must be a number, or a length .* got 'soon'"),
         ("title = 3", r"\[campaign\] title must be a text, got 3"),
-        ('units = "ppb"', r"unknown 'units'; there are: drop_after, move_cost, title, unit"),
+        (
+            'units = "ppb"',
+            r"unknown 'units'; there are: drop_after, history, move_cost, title, unit",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(command: Command, line: str, error: str) -> None:

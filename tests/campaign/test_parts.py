@@ -81,6 +81,21 @@ def test_moves_on_the_command_line(command: Command) -> None:
     assert (wrong.status, "near must be" in wrong.err) == (2, True)
 
 
+# --- a bounded history
+
+
+def test_all_of_a_bounded_history_is_on_the_disk(command: Command, tmp_path: Path) -> None:
+    window = CONFIG.replace('"gp-ucb"', '"sw-gp-ucb"') + "options = { window = 5 }\n"
+    Path("campaign.toml").write_text(window + "[campaign]\nhistory = 500\n")
+    assert command("new", "c.db", "--config", "campaign.toml").status == 0
+    with Campaign.open(tmp_path / "c.db") as campaign:
+        for t in range(1, 25):
+            campaign.tell(["A", "B"] * 25, [0.1] * 50, t)
+    with Campaign.open(tmp_path / "c.db") as again:
+        assert len(again.history) == 1200
+        assert 500 <= len(again.state.rewards.t) <= 1000  # in memory
+
+
 # --- limits
 
 
@@ -165,6 +180,10 @@ def test_limits_on_the_command_line(command: Command) -> None:
             (MOVING.replace("0.1\n\n", f"{cost}\n\n", 1), "move_cost must be")
             for cost in ('"much"', "-1", "[1]", "true")
         ),
+        *(
+            (MOVING.replace("move_cost = 0.1", f"history = {said}"), "history must be")
+            for said in ('"much"', "0", "1.5", "true")
+        ),
         (LIMITED.replace("[[limits]]", "[limits]"), r"\[\[limits\]\]"),
         (LIMITED.replace("at_most", "atmost"), "unknown 'atmost'"),
         (LIMITED.replace('["A", "B"]', '["A", "Z"]'), "Z"),
@@ -185,7 +204,7 @@ def test_new_like_another_one(command: Command) -> None:
     Path("plane.toml").write_text(like.replace("sites.csv", "plane.csv"))
     there = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 9, 12)[:, None]))
     with Campaign.create("other.db", there) as other:
-        for t in range(1, 13):
+        for t in range(1, 25):
             X = other.ask(t)
             other.tell(X, np.sin(X[:, 0] + 0.1 * t), t)
         assert command("new", "c.db", "--config", "campaign.toml", "--like", "other.db").status == 0

@@ -424,7 +424,9 @@ class Bandit:
         return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
 
     def with_history(self, history: int | None) -> Bandit:
-        """The same bandit, which keeps so many of the latest rewards; None: all. See `Recipe.history`.
+        """The same bandit, which keeps so many of the latest rewards, 500 or more (`Recipe.history`).
+
+        None: all of them.
 
         Examples
         --------

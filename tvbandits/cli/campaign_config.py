@@ -40,7 +40,7 @@ from tvbandits.policies.setting import Policy
 
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
-    "campaign": ("drop_after", "move_cost", "title", "unit"),
+    "campaign": ("drop_after", "history", "move_cost", "title", "unit"),
     "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
     "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
@@ -104,15 +104,16 @@ def read_config(path: Path, load: Load) -> Planned:
             bandit = bandit.with_control(Names(domain, about).points([control])[0])
         clock = _clock(said.get("clock"))
         about |= _shown(said.get("campaign", {}), clock)
-        cost = said.get("campaign", {}).get("move_cost")
-        bandit = bandit if cost is None else bandit.with_move_cost(cost)
+        own = said.get("campaign", {})
+        bandit = bandit.with_move_cost(own["move_cost"]) if "move_cost" in own else bandit
+        bandit = bandit.with_history(own["history"]) if "history" in own else bandit
     maker = said.get("expert", {}).get("maker", "")
     return Planned(bandit, clock, {**about, "config": text, "expert": maker})
 
 
 def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
     """Title and unit, and after how many units of time a point is given up."""
-    found = {key: value for key, value in said.items() if key not in ("drop_after", "move_cost")}
+    found = {key: said[key] for key in ("title", "unit") if key in said}
     for key, value in found.items():
         if not isinstance(value, str):
             raise ValueError(f"[campaign] {key} must be a text, got {value!r}")
@@ -411,6 +412,7 @@ name = {name}
 # unit = "ppb"  # of a reward; it stands on the axes
 # drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
 # move_cost = 0.1  # in the unit of reward, for a unit of distance from one point to the next
+# history = 10000  # so many rewards stay in memory; all of them stay on the disk
 
 # [[limits]]  # on what a play brings besides its reward; one part for each
 # name = "noise_level"
