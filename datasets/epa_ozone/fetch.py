@@ -8,24 +8,22 @@ with the SHA-256 each file had when it was downloaded.
 from __future__ import annotations
 
 import contextlib
-import csv
 import http.client
-import io
-import os
 import re
 import threading
 import time
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+import pandas as pd
 import requests
 import urllib3
 
@@ -40,19 +38,11 @@ from tvbandits.core.coercion import (
     text,
 )
 from tvbandits.core.files.reading import File, current_limits
-from tvbandits.core.files.saving import put_in_place
+from tvbandits.core.files.saving import locked, put_in_place
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
 from tvbandits.datasets.tables.columns import few
 
 # --- one file from a server that is not trusted ---------------------------------------------------
-
-try:
-    import fcntl
-
-    HAS_LOCKS = True
-except ImportError:  # Windows, browsers
-    HAS_LOCKS = False
-
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of a file, its bytes so far, and its bytes in all, if known."""
@@ -190,25 +180,6 @@ def download(transfer: Transfer) -> None:
         raise OSError(f"{transfer.url}: {_reason(error)}") from None
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; waits for who is in it.
-
-    The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
-    browsers, some network disks), nobody is kept out.
-    """
-    if not HAS_LOCKS:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _take(transfer: Transfer, session: requests.Session, deadline: float) -> None:
     """Ask, and write what comes."""
     with _answer(transfer, session, deadline) as response:
@@ -320,6 +291,10 @@ REGISTRY = "registry.txt"
 """Lines "file SHA-256", the form that pooch reads; in the folder of downloads."""
 
 
+ROWS_AT_ONCE = 100_000
+"""Of a year's file, while the rows of a state are looked for."""
+
+
 FIRST_YEAR = 1980
 """First year of the EPA's annual files."""
 
@@ -344,8 +319,8 @@ def fetch_ozone(
     years : int, or several
         From 1980 on; a year given twice counts once.
     state : str, optional
-        Write, beside each zip, a csv with the rows of one state as they are: its name in any case, or
-        its FIPS code ("36"). The csv is written anew at each call.
+        Write, beside each zip, a csv with the rows of one state: its name in any case, or its FIPS
+        code ("36"). The csv is written anew at each call.
     cache : path, optional
         Folder of downloads, made if it is not there. None: the environment variable TVBANDITS_CACHE,
         or the user's cache folder.
@@ -500,62 +475,35 @@ def _register(folder: Path, name: str, sha256: str) -> None:
 
 
 def _of_state(path: Path, state: str) -> Path:
-    """A csv beside the zip with the rows of one state, to the byte as they are in the zip."""
+    """A csv beside the zip with the rows of one state."""
+    wanted = state.strip().casefold()
+    kept, known = list[pd.DataFrame](), set[str]()
     with zipfile.ZipFile(path) as archive:
         members = [name for name in archive.namelist() if name.lower().endswith(".csv")]
         if len(members) != 1:
             raise ValueError(
                 f"{path}: expected one csv in the zip, got {few(archive.namelist()) or 'nothing'}"
             )
-        with io.TextIOWrapper(
-            archive.open(members[0]), encoding="utf-8", errors="surrogateescape", newline=""
-        ) as text:
-            lines, name = _lines_of_state(path, text, state)
-    words = re.sub(r"[^0-9a-z]+", "-", name.casefold()).strip("-")
-    found = path.with_name(f"{path.stem}_{words}.csv")
-
-    def write(draft: Path) -> None:
-        draft.write_text("".join(lines), "utf-8", "surrogateescape", newline="")
-
-    put_in_place(found, write)
-    return found
-
-
-def _lines_of_state(path: Path, text: IO[str], state: str) -> tuple[list[str], str]:
-    """Header and rows of one state as they are written, and the state's own name."""
-    records = _records(text)
-    header, first = next(records, ([], ""))
-    columns = AIRDATA.match(header)
-    if not {"state", "state_code"} <= set(columns):
-        raise ValueError(f"{path}: the csv has no columns State Code and State Name")
-    code, name = header.index(columns["state_code"]), header.index(columns["state"])
-    wanted = str(state).strip().casefold()
-    where, wanted = (code, wanted.zfill(2)) if wanted.isdigit() else (name, wanted)
-    lines, known = [first], set()
-    own = ""
-    for row, line in records:
-        if len(row) != len(header):
-            continue
-        known.add(f"{row[name]} ({row[code]})")
-        if row[where].strip().casefold() == wanted:
-            own = row[name]
-            lines.append(line)
-    if len(lines) == 1:
+        form: Any = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+        with (
+            archive.open(members[0]) as file,
+            pd.read_csv(file, chunksize=ROWS_AT_ONCE, on_bad_lines="skip", **form) as chunks,
+        ):
+            for rows in chunks:
+                columns = AIRDATA.match([str(name) for name in rows])
+                if not {"state", "state_code"} <= set(columns):
+                    raise ValueError(f"{path}: the csv has no columns State Code and State Name")
+                names, codes = rows[columns["state"]], rows[columns["state_code"]]
+                known |= set(names + " (" + codes + ")")
+                named = names.str.strip().str.casefold() == wanted
+                kept.append(rows[codes == wanted.zfill(2) if wanted.isdigit() else named])
+    found = pd.concat(kept)
+    if not len(found):
         raise ValueError(
             f"state={state} has no rows in {path.name}, which holds {few(known, most=len(known))}"
         )
-    return lines, own
-
-
-def _records(text: IO[str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Each record of a csv, with the lines it is written in."""
-    taken: list[str] = []
-
-    def lines() -> Iterator[str]:
-        for line in text:
-            taken.append(line)
-            yield line
-
-    for row in csv.reader(lines()):
-        yield row, "".join(taken)
-        taken.clear()
+    own = str(found[columns["state"]].iloc[0])
+    words = re.sub(r"[^0-9a-z]+", "-", own.casefold()).strip("-")
+    there = path.with_name(f"{path.stem}_{words}.csv")
+    put_in_place(there, lambda draft: found.to_csv(draft, index=False))
+    return there

@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import (
-    LARGEST_COORDINATE,
-    LARGEST_TIME,
-    LARGEST_VALUE,
-    LARGEST_VARIANCE,
-    SMALLEST_VARIANCE,
     Array,
-    is_finite_number,
+    as_floats,
+    as_points,
+    as_times,
+    as_values,
+    as_variances,
     noise_variance_number,
     positive_number,
 )
@@ -157,29 +156,15 @@ class Columns:
             If a column is missing or not numeric, or a row has a coordinate or a time that is not
             finite, an infinite value, or a value without a positive finite variance.
         """
-        counted = Counter(frame.columns)
-        X = np.column_stack([_finite(frame, counted, name) for name in self.points])
-        t = _finite(frame, counted, self.time)
-        late = np.abs(t) >= LARGEST_TIME
-        _refuse(frame, self.time, t, late, "smaller than 2^53 in size")
-        for name, column in zip(self.points, X.T, strict=True):
-            far = np.abs(column) > LARGEST_COORDINATE
-            _refuse(frame, name, column, far, f"at most {LARGEST_COORDINATE:g} in size")
-        value = _numbers(frame, counted, self.value)
-        _refuse(frame, self.value, value, np.isinf(value), "finite, or empty for a refusal")
-        large = np.abs(value) > LARGEST_VALUE
-        _refuse(frame, self.value, value, large, f"at most {LARGEST_VALUE:g} in size")
-        if isinstance(self.variance, str):
-            variance = _numbers(frame, counted, self.variance)
-        else:
-            variance = np.full(len(frame), self.variance)
+        n, points = len(frame), np.column_stack([_numbers(frame, name) for name in self.points])
+        X = as_points(points, None, f"columns {', '.join(self.points)}")
+        t = as_times(_numbers(frame, self.time), n, f"column {self.time!r}")
+        value = as_values(_numbers(frame, self.value), n, f"column {self.value!r}", missing=True)
         answered = ~np.isnan(value)
+        fixed = not isinstance(self.variance, str)
+        stated = np.full(n, self.variance) if fixed else _numbers(frame, str(self.variance))
         # What a refusal has for a variance is looked at by nobody.
-        bad = answered & ~((variance > 0) & np.isfinite(variance))
-        _refuse(frame, str(self.variance), variance, bad, "positive and finite")
-        bad = answered & ~((variance >= SMALLEST_VARIANCE) & (variance <= LARGEST_VARIANCE))
-        needs = f"from {SMALLEST_VARIANCE:g} to {LARGEST_VARIANCE:g}"
-        _refuse(frame, str(self.variance), variance, bad, needs)
+        variance = as_variances(np.where(answered, stated, 1.0), n, f"column {self.variance!r}")
         kept = (part[answered] for part in (X, t, value, variance))
         return RecordTables(*kept), int((~answered).sum())
 
@@ -329,42 +314,11 @@ def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:
     return names
 
 
-def _numbers(frame: pd.DataFrame, counted: Counter[Any], name: str) -> Array:
+def _numbers(frame: pd.DataFrame, name: str) -> Array:
     """One column as floats, NaN where it is empty."""
-    if counted[name] != 1:
+    column = frame.get(name)
+    if not isinstance(column, pd.Series):
         have = ", ".join(map(str, frame.columns)) or "none"
         raise ValueError(f"there must be one column {name!r}, got the columns {have}")
-    column = frame[name]
-    kind = getattr(column.dtype, "kind", "O")
-    if kind == "O":  # as a database hands on a column with NULLs; texts are no numbers, though
-        odd = [not (v is pd.NA or v is None or _is_real(v)) for v in column]
-        if any(odd):
-            row = odd.index(True)
-            raise ValueError(
-                f"column {name!r} must be numeric, got {shown(column.iloc[row])} in row {row}"
-            )
-    elif kind not in "iuf":
-        raise ValueError(f"column {name!r} must be numeric, got {column.dtype}")
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _is_real(value: object) -> bool:
-    return is_finite_number(value) or isinstance(value, float | np.floating)
-
-
-def _finite(frame: pd.DataFrame, counted: Counter[Any], name: str) -> Array:
-    column = _numbers(frame, counted, name)
-    _refuse(frame, name, column, ~np.isfinite(column), "finite")
-    return column
-
-
-def _refuse(
-    frame: pd.DataFrame, name: str, column: Array, bad: np.ndarray[Any, Any], needs: str
-) -> None:
-    """Raise a `ValueError` that names the first bad row, if there is one."""
-    if not bad.any():
-        return
-    row = int(bad.argmax())
-    label = frame.index[row]
-    named = "" if label == row else f" (index {label!r})"
-    raise ValueError(f"column {name!r} must be {needs}, got {column[row]} in row {row}{named}")
+    # A database hands on a column with NULLs as objects.
+    return as_floats(column.where(column.notna(), np.nan), f"column {name!r}")

@@ -18,13 +18,11 @@ from tests.helpers.players import KERNEL, LINE, NOISE
 from tests.oracles.dense import Dense
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, Box, Candidates, Info, Recipe, policies
+from tvbandits import Answers, Bandit, Box, Candidates, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Source
 from tvbandits.forgetting.aging import Linear
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import Choice, Pool
 
 SQUARE = Candidates(np.random.default_rng(1).random((50, 2)))
 
@@ -106,13 +104,6 @@ def test_times_count_from_one_where_none_is_given() -> None:
     assert bandit.state.asked_for == 4.0
 
 
-def test_times_are_floats_with_uneven_gaps() -> None:
-    bandit = told(make(), [1, 2, 3, 4, 5], times := [-2.5, 0.25, 0.25, 7.0, 1e6])
-    np.testing.assert_array_equal(bandit.state.rewards.t, times)
-    bandit.ask()
-    assert bandit.state.asked_for == 1e6 + 1
-
-
 def test_a_tell_without_a_time_belongs_to_the_time_asked_for() -> None:
     bandit = told(make(), [0], [2.0])
     bandit.ask(9.75)
@@ -137,13 +128,6 @@ def test_late_tells_are_welcome_and_do_not_turn_time_back() -> None:
     in_order = told(make(), [3, 7], [2.5, 5.0])
     for ours, other in zip(bandit.predict(LINE.X), in_order.predict(LINE.X), strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-9)
-
-
-def test_asking_for_a_time_before_a_told_one_is_an_error() -> None:
-    bandit = told(make(), [7, 3], [5.0, 2.5])
-    with pytest.raises(ValueError, match=r"cannot ask for t = 4\.9: a reward at t = 5\.0 is told"):
-        bandit.ask(4.9)
-    assert bandit.ask(5.0).shape == (1, 1)
 
 
 @given(
@@ -230,17 +214,6 @@ def test_the_order_of_tells_does_not_matter(order: list[int], seed: int) -> None
 
 
 # --- predictions ----------------------------------------------------------------------------------
-
-
-def test_predictions_start_from_the_fixed_mean_and_the_kernel() -> None:
-    bandit = make(mean=3.5, kernel=4.0 * RBF(1.5))
-    mean, deviation = bandit.predict(LINE.X)
-    np.testing.assert_array_equal(mean, np.full(41, 3.5))
-    np.testing.assert_array_equal(deviation, np.full(41, 2.0))
-    bandit.tell(LINE.X[0], [9.0])
-    mean, deviation = bandit.predict(LINE.X[[0, 40]])
-    assert mean[0] == pytest.approx(3.5 + 4 / 4.01 * 5.5)
-    assert (mean[1], deviation[1]) == pytest.approx((3.5, 2.0))
 
 
 @pytest.mark.parametrize("policy", MAKERS)
@@ -339,15 +312,6 @@ def test_info_counts_queries() -> None:
     assert {"queries", "expert"} <= set(info.seconds)
 
 
-def test_tell_returns_the_info_and_it_is_frozen() -> None:
-    bandit = make()
-    info = bandit.tell(LINE.X[0], [1.0])
-    assert isinstance(info, Info)
-    assert info is bandit.info
-    with pytest.raises(FrozenInstanceError, match="told"):
-        info.told = 3  # type: ignore[misc]
-
-
 # --- experts --------------------------------------------------------------------------------------
 
 
@@ -375,36 +339,6 @@ def test_the_expert_is_asked_about_the_latest_time() -> None:
     np.testing.assert_array_equal(bandit.state.visited, LINE.X[[3, 8, 12]])
     np.testing.assert_array_equal(bandit.state.answers.X, LINE.X[[3, 8, 12]])
     assert (bandit.state.answers.source == Source.EXPERT).all()
-
-
-@dataclass(frozen=True)
-class FirstPoint:
-    """A plan that always asks about the first point played."""
-
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
-        return Choice(np.array([0]))
-
-
-@pytest.mark.parametrize("reuse", [False, True])
-def test_answers_are_kept_only_where_the_recipe_says_so(reuse: bool) -> None:
-    recipe = Recipe(
-        LINE,
-        KERNEL,
-        NOISE,
-        aging=Linear(0.5),
-        confidence=Fixed(1.0),
-        mean=0.0,
-        asking=Asking(FirstPoint(), Known(variance=0.04), reuse_answers=reuse),
-    )
-    bandit = told(Bandit(recipe), [3, 8, 12], [1, 2, 4])
-    times = np.array([1.0, 2.0, 4.0]) if reuse else np.array([4.0])
-    np.testing.assert_array_equal(bandit.state.answers.t, times)
-    X = np.concatenate([LINE.X[[3, 8, 12]], LINE.X[[3] * len(times)]])
-    t = np.concatenate([[1.0, 2.0, 4.0], times])
-    y = np.concatenate([bandit.state.rewards.y, bandit.state.answers.y])
-    variance = np.where(np.arange(len(t)) < 3, NOISE, 0.04) * (1 + (0.5 * (5 - t)) ** 2)
-    for ours, other in zip(bandit.predict(LINE.X), dense(X, y, variance, LINE.X), strict=True):
-        np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
 
 
 # --- randomness -----------------------------------------------------------------------------------
@@ -472,21 +406,6 @@ def test_resuming_at_every_moment_changes_no_bit(policy: str, mean: Any) -> None
         assert fingerprint(through.state) == fingerprint(stored.state), f"step {step}"
         np.testing.assert_array_equal(through.predict(SQUARE.X), stored.predict(SQUARE.X))
     np.testing.assert_array_equal(through.recommend(), stored.recommend())
-
-
-@pytest.mark.parametrize("policy", ["r-gp-ucb", "sparq-gp-ucb"])
-def test_a_state_is_a_moment_to_return_to(policy: str) -> None:
-    bandit = make(policy, seed=2)
-    play(bandit, 15)
-    moment, kept = bandit.state, fingerprint(bandit.state)
-    points = play(bandit, 15)
-    end = fingerprint(bandit.state)
-    assert fingerprint(moment) == kept
-    for _ in range(2):
-        again = Bandit.from_state(bandit.recipe, moment)
-        np.testing.assert_array_equal(play(again, 15), points)
-        assert fingerprint(again.state) == end
-        assert fingerprint(moment) == kept
 
 
 def test_a_state_goes_on_under_another_recipe() -> None:

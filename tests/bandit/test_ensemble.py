@@ -152,35 +152,6 @@ def test_without_an_expert_the_width_counts() -> None:
     np.testing.assert_array_equal(x, SITES.X[best])
 
 
-def test_late_rewards_count_at_their_own_time() -> None:
-    one, other = alone(), alone()
-    rows = [3, 1, 4, 1, 5, 9, 2]
-    for t, row in enumerate(rows, 1):
-        one.tell(SITES.X[[row]], reward(SITES.X[[row]], t), t)
-        one.ask(t + 1.0)
-    for t in (1, 2, 3, 6, 7, 4, 5):
-        other.tell(SITES.X[[rows[t - 1]]], reward(SITES.X[[rows[t - 1]]], t), t)
-        other.ask()
-    for a, b in zip(one.predict(SITES.X, 8.0), other.predict(SITES.X, 8.0), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_questions_that_somebody_carries() -> None:
-    carried, expert = frugal(), Truth()
-    asked = frugal(expert)
-    for t in range(1, 8):
-        X = carried.ask(t)
-        np.testing.assert_array_equal(X, asked.ask(t))
-        carried.tell(X, reward(X, t))
-        asked.tell(X, reward(X, t))
-        Q = carried.questions()
-        np.testing.assert_array_equal(Q, expert.asked[-1][1])
-        carried.answer(Q, value(Q, t) + 0.1 * keyed_normal(0, 2, Q, t))
-    # An answer that never comes is no trouble.
-    assert len(carried.questions(8.0)) == 2
-    assert carried.ask(9.0).shape == (1, 2)
-
-
 def test_what_it_predicts_holds_with_what_nobody_can_know() -> None:
     bandit = frugal(Truth())
     play(bandit, range(1, 13))

@@ -19,7 +19,6 @@ from tests.helpers.players import (
     step,
     warmed,
 )
-from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Recipe, Space, policies
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import RandomPoints
@@ -61,16 +60,6 @@ def test_equal_times_stay_in_the_order_of_telling() -> None:
     for row, t in ((4, 2.0), (9, 1.0), (3, 2.0), (5, 1.0)):
         bandit.tell(LINE.X[[row]], [float(row)], t)
     assert bandit.history["reward"].tolist() == [9.0, 5.0, 4.0, 3.0]
-
-
-def test_the_table_is_a_copy() -> None:
-    bandit = warmed(made("gp-ucb"))
-    kept = fingerprint(bandit.state)
-    table = bandit.history
-    table["reward"] = 0.0
-    table["x0"] = -1.0
-    assert fingerprint(bandit.state) == kept
-    assert (bandit.history["reward"] != 0.0).all()
 
 
 def test_named_parameters_are_columns() -> None:

@@ -161,15 +161,3 @@ def test_what_nothing_can_be_learned_from(other: Any, says: str) -> None:
 def test_who_learns_nothing() -> None:
     there = played(policies.gp_ucb(THERE, RBF(2.0), 1.0), 3)
     refused(ValueError, "all is given", policies.gp_ucb(HERE, RBF(2.0), 1.0).learn_from, there)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"unit": -1.0}, "unit must"),
-        ({"prior": [1]}, "each model of prior"),
-        ({"prior": 3}, "prior must"),
-    ],
-)
-def test_an_ensemble_with_a_prior_that_is_none(wrong: Any, says: str) -> None:
-    refused(ValueError, says, ModelEnsemble, **wrong)

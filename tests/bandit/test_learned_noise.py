@@ -198,12 +198,6 @@ def test_a_state_with_a_known_noise_goes_on_with_a_learned_one() -> None:
     assert other.state.rewards.variance[:5].tolist() == [0.25] * 5
 
 
-@pytest.mark.parametrize("given", [0.0, -1.0, float("nan"), "none", [1.0]])
-def test_other_words_for_it_are_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="noise_variance must"):
-        policies.gp_ucb(DOMAIN, RBF(1.5), given)
-
-
 def test_a_batch_of_nan_changes_nothing() -> None:
     bandit = MAKERS["gp-ucb"]()
     before = bandit.noise

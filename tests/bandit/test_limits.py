@@ -419,8 +419,3 @@ def test_a_violation_costs_more_once_there_were_too_many(
     assert beliefs.excess == pytest.approx(excess, abs=2e-3)
     assert beliefs.least == 0.5
     assert replace(beliefs, limit=SURE).least == SURE.probability
-
-
-@pytest.mark.parametrize("wrong", [None, 1, 0, "no", "true", 0.5, [], (), np.array(False), b"no"])
-def test_each_is_true_or_false(wrong: object) -> None:
-    refused(ValueError, "each must be", Limit, "load", at_most=1.0, each=wrong)

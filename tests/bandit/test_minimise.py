@@ -129,15 +129,3 @@ def test_questions_to_carry_are_mirrored_too(variant: str) -> None:
 
 def _without_expert(recipe: Any) -> Any:
     return replace(recipe, asking=replace(recipe.asking, expert=None))
-
-
-def test_numbers_keep_the_user_s_sign() -> None:
-    bandit = made("gp-ucb", mean=2.0, minimise=True)
-    assert bandit.predict(LINE.X[:1])[0] == pytest.approx(2.0)
-    bandit.tell(LINE.X[[5, 30]], [1.0, 3.0], 1.0)
-    np.testing.assert_array_equal(bandit.state.rewards.y, [1.0, 3.0])
-    mean, _ = bandit.predict(LINE.X[[5, 30]])
-    np.testing.assert_allclose(mean, [1.0, 3.0], atol=0.05)
-    assert LINE.index(bandit.recommend())[0] == pytest.approx(5, abs=2)
-    bandit.ask()
-    assert bandit.info.model.centre == 2.0

@@ -121,16 +121,3 @@ def test_readings_that_come_and_go(variant: str, domain: Any) -> None:
     np.testing.assert_array_equal(mixed.ask(13.0), apart.ask(13.0))
     if isinstance(mixed, Bandit):
         assert fingerprint(mixed.state.rewards) == fingerprint(apart.state.rewards)
-
-
-def test_what_is_no_reading_is_nan_and_nothing_else() -> None:
-    bandit, twin = (warmed(made("gp-ucb")) for _ in range(2))
-    for y, match in (
-        (None, "y must be numeric"),
-        ([None], "y must be numeric"),
-        ([math.inf], "got inf"),
-    ):
-        refused(ValueError, match, bandit.tell, LINE.X[[3]], y, 10.0)
-    with pytest.raises(ValueError, match="variance must be positive"):
-        bandit.tell(LINE.X[[3]], [NAN], 10.0, variance=-1.0)
-    assert fingerprint(bandit.state) == fingerprint(twin.state)

@@ -250,14 +250,6 @@ def test_beside_a_control_no_level_is_known() -> None:
         replace(recipe, robust=True, control=[0.0])
 
 
-@pytest.mark.parametrize("wrong", [None, "yes", "true", 1, 0, 1.0, [], {}, np.array(True), b"true"])
-def test_robust_is_true_or_false(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="robust"):
-        MAKERS["tv"](robust=wrong)
-    with pytest.raises(ValueError, match="robust"):
-        replace(MAKERS["tv"]().recipe, robust=wrong)
-
-
 @pytest.mark.parametrize("arms", [True, False])
 def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
     domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])

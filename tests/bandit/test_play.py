@@ -185,14 +185,6 @@ def test_play_goes_on_where_it_was() -> None:
         play(bandit, bump, 1, t=7.0)
 
 
-@pytest.mark.parametrize("steps", [-1, 2.0, "3", None])
-def test_steps_are_a_whole_number(steps: Any) -> None:
-    with pytest.raises(
-        ValueError, match=f"steps must be a whole number of at least 0, got {steps!r}"
-    ):
-        play(budgeted(), bump, steps)
-
-
 @pytest.mark.parametrize("error", [OSError("stuck"), KeyboardInterrupt("stuck")])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_whole_batches_stay_told(error: BaseException, workers: int) -> None:

@@ -43,51 +43,28 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
     "line": [
         # how many
         ("n zero", lambda b: b.ask(9.0, n=0), "n must be a whole number of at least 1, got 0"),
-        ("n negative", lambda b: b.ask(9.0, n=-2), "n must be a whole number .* got -2"),
         ("n a float", lambda b: b.ask(9.0, n=3.0), "n must be a whole number .* got 3.0"),  # type: ignore[arg-type]
-        ("n a text", lambda b: b.ask(9.0, n="4"), "n must be a whole number .* got '4'"),  # type: ignore[arg-type]
         ("n too many", lambda b: b.ask(9.0, n=10**9), "n must be at most 100000, got 1000000000"),
         # when
         ("ask for a date", lambda b: b.ask(NOON), "t must be a finite number, got .*as a Clock"),  # type: ignore[arg-type]
-        ("ask for a stamp", lambda b: b.ask(pd.Timestamp(NOON)), "as a Clock"),
         ("ask beyond", lambda b: b.ask(1e300), r"t must be smaller than 2\^53 in size"),
         ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5\.0: a reward at t = 8"),
-        ("ask for a list", lambda b: b.ask([9.0]), r"t must be a finite number, got \[9\.0\]"),  # type: ignore[arg-type]
         ("tell a date", lambda b: b.tell(LINE.X[[3]], [0.1], NOON), "t must be numeric.*Clock"),  # type: ignore[arg-type]
         ("recommend for a date", lambda b: b.recommend(NOON), "as a Clock"),  # type: ignore[arg-type]
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
         # what is available
         ("mask short", lambda b: b.ask(9.0, among=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
         ("rows outside", lambda b: b.ask(9.0, among=[41]), "row numbers from 0 to 40, got 41"),
-        ("rows negative", lambda b: b.ask(9.0, among=[-1]), "row numbers from 0 to 40, got -1"),
         ("one row", lambda b: b.ask(9.0, among=3), "mask or row numbers of the candidates, got 3"),
-        ("rows texts", lambda b: b.ask(9.0, among=["a"]), "among must be numeric"),
         ("nothing", lambda b: b.ask(9.0, among=[]), "none of the 41 candidates is available"),
-        ("nothing to recommend", lambda b: b.recommend(9.0, among=[]), "none of the 41"),
         ("function of text", lambda b: b.ask(9.0, among=lambda X: "all"), r"True or False for 41"),  # noqa: ARG005
         ("context of none", lambda b: b.ask(9.0, context=[1.0]), "without context columns"),
         # what is told, predicted and recommended
-        ("rewards ragged", lambda b: b.tell(ONE, [[1.0], [1.0, 2.0]]), "y must be numeric"),
         ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
         (
             "rewards a matrix",
             lambda b: b.tell(ONE, [[1.0]]),
             r"y must have shape \(1,\), got \(1, 1\)",
-        ),
-        (
-            "points flat",
-            lambda b: b.tell([2.5, 5], [1, 1]),
-            r"X must have shape \(n, 1\), got \(2,\)",
-        ),
-        (
-            "points a block",
-            lambda b: b.tell(np.zeros((1, 1, 1)), [1.0]),
-            r"X must have shape \(n, 1\), got \(1, 1, 1\)",
-        ),
-        (
-            "points none",
-            lambda b: b.tell(np.empty((0, 1)), []),
-            r"X must have at least one point, got shape \(0, 1\)",
         ),
         ("point NaN", lambda b: b.tell([[NAN]], [1.0]), r"X must be finite, got \[nan\] in row 0"),
         (
@@ -100,57 +77,29 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
             lambda b: b.tell(TWO, [1, 1], variance=[0.1, -0.2]),
             r"variance must be positive, got -0\.2 at position 1",
         ),
-        (
-            "variances too many",
-            lambda b: b.tell(ONE, [1.0], variance=[0.1, 0.1]),
-            r"variance must have shape \(1,\), got \(2,\)",
-        ),
         ("time infinite", lambda b: b.tell(TWO, [1, 1], [3, -INF]), "t must be finite, got -inf"),
-        ("time text", lambda b: b.tell(ONE, [1.0], t="noon"), "t must be numeric, got 'noon'"),
-        (
-            "times too many",
-            lambda b: b.tell(ONE, [1.0], t=[1, 2]),
-            r"t must have shape \(1,\), got \(2,\)",
-        ),
         ("ask for NaN", lambda b: b.ask(NAN), "t must be a finite number, got nan"),
         (
             "predict two numbers",
             lambda b: b.predict([[1.0, 2.0]]),
             r"X must have shape \(n, 1\), got \(1, 2\)",
         ),
-        ("predict NaN", lambda b: b.predict([[NAN]]), "X must be finite"),
         ("predict at NaN", lambda b: b.predict(ONE, NAN), "t must be a finite number, got nan"),
         ("recommend at NaN", lambda b: b.recommend(NAN), "t must be a finite number, got nan"),
         ("tell nothing", lambda b: b.tell(LINE.X[[3]], None), "y must be numeric, got None"),  # type: ignore[arg-type]
         ("tell infinity", lambda b: b.tell(LINE.X[[3]], [-INF]), "got -inf at position 0"),
         ("tell NaN elsewhere", lambda b: b.tell([[0.1]], [NAN]), "the nearest candidate is"),
-        ("tell NaN of no point", lambda b: b.tell([], [NAN]), "X must have shape"),
-        (
-            "tell NaN with no variance",
-            lambda b: b.tell(LINE.X[[3]], [NAN], variance=NAN),
-            "variance must be finite, got nan",
-        ),
-        (
-            "tell masked truth",
-            lambda b: b.tell(LINE.X[[3]], np.ma.array([True], mask=[True])),
-            "y must be numeric.*truth values",
-        ),
         ("tell too much", lambda b: b.tell(LINE.X[[3]], [1e60]), r"y must be at most 1e\+50"),
         # what is given up
         ("drop what is not out", lambda b: b.drop([[9.75]]), r"\[9\.75\] is not pending; 2 points"),
-        ("drop twice", lambda b: b.drop(b.pending[[0, 0]]), "is not pending; 1 points are"),
         ("drop elsewhere", lambda b: b.drop([[0.1]]), "X must be candidates"),
-        ("drop a text", lambda b: b.drop("all"), "X must be numeric"),
         # what is answered
         ("answers short", lambda b: b.answer(LINE.X[:2], [0.1]), r"values must have shape \(2,\)"),
-        ("answers infinite", lambda b: b.answer(LINE.X[:1], [INF]), "values must be at most"),
-        ("answers at times", lambda b: b.answer(LINE.X[:2], [0, 1], [1, 2]), "t must be a finite"),  # type: ignore[arg-type]
         (
             "answers without variance",
             lambda b: b.answer(LINE.X[:1], [0.1], variance=0.0),
             r"variance must be positive, got 0\.0",
         ),
-        ("answers elsewhere", lambda b: b.answer([[0.1]], [0.1]), "the nearest candidate is"),
         # going on
         (
             "another domain",
@@ -165,23 +114,14 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
     ],
     "box": [
         ("rows of a box", lambda b: b.ask(9.0, among=[0, 1]), "among must be a function"),
-        ("mask of a box", lambda b: b.recommend(9.0, among=[True]), "among must be a function"),
         ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "context is for Candidates"),
         ("nothing of a box", lambda b: b.ask(9.0, among=nothing), "none of 65536 points of Box"),
         ("function of shape", lambda b: b.ask(9.0, among=lambda X: X > 0), "True or False for"),
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
-        ("drop outside", lambda b: b.drop([[10.5]]), "X must be inside the box"),
-        ("answer outside", lambda b: b.answer([[10.5]], [0.1]), "X must be inside the box"),
     ],
     "plane": [
         ("context left out", lambda b: b.ask(9.0), r"has a context, .*: say context=values"),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
-        (
-            "context too long",
-            lambda b: b.ask(9.0, context=[0, 1]),
-            r"context must have shape \(1,\), got \(2,\)",
-        ),
-        ("context text", lambda b: b.recommend(9.0, context=["a"]), "context must be numeric"),
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (
             "context and mask",

@@ -15,13 +15,10 @@ from tests.helpers.players import KERNEL, LINE
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, Candidates, ExpertError, Recipe, policies
-from tvbandits.acquisition.batch_rules import Batching, One
+from tvbandits import Answers, Bandit, Candidates, ExpertError, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
-from tvbandits.forgetting.aging import Window
 from tvbandits.queries import KDPP, Choice, Pool
-from tvbandits.queries.asking import Asking
 
 NAN, INF = math.nan, math.inf
 
@@ -289,22 +286,9 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: policies.gp_ucb(LINE, DotProduct(0.0) * ConstantKernel(0.0), 0.01),
         "kernel must have a positive diagonal",
     ),
-    "lead negative": (
-        lambda: Recipe(LINE, KERNEL, 0.01, lead=-1.0),
-        r"lead must be finite and not negative, got -1\.0",
-    ),
     "expert without query": (
         lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=reward),  # type: ignore[arg-type]
         r"expert must be an object with a method query\(X, t\); got <function reward",
-    ),
-    "window of nothing": (lambda: Window(), "a window needs last="),
-    "epsilon negative": (
-        lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=-0.1),
-        r"epsilon must lie in \[0, 1\), got -0\.1",
-    ),
-    "rate zero, sparq": (
-        lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=Moody(), rate=0.0),
-        r"rate must be positive and finite, got 0\.0",
     ),
 }
 
@@ -313,65 +297,6 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
 def test_parts_that_do_not_fit(parts: str) -> None:
     build, match = PARTS[parts]
     refused(ValueError, match, build)
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "message"),
-    [
-        ("aging", "window", "aging must be an aging map .* got 'window'"),
-        (
-            "posterior",
-            "sparse",
-            r"posterior must be Exact\(\), Nystrom\(\), StateSpace\(\) or ModelEnsemble\(\); "
-            "got 'sparse'",
-        ),
-        ("domain", [[0.0], [1.0]], "domain must be a domain such as Candidates"),
-        ("batching", 5, r"batching must be Batching\(...\) or Batching\(\), got 5"),
-        ("asking", 5, r"asking must be Asking\(...\) or None, got 5"),
-        ("reset", abs, r"reset must be EventTrigger\(...\) or None, got <built-in function abs>"),
-        ("acquisition", "ucb", r"acquisition must be UpperConfidenceBound\(\) or .* got 'ucb'"),
-    ],
-)
-def test_a_part_of_the_wrong_kind_is_named(part: str, value: object, message: str) -> None:
-    parts = {"domain": Candidates(np.linspace(0, 1, 5)[:, None]), "kernel": RBF(0.3)}
-    parts |= {"noise_variance": 0.01, part: value}
-    refused(ValueError, message, Recipe, **parts)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Batching(5), r"rule must be a batch rule such as One\(\)"),  # type: ignore[arg-type]
-        (lambda: Batching(One), r"rule must be a batch rule such as One\(\)"),  # type: ignore[arg-type]
-        (lambda: Batching(smallest=0), "smallest must be a whole number of at least 1, got 0"),
-        (lambda: Batching(largest=3.0), "largest must be a whole number of at least 1, got 3.0"),  # type: ignore[arg-type]
-        (lambda: Asking(5), r"plan must be a query plan such as KDPP\(\); got 5"),  # type: ignore[arg-type]
-        (
-            lambda: Asking(KDPP(), pool_size=2.5),  # type: ignore[arg-type]
-            "pool_size must be a whole number of at least 1, got 2.5",
-        ),
-        (
-            lambda: Asking(KDPP(), most_answers=True),
-            "most_answers must be a whole number of at least 1, got True",
-        ),
-        (
-            lambda: Asking(KDPP(), informed_width=-1.0),
-            r"informed_width must be finite and not negative, got -1\.0",
-        ),
-        (lambda: Asking(KDPP(), about="all"), 'about must be "played" or "domain", got \'all\''),  # type: ignore[arg-type]
-    ],
-)
-def test_a_wrong_part_of_a_group_is_named(make: Any, message: str) -> None:
-    refused(ValueError, message, make)
-
-
-def test_a_class_is_no_expert() -> None:
-    class Station:
-        def query(self, X: object, t: float) -> None: ...
-
-    domain = Candidates(np.linspace(0, 1, 5)[:, None])
-    with pytest.raises(ValueError, match=r"expert must be an object .* got <class .*Station'>"):
-        policies.sparq_gp_ucb(domain, RBF(0.3), 0.01, expert=Station)  # type: ignore[arg-type]
 
 
 def test_state_and_recipe_the_wrong_way_round() -> None:

@@ -142,11 +142,6 @@ def test_an_extra_that_is_not_there_is_one_line() -> None:
     )
 
 
-def test_dropping(command: Command, place: Path) -> None:
-    site = fine(command("ask", place, "--at", 1)).strip()
-    assert fine(command("drop", place, "--site", site)) == "dropped; 0 pending\n"
-
-
 TABLE = """time;site;reward;variance;who
 2024-01-01 01:00;north;1.5;;anna
 2024-01-01 02:00;mill;;;
@@ -422,11 +417,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "tell half": ("tell c.db --site north --at 1", "got --site and --at"),
     "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--reward and --csv"),
     "tell elsewhere": ("tell c.db --site west --reward 1 --at 1", 'unknown site "west"'),
-    "tell at no site": ("tell c.db --site 1,1 --reward 1 --at 1", "candidate"),
-    "tell in one dimension": ("tell c.db --site 1 --reward 1 --at 1", "X must"),
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
-    "tell infinity": ("tell c.db --site north --reward inf --at 1", "inf"),
-    "tell without variance": ("tell c.db --site north --reward 1 --at 1 --variance 0", "variance"),
     "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column key"),
     "a table that is not": ("tell c.db --csv none.csv", r"none\.csv: .*[Nn]o such file"),
     "a table of others": ("tell c.db --csv sites.csv", r"sites\.csv: there must be columns site"),

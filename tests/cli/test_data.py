@@ -27,12 +27,12 @@ from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, csv, field
 from tests.helpers.refusals import refused
 from tests.places import ROOT
-from tvbandits import Campaign, Candidates, Recipe, policies
+from tvbandits import Campaign, Recipe, policies
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import KEYS, options_of
 from tvbandits.cli.data import SPREAD, app, years_of
 from tvbandits.cli.main import spread
-from tvbandits.datasets import DownloadLimits, fetch_ozone, ozone
+from tvbandits.datasets import ozone
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.policies.registry import POLICIES
 
@@ -72,17 +72,6 @@ def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert said.out.splitlines()[:2] == [str(cache / ZIP), str(cache / "daily_44201_2009.zip")]
     assert "tvbandits compare ozone:sites=28 --data " in said.out
     assert len(served.asked) == 2
-
-
-def test_fetch_into_the_folder_of_the_environment(
-    served: Served,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "there"))
-    run(capsys, "fetch", "ozone", "--years", "2008", "--base-url", served.url, "--anywhere")
-    assert (tmp_path / "there" / ZIP).read_bytes() == BODY
 
 
 def test_what_cannot_be_fetched(
@@ -187,15 +176,6 @@ def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         f"tvbandits: {tmp_path / 'gone'}: No such file or directory",
         f"tvbandits: {tmp_path}: Is a directory",
     ]
-
-
-def test_info_of_what_was_fetched(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (path,) = fetch_ozone(
-        [2008], cache=tmp_path, base_url=served.url, limits=DownloadLimits(anywhere=True)
-    )
-    assert f"--data {path}" in run(capsys, "info", path).out
 
 
 # --- verify
@@ -609,11 +589,6 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     assert "7 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
 
 
-def test_a_reading_takes_the_place_of_none(told: Command) -> None:
-    fine(reading(told, "tell", "AQ05", "--reward", "nan", "--at", 5))
-    assert "5 told" in fine(reading(told, "tell", "AQ05", "--reward", 22, "--at", 5))
-
-
 def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
     error = wrong(reading(told, "correct", "AQ04", "--reward", 23, "--at", 9))
     assert "at t = 9 was told; it was told at t = 4" in error
@@ -673,15 +648,6 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
 
 
 # --- a context
-
-
-def test_asking_without_its_context_is_an_error() -> None:
-    grid = Candidates([[x, w] for w in (0.0, 1.0) for x in (0.0, 1.0, 2.0)], context=[1])
-    bandit = policies.adaptive_gp_ucb(grid, None, 0.01)
-    for call in (bandit.ask, bandit.recommend, lambda t: bandit.ask(t, among=[0, 3])):
-        refused(ValueError, r"has a context, .*: say context=values", call, 1)
-    assert bandit.ask(1, context=[1.0])[0, 1] == 1.0
-    assert bandit.ask(1, among=[0, 1])[0, 1] == 0.0
 
 
 # --- every recipe

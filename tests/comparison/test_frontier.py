@@ -71,18 +71,6 @@ def policies_alone() -> list[str]:
     return [frontier.WITHOUT, frontier.PAPER]
 
 
-@pytest.mark.parametrize("bad", [0.0, -2.0, math.nan])
-def test_budgets_that_are_none(bad: float) -> None:
-    with pytest.raises(ValueError, match=f"budgets must be positive and finite, got {bad:g}"):
-        frontier.policies([1.0, bad], ["random"])
-
-
-def test_plans_that_are_none() -> None:
-    known = ", ".join(PLANS)
-    with pytest.raises(ValueError, match=f'unknown plan "nope"; there are: {known}'):
-        frontier.policies([1.0], ["random", "nope"])
-
-
 # --- the table ------------------------------------------------------------------------------------
 
 
@@ -114,12 +102,6 @@ def test_margins_are_regret_over_that_of_random_points(rows: pd.DataFrame) -> No
         one, other = (regret[f"frugal-gp-ucb:budget={budget},plan={p}"] for p in found.index)
         assert found.loc["plausible", budget] == pytest.approx(one / other)
         assert found.loc["random", budget] == 1.0
-
-
-def test_there_are_no_margins_without_random_points(rows: pd.DataFrame) -> None:
-    summary = frontier.frontier(rows)
-    assert frontier.margins(summary[summary["plan"] != "random"]).empty
-    assert frontier.margins(summary[summary["budget"].isna()]).empty
 
 
 def test_a_cell_that_was_not_played_is_no_margin(rows: pd.DataFrame) -> None:
@@ -301,19 +283,12 @@ def test_what_is_played_by_default(command: Command, monkeypatch: pytest.MonkeyP
 
 
 BAD: list[tuple[str, str]] = [
-    ("nope", 'unknown problem "nope"; there are: '),
-    ("--seeds 0", "--seeds must be at least 1, got 0"),
-    ("--jobs 0", "--jobs must be at least 1 .*, or -1 .*, got 0"),
-    ("--horizon 0", "--horizon must be a whole number of at least 1, got 0"),
     ("--budgets 0", "budgets must be positive and finite, got 0"),
-    ("--budgets 1 -2", "budgets must be positive and finite, got -2"),
     ("--budgets nan", "budgets must be positive and finite, got nan"),
     ("--budgets inf", "got inf"),
     ("--budgets x", "Invalid value for '--budgets': .*number"),
     ("--budgets", "Option '--budgets' requires an argument"),
     ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
-    ("--confidence abc", '--confidence must be "theory" or .*abc'),
-    ("--out=", '--out must name a folder, got ""'),
 ]
 
 
@@ -322,9 +297,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    out = [] if arguments == "--out=" else ["--out", tmp_path / "new"]
-    problem = [] if arguments == "nope" else [SMALL]
-    one_line(command("frontier", *problem, *GIVEN[2:], *out, *arguments.split()), message)
+    one_line(command(*GIVEN, "--out", tmp_path / "new", *arguments.split()), message)
     assert list(tmp_path.iterdir()) == []
     one_line(command("frontier", "--budgets", 1), "Missing argument")
 

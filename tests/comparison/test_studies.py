@@ -142,31 +142,28 @@ def test_clusters_that_are_none(where: str) -> None:
 # --- the board --------------------------------------------------------------------------------------
 
 
-def small(**changes: Any) -> comparing.BoardOrder:
+def small(**changes: Any) -> None:
     given: dict[str, Any] = {
-        "suite": "quick",
+        "name": "quick",
         "policies": [],
         "only": ["uniform", "gp-ucb", "tv-gp-ucb:epsilon=0.1"],
-        "problems": ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"],
-        "seeds": 2,
-        "horizon": 8,
-        "jobs": 1,
-        "cluster": None,
-        "out": None,
+        "own": ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"],
+        **{"seeds": 2, "horizon": 8, "jobs": 1, "cluster": None, "folder": None},
     }
-    return comparing.BoardOrder(**{**given, **changes})
+    comparing.board(**{**given, **changes})
 
 
 def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sys.argv", ["tvbandits", "board", "quick"])
     out = tmp_path / "board"
-    comparing.board(small(out=str(out)), ["board", "quick"])
+    small(folder=str(out))
     kept = sorted((out / "runs").glob("*.parquet"))
     assert len(kept) == 12
     times = {path: path.stat().st_mtime_ns for path in kept[1:]}
     kept[0].unlink()
-    comparing.board(small(out=str(out), policies=["sw-gp-ucb:window=4"]), ["board", "quick"])
+    small(folder=str(out), policies=["sw-gp-ucb:window=4"])
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
     assert len(list((out / "runs").glob("*.parquet"))) == 16
     said = capsys.readouterr()

@@ -467,11 +467,6 @@ def test_values_of_the_wrong_kind(values: Any, said: str) -> None:
     refused(ValueError, said, WEATHER.rows_of, values)
 
 
-def test_no_context_columns() -> None:
-    with pytest.raises(ValueError, match=r"without context columns have no context, got \[10"):
-        Candidates(X).rows_of([10.0])
-
-
 @pytest.mark.parametrize(
     ("context", "said"),
     [

@@ -265,19 +265,6 @@ def test_answers_without_the_extras(tmp_path: Path) -> None:
         describe(csv(tmp_path / "a.csv", bare.assign(t="now")))
 
 
-@pytest.mark.parametrize("mode", ["delete", "wal"])
-def test_looking_leaves_a_recording_as_it_is(mode: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    with Recording(Known(), path) as expert:
-        expert.query([[0.0, 0.0]], 1.0)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA journal_mode = {mode}")
-    before = path.read_bytes()
-    describe(path)
-    assert path.read_bytes() == before
-    assert {each.name for each in tmp_path.iterdir()} - {"a.db-wal", "a.db-shm"} == {"a.db"}
-
-
 def test_logs_that_cannot_be(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "b.db")) as connection:
         ANSWERS.to_sql("other", connection, index=False)

@@ -77,12 +77,6 @@ def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
         ozone(path, end="2008-01-16")
 
 
-def test_of_equally_complete_sites_the_lower_id_is_kept(tmp_path: Path) -> None:
-    readings = [r for site in PLACES for r in partial_days(site, 8)]
-    kept = ozone(csv(tmp_path / "a.csv", airdata(readings[::-1])), sites=2)
-    assert list(kept.labels) == ["01-073-0023", "34-003-0006"]
-
-
 def test_ties_among_many_sites(tmp_path: Path) -> None:
     one = airdata(partial_days("36-001-0012", 8))
     many = [one.assign(**{"Site Num": f"{k:04d}"}, Latitude=40 + k / 100) for k in range(80)]
@@ -323,22 +317,6 @@ def test_a_file_of_another_kind_is_named(frame: pd.DataFrame, message: str, tmp_
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("empty.csv", b"", "the file is empty"),
-        ("picture.png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "not an EPA daily ozone file"),
-        ("ragged.csv", b"a,b\n1,2\n", "columns missing: Site ID, "),
-        ("broken.zip", b"PK\x03\x04 and no more", "not a zip archive, or a broken one"),
-    ],
-)
-def test_a_file_that_is_no_table_is_named(
-    name: str, content: bytes, message: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    refused(ValueError, f"{name}: .*{message}", ozone, tmp_path / name)
-
-
 def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
     refused(ValueError, r"nowhere\.csv: No such file", ozone, tmp_path / "nowhere.csv")
     refused(ValueError, "files must name at least one", ozone, [])
@@ -473,24 +451,6 @@ def test_global_state_is_not_touched() -> None:
     assert pickle.dumps(np.random.get_state()) == state  # noqa: NPY002
 
 
-def test_network_travels_to_another_process() -> None:
-    sent = pickle.loads(pickle.dumps(ozone_network(4, stations=3, days=5)))
-    np.testing.assert_array_equal(sent.realise(4).values, sent.values)
-
-
 @pytest.mark.parametrize(("stations", "days"), [(2, 1), (2, 2), (200, 3)])
 def test_small_and_large_networks(stations: int, days: int) -> None:
     assert ozone_network(stations=stations, days=days).values.shape == (days, stations)
-
-
-def test_sizes_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="stations must be a whole number of at least 2, got 1"):
-        ozone_network(stations=1)
-    refused(ValueError, "days must be a whole number of at least 1, got 0", ozone_network, days=0)
-
-
-def test_the_summary_says_how_large_it_is() -> None:
-    problem = ozone_network(3, stations=4, days=10)
-    assert problem.summary == "simulated, 4 stations, 10 days"
-    # A comparison draws the weather of its own seeds.
-    assert problem.realise(5).summary == problem.summary

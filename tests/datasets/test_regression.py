@@ -195,30 +195,11 @@ def test_references(shells: RegressionProblem) -> None:
     np.testing.assert_allclose(once.references(), (uniform, 0.0, uniform, uniform), rtol=1e-14)
 
 
-def test_it_is_frozen_and_travels(blocks: RegressionProblem) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        blocks.rewards[0] = 2.0
-    with pytest.raises(AttributeError, match="cannot assign to field"):
-        blocks.horizon = 3  # type: ignore[misc]
-    sent = pickle.loads(pickle.dumps(blocks))
-    same(sent, blocks)
-    assert sent.value(blocks.points[2:3], 1) == blocks.rewards[2]
-
-
-def test_wrong_points_times_and_settings(blocks: RegressionProblem, tmp_path: Path) -> None:
-    path = tmp_path / "blocks.csv"
+def test_wrong_points_and_times(blocks: RegressionProblem) -> None:
     refused(ValueError, "X must be candidates", blocks.value, blocks.points[:1] + 0.01, 1)
     with pytest.raises(ValueError, match="t must be a finite number, got nan"):
         blocks.value(blocks.points[:1], float("nan"))
     refused(ValueError, "t must be a finite number, got inf", blocks.best, float("inf"))
-    with pytest.raises(ValueError, match="bandwidth must be positive and finite, got 0"):
-        california(path, bandwidth=0)
-    with pytest.raises(ValueError, match="bandwidth must be positive and finite, got nan"):
-        abalone(path, bandwidth=float("nan"))
-    with pytest.raises(ValueError, match="noise_variance must be positive and finite, got -1"):
-        california(path, noise_variance=-1)
-    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1, got 0"):
-        california(path, horizon=0)
     with pytest.raises(ValueError, match=r"rewards must have shape \(6,\), got \(2,\)"):
         RegressionProblem(np.ones(2), blocks.points, "t", RBF(1.0))
     with pytest.raises(ValueError, match="row 1 repeats row 0"):

@@ -503,15 +503,6 @@ def test_long_tables_that_cannot_be() -> None:
         )
 
 
-def test_a_long_table_is_a_problem() -> None:
-    rng = np.random.default_rng(2)
-    stamps = [t for t in pd.date_range("2026-01-01", periods=40, freq="5min") for _ in range(3)]
-    long = pd.DataFrame({"at": stamps, "mote": [7, 8, 9] * 40, "c": rng.normal(20, 1, 120)})
-    problem = made(from_long(long, time="at", sensor="mote", value="c"))
-    expected = long["c"].to_numpy().reshape(20, 2, 3).mean(axis=1)
-    np.testing.assert_allclose(problem.values, expected)
-
-
 # --- two files for the command line
 
 

@@ -63,14 +63,6 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
     assert expert.spent == Spent(queries=1, asked=3, answered=3, refused=7, cost=6.0)
 
 
-def test_queries_of_one_step_share_it() -> None:
-    meter = Meter()
-    expert = Budgeted(meter, per_step=4)
-    for t, points in ((1.0, X[:3]), (1.0, X), (2.0, X), (1.0, X), (2, X)):
-        expert.query(points, t)
-    assert meter.asked == [[0, 1, 2], [0], [0, 1, 2, 3]]
-
-
 def test_nothing_left_nobody_called() -> None:
     meter = Meter()
     expert = Budgeted(meter, total=0)
@@ -295,9 +287,6 @@ def test_rewards_are_handed_on() -> None:
 
 
 def test_bad_parameters() -> None:
-    for limit in ("per_step", "total"):
-        with pytest.raises(ValueError, match=f"{limit} must be a whole number of at least 0, got"):
-            Budgeted(Meter(), **{limit: -1})  # type: ignore[arg-type]
     refused(ValueError, "cost must be positive and finite, got 0", Budgeted, Meter(), cost=0.0)
     with pytest.raises(ValueError, match="price must be finite and not negative, got -1"):
         Budgeted(Meter(), price=-1.0)
@@ -309,12 +298,6 @@ def test_bad_parameters() -> None:
     expert = Budgeted(Meter(), total=500)
     refused(ValueError, r"X must have shape \(n, d\), got \(3,\)", expert.query, np.zeros(3), 1.0)
     assert expert.spent == Spent()
-
-
-def test_it_says_what_it_is() -> None:
-    text = repr(Budgeted(Budgeted(Meter(), total=3), per_step=2, cost=9.0, price=1.5))
-    assert text.startswith("Budgeted(Budgeted(<")
-    assert text.endswith(", total=3), per_step=2, cost=9.0, price=1.5)")
 
 
 # --- `Retrying`: attempts, waits, calls that hang, and points asked again
@@ -606,13 +589,6 @@ def test_no_points_are_asked_once() -> None:
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def test_rewards_are_handed_on_retrying() -> None:
-    script = Script()
-    rewards = Observations(X_RETRYING[:1], [1.0], [2.0], [0.1])  # type: ignore[arg-type]
-    quick(quick(script)).observe(rewards)
-    assert script.shown == [rewards]
-
-
 def test_a_copy_starts_without_the_calls_that_hang() -> None:
     expert = Retrying(Script(), time_out=LONG, wait=BackOff(0.0))
     expert._hanging = 1
@@ -626,9 +602,6 @@ def test_bad_parameters_retrying() -> None:
     for time_out in (0.0, -1.0, math.nan, math.inf):
         match = f"time_out must be positive and finite, got {time_out}"
         refused(ValueError, match, Retrying, Script(), time_out=time_out)
-    for attempts in (0, 1.5, True, "3"):
-        with pytest.raises(ValueError, match="attempts must be a whole number of at least 1, got"):
-            Retrying(Script(), attempts=attempts)  # type: ignore[arg-type]
     refused(ValueError, "wait must be callable, got 3", Retrying, Script(), wait=3)
     refused(ValueError, "sleep must be callable, got 3", Retrying, Script(), sleep=3)
     refused(ValueError, r"expert must have a method query\(X, t\), got None", Retrying, None)

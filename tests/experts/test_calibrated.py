@@ -153,16 +153,6 @@ def test_few_pairs() -> None:
     assert str(estimated(drawn(0, 1, bias=0.0, ratio=1.0))).endswith("; 1 pair")
 
 
-def test_a_report_can_be_read() -> None:
-    text = str(Calibration(120, 0.31, 0.04, 9.61, (7.08, 13.2), 9.1))
-    assert text == (
-        "over-confident: true variance about 9.61 (7.08-13.2) times the stated one, 9.1 used; "
-        "bias +0.31 (standard error 0.04), not zero; 120 pairs"
-    )
-    assert Calibration(120, 0.0, 0.04, 0.5, (0.3, 0.8), 0.6).verdict == "too modest"
-    assert Calibration(120, 0.0, 0.04, 1.5, (0.9, math.inf), 1.1).verdict == "too few pairs"
-
-
 @given(
     scale=st.floats(1e-6, 1e6),
     stated=st.floats(1e-9, 1e9),
@@ -390,12 +380,6 @@ def test_what_fails_is_not_remembered() -> None:
     expert.observe(reward(0.0, 1.0))
     refused(ExpertError, "Short must answer 6 points, got 5 values", expert.query, POINTS, 1.0)
     assert expert.report().pairs == 0
-
-
-def test_bad_parameters() -> None:
-    match = "within must be finite and not negative, got -1"
-    refused(ValueError, match, Calibrated, Off(), within=-1.0)
-    refused(ValueError, r"expert must have a method query\(X, t\), got 3", Calibrated, 3)
 
 
 # --- `Ensemble`: a weighted mean of whoever answers

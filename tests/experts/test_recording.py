@@ -202,12 +202,6 @@ def test_the_sign_of_zero_is_the_same_before_and_after(path: Path) -> None:
     assert len(journal(path)) == 2
 
 
-def test_a_point_has_one_sign_of_zero(path: Path) -> None:
-    inner = Counting()
-    Recording(inner, path).query([[0.0], [-0.0]], 1.0)
-    assert inner.asked == [(0.0, 1.0)]
-
-
 def test_a_log_is_made_of_a_recording(path: Path) -> None:
     with Recording(Counting(2.0), path) as expert:
         for t in (1.0, 2.0, 4.0):
@@ -487,12 +481,6 @@ def test_every_edit_is_seen_at_once(made: Path, statement: str) -> None:
     changed(made, statement.format(row=10))
     refused(ValueError, r"answers\.db", verify_recording, made)
     refused(ValueError, r"answers\.db", Recording, Never(), made)
-
-
-def test_the_row_is_named(made: Path) -> None:
-    changed(made, CHANGED.format(row=8))
-    match = r"'.*answers\.db' is damaged: row 8 of the journal is not as it was written"
-    refused(DamagedRecordingError, match, recorded, made)
 
 
 def test_verify_is_a_verb(made: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -171,30 +170,7 @@ def test_composition_is_from_first_to_last() -> None:
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, some)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, some)[0] == 10.0
     refused(ValueError, "maps of a composition must be at least one, got none", compose)
-
-
-BAD: list[tuple[Any, str]] = [
-    (lambda: ResetEvery(0), "every must be a whole number of at least 1, got 0"),
-    (lambda: ResetEvery(2.5), "every must be a whole number of at least 1, got 2.5"),  # type: ignore[arg-type]
-    (lambda: ResetEvery(math.inf), "every must be a whole number of at least 1, got inf"),  # type: ignore[arg-type]
-    (lambda: Window(), "a window needs last= (a number of rewards) or within= (a time)"),
-    (lambda: Window(last=0), "last must be a whole number of at least 1, got 0"),
-    (lambda: Window(last=math.nan), "last must be a whole number of at least 1, got nan"),  # type: ignore[arg-type]
-    (lambda: Window(within=0.0), "within must be positive and finite, got 0.0"),
-    (lambda: Window(last=3, within=math.inf), "within must be positive and finite, got inf"),
-    (lambda: Exponential(0.0), "discount must lie in (0, 1), got 0.0"),
-    (lambda: Exponential(1.0), "discount must lie in (0, 1), got 1.0"),
-    (lambda: Exponential(math.nan), "discount must lie in (0, 1), got nan"),
-    (lambda: Linear(0.0), "rate must be positive and finite, got 0.0"),
-    (lambda: Linear(-1.0), "rate must be positive and finite, got -1.0"),
-    (lambda: Wiener(math.inf), "rate must be positive and finite, got inf"),
-    (lambda: Wiener(math.nan), "rate must be positive and finite, got nan"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
-def test_bad_parameters_are_named(make: Any, message: str) -> None:
-    refused(ValueError, re.escape(message), make)
+    refused(ValueError, "a window needs last=", Window)
 
 
 @pytest.mark.parametrize("aging", [Linear(1e308), Wiener(1e308), Exponential(1e-30)])
@@ -328,11 +304,6 @@ def test_an_event_forgets_answers_too(most: int | None) -> None:
     bandit.ask(3)
     # In use are the event and what was answered since, whatever was there and is not kept.
     assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 3)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
-def test_a_bad_delta(delta: float) -> None:
-    refused(ValueError, "delta must lie in \\(0, 1\\), got", EventTrigger, delta)
 
 
 # --- how fast observations age, learned by prediction: against plain loops and brute force

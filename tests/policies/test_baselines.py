@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, kstest
 
-from tests.helpers.refusals import refused
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates, policies
 from tvbandits.policies.ruled import PolicyAdapter as Player
@@ -53,17 +52,6 @@ PLAYERS: dict[str, Callable[..., Player]] = {
 
 each_player = pytest.mark.parametrize("make", PLAYERS.values(), ids=PLAYERS.keys())
 each_domain = pytest.mark.parametrize("domain", [SQUARE, BOX], ids=["candidates", "box"])
-
-
-@each_player
-def test_rewards_are_counted(make: Callable[..., Player]) -> None:
-    player = make(SQUARE)
-    assert player.info.told == 0
-    assert player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0]).told == 3
-    assert player.tell(SQUARE.X[0], 1.0, 2.0, 0.1).told == 4
-    assert player.info.told == 4
-    assert player.info.queries.asked == 0
-    assert math.isnan(player.info.beta)
 
 
 @each_player
@@ -145,18 +133,6 @@ def test_minus_zero_is_zero() -> None:
     player = policies.eps_greedy(BOX, epsilon=0.0)
     player.tell([[0.0, 1.0], [-0.0, 1.0], [1.0, 1.0]], [4.0, -4.0, 1.0])
     np.testing.assert_array_equal(drawn(player), [[1.0, 1.0]])
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"epsilon": 1.1}, r"epsilon must lie in \[0, 1\], got 1.1"),
-        ({"epsilon": math.nan}, "epsilon must lie in"),
-        ({"decay": 0.0}, "decay must be positive and finite, got 0.0"),
-    ],
-)
-def test_a_wrong_schedule_is_refused(options: dict[str, Any], match: str) -> None:
-    refused(ValueError, match, policies.eps_greedy, SQUARE, **options)
 
 
 # --- regularised evolution ------------------------------------------------------------------------
@@ -253,36 +229,6 @@ def test_mutants_in_a_box_are_gaussian() -> None:
     assert (corner <= [1.0, 5.0]).all()
     clipped = (corner == [1.0, 5.0]).sum(axis=0)
     assert (abs(clipped - 250) < 4 * math.sqrt(125)).all()
-
-
-@pytest.mark.parametrize(
-    ("domain", "options", "match"),
-    [
-        (SQUARE, {"population": 0}, "population must be a whole number of at least 1, got 0"),
-        (SQUARE, {"tournament": 2.5}, "tournament must be a whole number of at least 1, got 2.5"),
-        (
-            SQUARE,
-            {"mutation": 0.1},
-            "mutation, a number of neighbours on Candidates, must be.*got 0.1",
-        ),
-        (SQUARE, {"mutation": 0}, "mutation, a number of neighbours on Candidates, must be.*got 0"),
-        (
-            BOX,
-            {"mutation": 0.0},
-            "mutation, a share of a Box, must be positive and finite, got 0.0",
-        ),
-        (
-            BOX,
-            {"mutation": math.inf},
-            "mutation, a share of a Box, must be positive.*got inf",
-        ),
-        (object(), {}, r"domain must be a domain such as Candidates\(X\) or .*; got <object"),
-    ],
-)
-def test_wrong_parts_of_evolution_are_refused(
-    domain: Any, options: dict[str, Any], match: str
-) -> None:
-    refused(ValueError, match, policies.evolution, domain, **options)
 
 
 # --- on a small problem ---------------------------------------------------------------------------

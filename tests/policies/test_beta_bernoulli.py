@@ -94,12 +94,6 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves(tmp_path: Path) -> None
     again: Any = load(tmp_path / "kept")
     np.testing.assert_array_equal(again.rule.counts, player.rule.counts)
     np.testing.assert_array_equal(again.ask(2), player.ask(2))
-    for options, said in (
-        ({"discount": 0.0}, "discount must"),
-        ({"discount": 1.1}, "discount must"),
-        ({"window": 0.0}, "window must"),
-    ):
-        refused(ValueError, said, policies.discounted_thompson, ARMS, **options)
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.discounted_thompson(Box([(0, 1)]))
 

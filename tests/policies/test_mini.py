@@ -64,15 +64,3 @@ def test_what_is_out_counts_and_a_batch_has_an_end() -> None:
     again = bandit.ask(2)
     assert len(again) == 9
     assert len(bandit.pending) == 18
-
-
-@pytest.mark.parametrize("ratio", [0.5, -1.0, np.nan, np.inf, "2", None, True, 1e9])
-def test_a_ratio_that_is_none(ratio: Any) -> None:
-    with pytest.raises(ValueError, match="ratio_bound must"):
-        policies.mini_gp_ucb(SITES, RBF(2.0), 0.1, ratio_bound=ratio)
-
-
-@pytest.mark.parametrize("most", [0, 1.5, -3, "9", None, 10**9])
-def test_a_largest_batch_that_is_none(most: Any) -> None:
-    with pytest.raises(ValueError, match="largest_batch must be"):
-        policies.mini_gp_ucb(SITES, RBF(2.0), 0.1, largest_batch=most)

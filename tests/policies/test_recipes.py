@@ -260,34 +260,6 @@ def test_a_reward_that_stands_still_has_policies_too() -> None:
     assert 0 < ui.rate < 1e-9
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "match"),
-    [
-        ("r-gp-ucb", {"reset_every": 0}, "every must be a whole number of at least 1, got 0"),
-        ("sw-gp-ucb", {"window": 0}, "window must be a whole number of at least 1, got 0"),
-        ("w-gp-ucb", {"discount": 0.0}, r"discount must lie in \(0, 1\), got 0"),
-        (
-            "tv-gp-ucb",
-            {"first_sample": 1},
-            "first_sample must be a whole number of at least 2, got 1",
-        ),
-        ("tv-gp-ucb", {"first_sample": 9, "epsilon": 0.1}, "for an epsilon that is not given, got"),
-        ("tv-gp-ucb", {"epsilon": 1.0}, r"epsilon must lie in \[0, 1\), got 1"),
-        ("ui-gp-ucb", {"rate": 0.0}, "rate must be positive and finite, got 0"),
-        ("ui-gp-ucb", {"growth": "cubic"}, 'growth must be "wiener" or "linear", got \'cubic\''),
-        ("sparq-gp-ucb", {"queries": -1.0}, "queries must be finite and not negative, got -1"),
-    ],
-)
-def test_bad_parameters(name: str, parameters: dict[str, Any], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        POLICIES[name].make(setting(), **parameters)
-
-
-def test_sparq_needs_an_expert() -> None:
-    with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
-        POLICIES["sparq-gp-ucb"].make(setting(expert=None))
-
-
 def test_sparq_asks_in_bursts() -> None:
     def asked(ask_every: int) -> list[int]:
         domain = Candidates(np.arange(30.0)[:, None])

@@ -172,13 +172,3 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
         numeric = (bound(X + step) - bound(X - step)) / 2e-6
         np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(bound.near, player.rule.data.X * [1, 5] - [0, 2])
-
-
-def test_what_is_refused() -> None:
-    for given, message in (
-        ({"alpha": -1.0}, "alpha"),
-        ({"first": 0}, "first"),
-        ({"removal": "newest"}, "removal must be"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            policies.w_dbo(Box([[0, 1]]), noise_variance=1.0, **given)  # type: ignore[arg-type]

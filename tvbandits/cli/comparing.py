@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,14 +17,7 @@ import pandas as pd
 from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
-from tvbandits.cli.terminal import (
-    check_numbers,
-    collect,
-    print_margins,
-    print_tables,
-    say,
-    write_page,
-)
+from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
 from tvbandits.comparison.compare import Cluster, Comparison, Here, iterate, simulated, tasks_of
@@ -64,7 +58,6 @@ class Arguments:
             raise ValueError("--cluster plays runs apart, --equal-information together: give one")
         if self.batch is not None:
             whole_number("--batch", self.batch, at_most=MOST_POINTS)
-        check_numbers(self.seeds, self.jobs, self.horizon, self.confidence)
         reads = any(
             text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
         )
@@ -263,70 +256,53 @@ def _json(rows: pd.DataFrame, references: dict[str, References]) -> dict[str, An
 # --- the command board: play a suite, keep every run ----------------------------------------------
 
 
-@dataclass(frozen=True)
-class BoardOrder:
-    """What is to be played, as it stands on the command line.
+def board(
+    name: str,
+    policies: list[str],
+    only: list[str],
+    own: list[str],
+    seeds: int | None,
+    horizon: int | None,
+    jobs: int,
+    cluster: str | None,
+    folder: str | None,
+) -> None:
+    """Play what is missing, and write the board.
 
-    Attributes
-    ----------
-    suite : str
-    policies : list of str
-        Of a newcomer: they are played besides the suite's.
-    only : list of str
-        Policies instead of the suite's.
-    problems : list of str
-        Problems instead of the suite's, for as many steps as they have, or `horizon`.
-    seeds, horizon : int or None
-    jobs : int
-    cluster : str or None
-    out : str or None
+    `only` and `own` are policies and problems instead of the suite's; problems have as many steps as
+    they are made with, or `horizon`. `policies` are a newcomer's, and played besides.
     """
-
-    suite: str
-    policies: list[str]
-    only: list[str]
-    problems: list[str]
-    seeds: int | None
-    horizon: int | None
-    jobs: int
-    cluster: str | None
-    out: str | None
-
-
-def board(order: BoardOrder, command: list[str]) -> None:
-    """Play what is missing, and write the board."""
-    if order.suite not in SUITES:
-        raise ValueError(f'SUITE must be one of {", ".join(SUITES)}, got "{order.suite}"')
-    suite = SUITES[order.suite]
-    seeds = suite.seeds if order.seeds is None else order.seeds
-    check_numbers(seeds, order.jobs, order.horizon, None)
+    if name not in SUITES:
+        raise ValueError(f'SUITE must be one of {", ".join(SUITES)}, got "{name}"')
+    suite = SUITES[name]
+    seeds = suite.seeds if seeds is None else seeds
     if not can_keep():
         raise ValueError(
             "a board keeps its runs in Parquet files: pip install 'tvbandits[parquet]'"
         )
-    out = files.writable_folder(Path(order.out or f"board-{order.suite}"))
-    names = list(dict.fromkeys([*(order.only or suite.policies), *order.policies]))
-    steps = dict.fromkeys(order.problems) if order.problems else dict(suite.problems)
+    out = files.writable_folder(Path(folder or f"board-{name}"))
+    played = list(dict.fromkeys([*(only or suite.policies), *policies]))
+    steps = dict.fromkeys(own) if own else dict(suite.problems)
     problems = {
-        problem_label(text): make_problem(text, [], order.horizon or length)
+        problem_label(text): make_problem(text, [], horizon or length)
         for text, length in steps.items()
     }
     plans = [
-        Comparison({label: problem}, names, seeds, order.horizon or steps.get(label))
+        Comparison({label: problem}, played, seeds, horizon or steps.get(label))
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
-    store = RunStore(out / "runs", {"command": "board", "suite": order.suite, **lengths}, lengths)
+    store = RunStore(out / "runs", {"command": "board", "suite": name, **lengths}, lengths)
     wanted = {key for plan in plans for key in plan.runs}
     there = {key: rows for key, rows in store.finished().items() if key in wanted}
     tasks = [task for plan in plans for task in tasks_of(plan, there)]
-    engine = Here(order.jobs) if order.cluster is None else Cluster(order.cluster, say)
+    engine = Here(jobs) if cluster is None else Cluster(cluster, say)
     runs = engine(tasks) if tasks else iter(())
     done, stopped = completed(runs, len(wanted), there, store)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
-    made = Made.now(order.suite, shlex.join(["tvbandits", *command]))
+    made = Made.now(name, shlex.join(["tvbandits", *sys.argv[1:]]))
     found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(found)} in {out}; every run in {store.folder}")

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -144,17 +144,6 @@ def _version(
         raise typer.Exit
 
 
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
-
-
-def _whole_number(explanation: str) -> Any:
-    return Option(help=explanation, parser=_whole, metavar="INTEGER")
-
-
 Problems = Annotated[
     list[str], Argument(help="PROBLEM[:key=value,...], or package.module:problem of yours.")
 ]
@@ -169,13 +158,15 @@ Width = Annotated[
 ]
 
 
-Steps = Annotated[int | None, _whole_number("Steps; the problem's own by default.")]
+Steps = Annotated[int | None, Option(help="Steps; the problem's own by default.")]
 
 
-Seeds = Annotated[int, _whole_number("Number of seeds.")]
+Seeds = Annotated[int, Option(help="Number of seeds.")]
 
 
-Jobs = Annotated[int, _whole_number("Runs at the same time; -1 for all cores.")]
+Jobs = Annotated[
+    int, Option(min=-1, max=1024, help="Runs at the same time; -1 for all cores, and never 0.")
+]
 
 
 Files = Annotated[
@@ -229,7 +220,7 @@ def compare_command(
     cluster: Engine = None,
     batch: Annotated[
         int | None,
-        _whole_number("Points a step, whose regret is their mean; as each policy decides."),
+        Option(help="Points a step, whose regret is their mean; as each policy decides."),
     ] = None,
     bound: Annotated[
         bool, Option("--bound", help="Draw the theorem's bound in the picture of --out.")
@@ -286,17 +277,15 @@ def board_command(
     ] = None,
     only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None,
     problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None,
-    seeds: Annotated[int | None, _whole_number("Number of seeds; the suite's by default.")] = None,
+    seeds: Annotated[int | None, Option(help="Number of seeds; the suite's by default.")] = None,
     horizon: Steps = None,
     jobs: Jobs = -1,
     cluster: Engine = None,
     out: Folder = None,
 ) -> None:
     """Play a named suite, every run kept and resumed, and write tables and pictures."""
-    order = comparing.BoardOrder(
-        suite, policy or [], only or [], problem or [], seeds, horizon, jobs, cluster, out
-    )
-    comparing.board(order, sys.argv[1:])
+    own = policy or [], only or [], problem or []
+    comparing.board(suite, *own, seeds, horizon, jobs, cluster, out)
 
 
 @app.command("plot")

@@ -18,19 +18,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
-from tvbandits.comparison.compare import as_width
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import MOST_SEEDS, Key, Row, counted, paired, panels_of, summarise
-from tvbandits.core.coercion import cleaned, shown
+from tvbandits.comparison.summary import Key, Row, counted, paired, panels_of, summarise
+from tvbandits.core.coercion import cleaned
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 
 messages = Console(stderr=True)
-
-
-MOST_JOBS = 1024
-"""Most runs at the same time."""
 
 
 LONGEST_SUMMARY = 10_000
@@ -66,24 +61,6 @@ def collect(
 def say(line: str) -> None:
     """One line for people, as it is: neither wrapped nor taken for markup."""
     messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
-
-
-def check_numbers(seeds: int, jobs: int, horizon: int | None, confidence: str | None) -> None:
-    """Refuse in the words of the command line."""
-    if seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, got {seeds}")
-    if seeds > MOST_SEEDS:
-        raise ValueError(f"--seeds must be at most {MOST_SEEDS}, got {shown(seeds)}")
-    if jobs == 0 or not -1 <= jobs <= MOST_JOBS:
-        raise ValueError(
-            f"--jobs must be at least 1 and at most {MOST_JOBS}, or -1 for all cores, got {shown(jobs)}"
-        )
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"--horizon must be a whole number of at least 1, got {horizon}")
-    try:
-        as_width(confidence)
-    except ValueError as error:
-        raise ValueError(f"--{error}") from error
 
 
 def _batches(run: Run) -> str:

@@ -14,7 +14,7 @@ import requests
 from tests.campaign.service.serving import LIMITS, Served, serving
 from tests.helpers.browser import looking
 from tvbandits.campaign.service import Tokens
-from tvbandits.campaign.service.app import VERBS, serve
+from tvbandits.campaign.service.app import VERBS
 from tvbandits.campaign.service.door import HEADERS, SIGN_IN, Limits, Rate
 
 pytestmark = pytest.mark.slow
@@ -311,20 +311,3 @@ def test_a_rate() -> None:
     assert rate.allows("b", 0.0)
     assert [rate.allows("a", 0.6) for _ in range(2)] == [True, False]
     assert rate.allows("a", 10.0)
-
-
-@pytest.mark.parametrize(
-    ("host", "more", "error"),
-    [
-        ("0.0.0.0", {}, "can be reached from elsewhere"),
-        ("example.org", {}, "can be reached from elsewhere"),
-        ("127.0.0.1", {"certificate": "none.pem", "private_key": "none.pem"}, "no such file"),
-    ],
-)
-def test_it_is_not_served_carelessly(
-    shared: Served, host: str, more: dict[str, str], error: str
-) -> None:
-    with pytest.raises(ValueError, match=error):
-        serve(shared.campaign, shared.kept, host=host, **more)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="there are no tokens"):
-        serve(shared.campaign, shared.kept.with_name("none"))

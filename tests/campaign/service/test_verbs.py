@@ -147,25 +147,6 @@ def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:
         assert served.campaign.status.answers == len(twin.state.answers) > 0
 
 
-def test_a_policy_that_asks_nobody_says_so(served: Served) -> None:
-    remote = Remote(served.address, served.tokens["all"])
-    refused(RemoteError, r"nothing to ask.*422", remote.questions, 1)
-    with pytest.raises(RemoteError, match=r"nothing to answer.*422"):
-        remote.answer(DOMAIN.X[:2], [1.0, np.nan], 1.0, 0.01)
-    assert served.campaign.status.rows == 0
-
-
-def test_a_request_said_again_counts_once(served: Served) -> None:
-    said = {"points": [[0.0]], "rewards": [1.0], "t": 1, "key": "k1"}
-    for _ in range(3):
-        reply = requests.post(f"{served.address}/tell", json=said, headers=served.says("tell"))
-        assert (reply.status_code, reply.json()["told"]) == (200, 1)
-    other = {**said, "rewards": [2.0]}
-    reply = requests.post(f"{served.address}/tell", json=other, headers=served.says("tell"))
-    assert reply.status_code == 409
-    assert "k1" in reply.json()["error"]
-
-
 def test_many_at_once_lose_nothing(served: Served) -> None:
     def work(number: int) -> None:
         remote = Remote(served.address, served.tokens["all"])

@@ -227,21 +227,6 @@ def test_its_prior_is_that_of_the_model_of_the_largest_weight() -> None:
     np.testing.assert_allclose(posterior.prior_covariance(Z), unit * np.array(expected))
 
 
-def test_it_can_be_stored() -> None:
-    posterior = made()
-    posterior.on_surface()
-    again = pickle.loads(pickle.dumps(posterior.shrunk(inputs(POINTS[[3]]), 0.1, None)))
-    assert again.fantasy is None
-    np.testing.assert_array_equal(again.on_surface()[0], posterior.on_surface()[0])
-    np.testing.assert_array_equal(again.on_surface()[1], posterior.on_surface()[1])
-
-
-def test_widths_of_theorems_have_nothing_to_go_by() -> None:
-    assert np.isnan(made().log_det_ratio)
-    assert np.isnan(made().effective_dimension())
-    assert np.isnan(made().products).all()
-
-
 @pytest.mark.parametrize(
     ("call", "match"),
     [

@@ -86,24 +86,6 @@ def test_it_is_the_exact_posterior(name: str, late: bool) -> None:
     np.testing.assert_allclose(made.products, oracle.products(), rtol=1e-3, atol=1e-3)
 
 
-@given(cut=st.integers(0, 40), seed=st.integers(0, 20))
-@settings(deadline=None, max_examples=25)
-def test_told_step_by_step_is_told_at_once(cut: int, seed: int) -> None:
-    kernel, data = KERNELS["all"], sample(40, seed)
-    surface = CandidateGrid(kernel, POINTS)
-    rule = StateSpace()
-    first = Data(data.Z[:cut], data.Y[:cut], data.variance[:cut])
-    early = rule.condition(kernel, first, surface=surface, now=float(data.Z[:, -1].max()))
-    kept = early.mean.copy(), early.covariance.copy()
-    step = rule.condition(kernel, data, surface=surface, now=200.0, previous=early)
-    whole = rule.condition(kernel, data, surface=surface, now=200.0)
-    np.testing.assert_array_equal(step.mean, whole.mean)
-    np.testing.assert_array_equal(step.covariance, whole.covariance)
-    assert (step.last, step.now, step.log_det_ratio) == (whole.last, whole.now, whole.log_det_ratio)
-    np.testing.assert_array_equal(early.mean, kept[0])  # what was made earlier stays as it was
-    np.testing.assert_array_equal(early.covariance, kept[1])
-
-
 def test_it_starts_again_where_it_must() -> None:
     kernel, data = KERNELS["all"], sample(30, 3)
     surface, rule = CandidateGrid(kernel, POINTS), StateSpace()

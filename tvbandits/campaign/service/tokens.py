@@ -8,18 +8,14 @@ import json
 import os
 import re
 import secrets
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvbandits.core.files.saving import write_whole
+from tvbandits.core.files.saving import locked, write_whole
 from tvbandits.core.tables import as_text
-
-if sys.platform != "win32":
-    import fcntl
 
 ROLES = ("read", "tell", "ask")
 """To look; to tell rewards, answers and what was given up; to ask for points and questions."""
@@ -142,17 +138,9 @@ class Tokens:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """While no other process writes to the folder of the file, with the list as it is there now."""
-        if sys.platform == "win32":  # no lock; what others wrote before is read all the same
+        with locked(self._path.parent):
             self._holders = Tokens.at(self._path)._holders
             yield
-            return
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            self._holders = Tokens.at(self._path)._holders
-            yield
-        finally:
-            os.close(folder)  # and with it goes the lock
 
     def _write(self, holders: list[Holder]) -> None:
         said = [

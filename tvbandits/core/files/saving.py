@@ -5,11 +5,12 @@ A file that is whole or not there: written beside its place, then put into it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
@@ -32,6 +33,32 @@ from tvbandits.core.files.values import (
     packed,
     unpacked_structure,
 )
+
+try:
+    import fcntl
+
+    HAS_LOCKS = True
+except ImportError:  # Windows, browsers
+    HAS_LOCKS = False
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; waits for who is in it.
+
+    The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
+    browsers, some network disks), nobody is kept out.
+    """
+    if not HAS_LOCKS:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def to_bytes(value: Any) -> bytes:
