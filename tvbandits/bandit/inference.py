@@ -222,7 +222,7 @@ class Model:
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
         model = state.model
-        many = state.told > MANY
+        many = len(state.rewards.t) > MANY
         whole = learns or model.learned is not None or self._beside or not many
         every, effective, used = self._aged(state, now, whole=whole)
         if learns:

@@ -365,6 +365,40 @@ class Plays:
 
 
 @dataclass(frozen=True)
+class Told:
+    """Rewards, and points that were played without a reading.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        All points.
+    t : array of shape (n,)
+    rewards : Observations
+    failed : Plays
+    """
+
+    X: Array
+    t: Array
+    rewards: Observations
+    failed: Plays
+
+    @classmethod
+    def of(cls, X: Array, t: Array, y: Array, variance: Array) -> Told:
+        """Of columns that were checked; NaN in `y` where there was no reading."""
+        read = ~np.isnan(y)
+        if read.all():
+            rewards = Observations.checked(X.copy(), t.copy(), y, variance)
+            return cls(X, t, rewards, Plays(X[:0], t[:0]))
+        rewards = Observations.checked(X[read], t[read], y[read], variance[read])
+        return cls(X, t, rewards, Plays(X[~read], t[~read]))
+
+    @property
+    def latest(self) -> float:
+        """The latest time of all."""
+        return float(self.t.max())
+
+
+@dataclass(frozen=True)
 class Gone:
     """What has left a history (`Bandit.with_history`).
 
