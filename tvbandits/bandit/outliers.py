@@ -26,12 +26,11 @@ from numpy.typing import NDArray
 from scipy.special import comb, ndtr, ndtri, stdtrit
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Outliers
+from tvbandits.core.observations import Observations, Outliers, Told
 
 if TYPE_CHECKING:
     from tvbandits.bandit.inference import Model
     from tvbandits.bandit.state import State
-    from tvbandits.bandit.told import Told
 
 FAR = 4.0
 """A reading is beyond belief if it is off by so many deviations: under a normal law one of 16,000 is."""
