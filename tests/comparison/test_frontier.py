@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, one_line
@@ -29,7 +31,7 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import frontier
 from tvbandits.comparison.board import rank_figure, ranks
 from tvbandits.comparison.compare import Run, compare, iterate
-from tvbandits.comparison.regret_plot import REFERENCE_NAMES, regret_figure, styles_of
+from tvbandits.comparison.regret_plot import REFERENCE_NAMES, _apart, regret_figure, styles_of
 from tvbandits.comparison.summary import SUMMARY
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots import beliefs
@@ -372,19 +374,12 @@ def make_rows(
 
 
 def drawn(axes: Axes) -> list[Line2D]:
-    """Curves and references."""
-    return [*axes.get_lines()]
-
-
-def legend_of(axes: Axes) -> Legend:
-    legend = axes.get_legend()
-    assert legend is not None
-    return legend
+    """Curves and references, without what belongs to the labels."""
+    return [line for line in axes.get_lines() if line.get_gid() not in ("key", "leader")]
 
 
 def keys(axes: Axes) -> list[Line2D]:
-    """A piece of each curve beside its name."""
-    return legend_of(axes).get_lines()
+    return [line for line in axes.get_lines() if line.get_gid() == "key"]
 
 
 def without_colour(line: Line2D) -> tuple[object, ...]:
@@ -401,7 +396,7 @@ def looks(policies: Sequence[str]) -> dict[str, tuple[object, ...]]:
     """How each policy is drawn among the others."""
     (axes,) = regret_figure(make_rows(policies, seeds=1, horizon=9)).axes
     found = drawn(axes)
-    assert set(names(axes)) == set(policies)
+    assert names(axes) == list(policies)
     return {
         policy: (line.get_color(), line.get_markerfacecolor(), *without_colour(line))
         for policy, line in zip(policies, found, strict=True)
@@ -413,18 +408,45 @@ def darkness(colour: object) -> float:
     return float(1 - np.dot(to_rgb(colour), [0.299, 0.587, 0.114]))  # type: ignore[arg-type]
 
 
+def labels(axes: Axes) -> list[Annotation]:
+    return [text for text in axes.texts if isinstance(text, Annotation)]
+
+
 def names(axes: Axes) -> list[str]:
-    return [text.get_text() for text in legend_of(axes).get_texts()]
+    return [label.get_text() for label in labels(axes)]
+
+
+def extent(key: Line2D, figure: Figure) -> Bbox:
+    """The line from end to end, as high as its marker."""
+    (left, y), _, (right, _) = key.get_transform().transform(key.get_xydata())
+    half = key.get_markersize() / 2 * figure.dpi / 72
+    return Bbox([[left, y - half], [right, y + half]])
 
 
 def assert_legible(figure: Figure) -> None:
-    """Names lie beside the plot and within the picture; all of it can be drawn."""
-    figure.canvas.draw()
+    """Labels lie within the picture and on no other; all of it can be drawn."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()
+    renderer = canvas.get_renderer()
     for axes in figure.axes:
-        beside, plot = legend_of(axes).get_window_extent(), axes.get_window_extent()
-        assert plot.x1 < beside.x0 < beside.x1 <= figure.bbox.x1 + 1
-        assert figure.bbox.y0 <= beside.y0 < beside.y1 <= figure.bbox.y1 + 1
+        boxes = [super(Annotation, label).get_window_extent(renderer) for label in labels(axes)]
+        plot = axes.get_window_extent(renderer)
+        pieces = [extent(key, figure) for key in keys(axes)]
+        assert len(pieces) == len(boxes)
+        for i, (piece, box) in enumerate(zip(pieces, boxes, strict=True)):
+            assert plot.x1 < piece.x0 < piece.x1 < box.x0
+            assert box.y0 < (piece.y0 + piece.y1) / 2 < box.y1
+            assert not any(piece.overlaps(other) for other in pieces[:i])
         assert plot.width > 0.35 * figure.bbox.width
+        for i, box in enumerate(boxes):
+            assert box.x0 >= plot.x1
+            assert figure.bbox.x0 <= box.x0
+            assert box.x1 <= figure.bbox.x1 + 1
+            assert figure.bbox.y0 <= box.y0
+            assert box.y1 <= figure.bbox.y1 + 1
+            for other in boxes[:i]:
+                assert not box.overlaps(other), (i, box, other)
 
 
 def test_axes_have_names_and_the_unit() -> None:
@@ -450,7 +472,7 @@ def test_one_line_a_policy_told_apart_without_colour(count: int) -> None:
     found = curves_regret_plot(axes)
     assert len(found) == len(set(found)) == count
     assert len({pair[:2] for pair in found}) == count
-    assert set(names(axes)) == set(policies)
+    assert names(axes) == policies
 
 
 def test_lines_are_means_over_seeds() -> None:
@@ -474,7 +496,7 @@ def test_bound_only_when_asked_and_only_for_who_asks() -> None:
     low, high = with_bound.get_ylim()
     assert low < 30.0 / 40**0.5 < high
     (silent,) = regret_figure(make_rows(EIGHT[:3]), bound=True).axes
-    assert set(names(silent)) == set(EIGHT[:3])
+    assert names(silent) == EIGHT[:3]
 
 
 def test_references_within_sight_and_not_twice() -> None:
@@ -527,10 +549,10 @@ def test_long_names_and_dollars() -> None:
     figure = regret_figure(make_rows(policies, problem="$p$_"), None, {"$p$_": "$"})
     assert_legible(figure)
     (axes,) = figure.axes
-    found = names(axes)  # the highest curve first
+    found = names(axes)
     assert [len(name) <= 40 for name in found] == [True] * 4
-    assert found[:2] == ["short", "$a_$b"]
-    assert found[2].startswith("sw-gp-ucb:window=40")
+    assert found[2:] == ["$a_$b", "short"]
+    assert found[1].startswith("sw-gp-ucb:window=40")
 
 
 # --- a style belongs to the policy
@@ -628,6 +650,38 @@ def test_titles_say_how_many_seeds_there_are() -> None:
 
 
 heights = st.lists(st.floats(-0.5, 1.5) | st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=25)
+
+
+@given(heights, st.floats(0.0, 0.2))
+def test_apart_keeps_order_and_distance(places: list[float], gap: float) -> None:
+    wanted = np.array(places)
+    found = _apart(wanted, gap)
+    assert found.shape == wanted.shape
+    order = np.argsort(wanted, kind="stable")
+    assert (np.diff(found[order]) >= gap - 1e-12).all()
+    if gap * (len(places) - 1) <= 1:
+        assert found.min() >= -1e-12
+        assert found.max() <= 1 + 1e-12
+
+
+@given(heights)
+def test_apart_moves_nothing_that_has_room(places: list[float]) -> None:
+    wanted = np.unique(np.clip(places, 0, 1))
+    gap = float(np.diff(wanted).min()) if len(wanted) > 1 else 0.1
+    np.testing.assert_allclose(_apart(wanted, gap), wanted, atol=1e-12)
+
+
+@given(st.lists(st.floats(0.3, 0.7), min_size=2, max_size=4))
+def test_apart_is_the_nearest(places: list[float]) -> None:
+    wanted = np.array(places)
+    found = _apart(wanted, 0.1)
+    moved = float(((found - wanted) ** 2).sum())
+    rng = np.random.default_rng(0)
+    order = np.argsort(wanted, kind="stable")
+    for _ in range(50):
+        other = found + 0.02 * rng.standard_normal(len(found))
+        if (np.diff(other[order]) >= 0.1).all():
+            assert float(((other - wanted) ** 2).sum()) >= moved - 1e-12
 
 
 def test_a_figure_is_a_picture_in_a_notebook() -> None:
