@@ -17,7 +17,9 @@ Most questions go where an answer raises the best mean most, on average (the kno
 `JointPosterior.gains`). It looks one decision ahead and only where the model sees a chance, so that
 a peak that appears where all was low would never be found: every fourth question goes to the point of
 the largest deviation anywhere, in or outside of the plausible set. Values of answers over many
-decisions (lifetime knowledge gradient) did not do better on the networks they were tried on.
+decisions (lifetime knowledge gradient) did not do better on the networks they were tried on. A place
+that was just read may be asked again, though the nugget is the same then: to count it once did no
+better on networks that it was not made on.
 """
 
 from __future__ import annotations
