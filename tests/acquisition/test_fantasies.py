@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -526,37 +525,6 @@ def test_words_and_rules_are_widths_too() -> None:
     rule = Srinivas(0.2)
     assert as_confidence(rule) is rule
     assert as_confidence(lambda _: 3.0)(SITUATIONS[0]) == 3.0
-
-
-BAD: list[tuple[Any, str]] = [
-    (lambda: Theory(delta=0.0), "delta must lie in (0, 1], got 0.0"),
-    (lambda: Theory(delta=1.5), "delta must lie in (0, 1], got 1.5"),
-    (lambda: Theory(norm_bound=-1.0), "norm_bound must be finite and not negative, got -1.0"),
-    (lambda: Srinivas(math.nan), "delta must lie in (0, 1], got nan"),
-    (lambda: Logarithmic(c1=-0.1), "c1 must be finite and not negative, got -0.1"),
-    (lambda: Logarithmic(c2=0.0), "c2 must be positive and finite, got 0.0"),
-    (lambda: Logarithmic(c2=math.inf), "c2 must be positive and finite, got inf"),
-    (lambda: BKBWidth(delta=0.0), "delta must lie in (0, 1], got 0.0"),
-    (lambda: BKBWidth(norm_bound=-1.0), "norm_bound must be finite and not negative, got -1.0"),
-    (lambda: BKBWidth(accuracy=1.0), "accuracy must lie in (0, 1), got 1.0"),
-    (lambda: BKBWidth(accuracy=0.0), "accuracy must lie in (0, 1), got 0.0"),
-    (lambda: BBKBWidth(delta=2.0), "delta must lie in (0, 1], got 2.0"),
-    (lambda: BBKBWidth(norm_bound=math.nan), "norm_bound must be finite and not negative, got nan"),
-    (lambda: Fixed(-1.0), "value must lie in [0, 1e+50], got -1.0"),
-    (lambda: Fixed(math.inf), "value must lie in [0, 1e+50], got inf"),
-    (lambda: as_confidence("wide"), "confidence must be \"theory\" or a number, got 'wide'"),
-    (lambda: as_confidence("nan"), "confidence must lie in [0, 1e+50], got nan"),
-    (lambda: as_confidence(-2), "confidence must lie in [0, 1e+50], got -2"),
-    (
-        lambda: as_confidence(None),  # type: ignore[arg-type]
-        'confidence must be "theory", a number or a Confidence, got None',
-    ),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
-def test_bad_parameters_are_named(make: Any, message: str) -> None:
-    refused(ValueError, re.escape(message), make)
 
 
 def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:

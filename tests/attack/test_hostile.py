@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.attack import command_line, files, inputs, poison, redirects, servers
-from tests.attack.bad_values import BAD, fits
+from tests.attack.bad_values import BAD
 from tests.attack.calls import calls
-from tests.attack.children import in_a_child
 from tests.attack.report import Found
 from tests.oracles import broken_by_attack
 
@@ -48,17 +47,6 @@ def test_redirects_do_not_lead_away() -> None:
     assert tally.faults == {}, tally.examples
 
 
-@pytest.mark.slow
-def test_the_memory_of_a_child_is_its_peak() -> None:
-    def hold() -> int:
-        return len(bytearray(b"1") * 200_000_000) % 7
-
-    most = in_a_child(hold, seconds=60)
-    none = in_a_child(lambda: 0, seconds=60)
-    assert 195 < most.megabytes < 260
-    assert none.megabytes < 40
-
-
 def test_everything_public_is_attacked() -> None:
     names = {call.name for call in calls()}
     assert {"policies.sw_gp_ucb", "tvbandits.Bandit.tell", "experts.Budgeted"} <= names
@@ -80,17 +68,3 @@ def test_an_attacker_sees_what_is_broken() -> None:
             except Found as met:
                 found.add(met.kind)
         assert fault in found
-
-
-@pytest.mark.parametrize(
-    ("value", "annotation", "welcome"),
-    [
-        (True, int, False),
-        (3, int, True),
-        (3, float, True),
-        ("9", float, False),
-        (None, float, False),
-    ],
-)
-def test_what_an_annotation_welcomes(value: object, annotation: object, welcome: bool) -> None:
-    assert fits(value, annotation) is welcome

@@ -8,7 +8,7 @@ import pytest
 from tests.attack import bandits, worlds
 from tests.attack.__main__ import attacks, run
 from tests.attack.parts import KINDS, parts, wrappers
-from tests.attack.report import CRASHED, Count
+from tests.attack.report import CRASHED
 from tvbandits.core import linalg
 
 
@@ -60,12 +60,3 @@ def test_what_the_world_is_made_of_crashes_no_policy() -> None:
 def test_a_world_tells_crashes_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linalg, "square_root", lambda A: np.full_like(A, np.nan))
     assert sum(worlds.attack(6, seed=0).faults.values()) > 0
-
-
-def test_faults_are_counted_by_name() -> None:
-    count = Count("name")
-    count.tried(3)
-    count.fault(CRASHED, "seed 1")
-    count.fault(CRASHED, "seed 2")
-    assert count.tally.found == 2
-    assert count.tally.tried == 3

@@ -101,6 +101,17 @@ def test_a_true_change_is_believed_after_three_readings_at_most(name: str, size:
     assert abs(float(bandit.state.rewards.y[-1]) - size) < 2.0
 
 
+@pytest.mark.parametrize("level", [8.0, 11.0])
+def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> None:
+    """However long ago that was, and at another place."""
+    bandit = MAKERS["tv"](robust=True, mean=0.0)
+    for t in range(1, 50):
+        x, y = (2.0, 0.0) if t > 20 else (0.5 * t, 0.5 * t)
+        bandit.tell([[x]], [y], t)
+    bandit.tell([[2.0]], [level], 50)
+    assert bandit.state.outliers is None
+
+
 @pytest.mark.parametrize("first", [1, 3, 5])
 def test_an_error_among_the_first_readings_is_found_when_there_are_some(first: int) -> None:
     bandit = played(MAKERS["ensemble"](robust=True), 16, {first: 25.0})
@@ -229,6 +240,9 @@ def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
     y = np.array([0.1, 0.5, 30.0, 0.3, 0.9])
     assert far_from_the_others(y, 0.01).tolist() == [False, False, True, False, False]
     assert not far_from_the_others(y[:4], 0.01).any()  # of so few nobody can tell
+    nearer = y / [1, 1, 10, 1, 1]
+    assert not far_from_the_others(nearer, 0.01).any()  # five do not tell what is usual
+    assert far_from_the_others(np.append(nearer, np.tile(y[[0, 1, 3, 4]], 2)), 0.01)[2]
     two_levels = np.append(y, 30.1)
     assert not far_from_the_others(two_levels, 0.01).any()
 

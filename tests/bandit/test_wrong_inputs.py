@@ -15,7 +15,8 @@ from tests.helpers.players import KERNEL, LINE
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, Candidates, ExpertError, policies
+from tvbandits import Answers, Bandit, Candidates, Clock, ExpertError, Recipe, policies
+from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.queries import KDPP, Choice, Pool
@@ -290,6 +291,23 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=reward),  # type: ignore[arg-type]
         r"expert must be an object with a method query\(X, t\); got <function reward",
     ),
+    "reset": (
+        lambda: Recipe(LINE, KERNEL, 0.01, reset=abs),
+        r"reset must be EventTrigger\(...\) or",
+    ),  # type: ignore[arg-type]
+    "batch rule": (lambda: Batching(5), r"rule must be a batch rule such as One\(\)"),  # type: ignore[arg-type]
+    "function": (lambda: CallableExpert(3.0, 0.01), r"function must be callable, got 3\.0"),  # type: ignore[arg-type]
+    "width": (
+        lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence=object),  # type: ignore[arg-type]
+        'confidence must be "theory", a number or a Confidence, got <class',
+    ),
+    "first sample": (
+        lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=0.1, first_sample=9),
+        "first_sample is for an epsilon that is not given",
+    ),
+    "time NaN": (lambda: Clock("1h").time([NAN]), "number must be finite, got nan"),
+    "time far": (lambda: Clock("1h").time(1e300), "number must lie within 292 years of 1970"),
+    "times flat": (lambda: Clock("1h").time([[1.0]]), r"number must be one or have shape \(n,\)"),
 }
 
 

@@ -97,20 +97,6 @@ def test_what_is_no_time(when: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (np.nan, "must be finite, got nan"),
-        ([1.0, np.inf], "must be finite, got inf"),
-        (1e300, "within 292 years of 1970, got 1e"),
-        ("noon", "must be numeric, got 'noon'"),
-        ([[1.0]], r"must be one or have shape \(n,\), got shape \(1, 1\)"),
-    ],
-)
-def test_what_is_no_number(number: Any, said: str) -> None:
-    refused(ValueError, said, HOURS.time, number)
-
-
-@pytest.mark.parametrize(
     "unit",
     ["", "h", "1M", "0h", "-1h", 3, None, pd.NaT, np.timedelta64("NaT"), timedelta(0), "1", " 1 ",
      "+1", "9999999999", "1 1h", "1,5h", "1h 1", "P1M", "P1", np.timedelta64(1), np.ma.masked],

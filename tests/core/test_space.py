@@ -467,21 +467,6 @@ def test_values_of_the_wrong_kind(values: Any, said: str) -> None:
     refused(ValueError, said, WEATHER.rows_of, values)
 
 
-@pytest.mark.parametrize(
-    ("context", "said"),
-    [
-        ([3], "column numbers from 0 to 2, got 3"),
-        ([True], "column numbers from 0 to 2, got True"),
-        ("1", "column numbers from 0 to 2, got '1'"),
-        (np.ma.masked, "column numbers from 0 to 2, got masked"),
-        ([1, 1], r"must be different columns, got \[1, 1\]"),
-        ([0, 1, 2], "must leave a column to choose, got all 3 of them"),
-    ],
-)
-def test_columns_of_the_wrong_kind(context: Any, said: str) -> None:
-    refused(ValueError, said, Candidates, X, context=context)
-
-
 def test_it_counts_in_equality_hash_and_pickle() -> None:
     assert Candidates(X, context=np.array([1, 2])) == WEATHER
     assert hash(Candidates(X, context=(1, 2))) == hash(WEATHER)

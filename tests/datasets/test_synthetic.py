@@ -383,7 +383,7 @@ def test_the_field_has_the_correlation_it_says() -> None:
 
 
 def test_arms_wear_out_for_who_plays_them_alone() -> None:
-    problem = WearingArms(arms=5, loss=0.5)
+    problem = WearingArms(arms=5, loss=0.5, length_scale=0.1)
     mine, other = problem.begin(), problem.begin()
     x = problem.domain.X[2:3]
     before = float(problem.value(x, 1.0)[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,18 +77,6 @@ def test_references_keep_to_what_is_allowed() -> None:
 )
 def test_a_mask_of_another_form_is_refused(wrong: object) -> None:
     refused(ValueError, "allowed must be True or False", references, TABLE, wrong)
-
-
-def test_table_is_frozen_and_travels() -> None:
-    values = TABLE.copy()
-    problem = table_problem(values)
-    values[0, 0] = 99.0
-    assert problem.value(np.array([[0.0]]), 1)[0] == 1.0
-    with pytest.raises(ValueError, match="read-only"):
-        problem.values[0, 0] = 99.0
-    sent = pickle.loads(pickle.dumps(problem))
-    np.testing.assert_array_equal(sent.values, TABLE)
-    assert sent.best(2) == 4.0
 
 
 @pytest.mark.parametrize("t", [0, 4, 1.5, -1, float("nan"), float("inf")])

@@ -381,15 +381,6 @@ def test_indefinite_kernels_are_noticed() -> None:
         k_dpp.sample_mcmc(K, 2, steps=100, rng=rng, start=[0, 2])
 
 
-def test_bad_diagnostics() -> None:
-    with pytest.raises(ValueError, match="noise_variance must be positive and finite, got 0"):
-        k_dpp.trace_bound(KERNEL, [0], 0.0)
-    refused(ValueError, "indices must be from 0 to 7, got 8", k_dpp.trace_bound, KERNEL, [8], 1.0)
-    with pytest.raises(ValueError, match="accuracy must be positive and finite, got -1"):
-        k_dpp.mixing_steps(5, 2, -1.0)
-    refused(ValueError, "k must be from 0 to 5, got 6", k_dpp.mixing_steps, 5, 6, 0.1)
-
-
 # --- query plans: how many points, which ones, and what they may depend on
 
 KERNEL_K_DPP_PLAN = RBF(0.6)
@@ -446,14 +437,6 @@ def test_bad_schedules(wanted: float) -> None:
     match = rf"schedule\(3\) must be a whole number of at least 0, got {wanted}"
     with pytest.raises(ValueError, match=match):
         KDPP(lambda _: wanted).choose(pool(4, 3), np.random.default_rng(0))  # type: ignore[arg-type, return-value]
-
-
-def test_bad_plans() -> None:
-    for sweeps in (-1.0, math.nan, math.inf):
-        refused(ValueError, f"sweeps must lie in .* got {sweeps}", KDPP, sweeps=sweeps)
-    for accuracy in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match=rf"accuracy must lie in \(0, 1\), got {accuracy}"):
-            KDPP(accuracy=accuracy)
 
 
 def test_without_a_chain_the_set_is_the_greedy_one() -> None:

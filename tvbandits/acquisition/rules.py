@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -166,7 +166,7 @@ class Decision:
 
 
 class Acquisition(Protocol):
-    """A rule for the next points."""
+    """A rule for the next points; `counts_pending = False` if points that are out change nothing."""
 
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if it cannot work on such a domain or posterior rule."""
@@ -396,6 +396,8 @@ class ThompsonSampling:
     """
 
     lasting: bool = False
+
+    counts_pending: ClassVar[bool] = False
 
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if samples at all points of the domain are not possible."""

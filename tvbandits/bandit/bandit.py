@@ -4,8 +4,6 @@ A `Recipe` says which parts a policy is made of; a `State` is everything it has 
 every call builds the next state aside and puts it in place in one assignment at the end, so a call that
 fails leaves the bandit as it was. An interrupt alone (Ctrl-C) may also come between that assignment and
 the return: then the call raises and has happened, wholly, and `state` shows it.
-
-What a bandit shows without changing, and what all of its calls share: one at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import best_point, points_of_decision
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.inheriting import begun_with
-from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes
 from tvbandits.bandit.recipe import (
     Recipe,
@@ -41,7 +38,9 @@ from tvbandits.bandit.told import (
     corrected,
     decision_time,
     readings_at,
+    retold,
     told_next,
+    with_rewards,
 )
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext

@@ -20,12 +20,12 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Info, QueryInfo, Questions, State
-from tvbandits.bandit.told import Told, kept_answers
+from tvbandits.bandit.told import kept_answers
 from tvbandits.core.arrays import Array, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
-from tvbandits.core.observations import Observations, Source
+from tvbandits.core.observations import Observations, Source, Told
 from tvbandits.core.protocols import (
     Answers,
     Domain,

@@ -92,6 +92,7 @@ class Model:
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
+        self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
 
     def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
@@ -221,7 +222,7 @@ class Model:
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
         model = state.model
-        many = state.told > MANY
+        many = len(state.rewards.t) > MANY
         whole = learns or model.learned is not None or self._beside or not many
         every, effective, used = self._aged(state, now, whole=whole)
         if learns:
@@ -406,6 +407,8 @@ class Model:
         if recipe.control is not None:  # it is no news of any effect, and comes once
             out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
             taken = np.concatenate([taken, np.array(recipe.control)[None]])
+        if not self._counts_pending:
+            out = Plays(out.X[:0], out.t[:0])
         most = None if recipe.asking is None else recipe.asking.informed_width
         noise = self.pending_noise(state, now, out) if len(out.t) else np.empty(0)
         heard = np.isfinite(noise)

@@ -33,21 +33,21 @@ from tvbandits.acquisition.availability import Allowed, Available, NothingAvaila
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
 from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
-    Told,
     ToldReadings,
     checked_told,
     readings_at,
+    retold,
     values_and_variance,
+    with_rewards,
 )
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.limits import Limit, LimitWarning, as_outcomes
-from tvbandits.core.observations import Observations
+from tvbandits.core.observations import Observations, Told
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View

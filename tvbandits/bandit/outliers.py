@@ -1,8 +1,9 @@
 """Readings that are grossly wrong: set aside before anything is learned from them, until others agree.
 
 A reading is beyond belief if it is off by more than `FAR` deviations of what may be there: of the
-reward as it is known, of one that has changed to any other one of the prior, and of noise together. So
-a reward that changes within its prior is believed at once. What is beyond belief stands aside as if the
+reward as it is known, of one that has changed to any other one of the prior, and of noise together; and
+if it lies as far outside of all that was believed anywhere so far. So a reward that changes within its
+prior, or to what others have been, is believed at once. What is beyond belief stands aside as if the
 play had brought no reading, and so the place is played again. If readings then agree with each other
 more than gross errors would, three of them, they were right, and come back. If the place is read again
 as was believed, it was an error, and confirms none.
@@ -16,20 +17,20 @@ value.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import comb
+from scipy.special import comb, ndtr, ndtri, stdtrit
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Observations, Outliers
+from tvbandits.core.observations import Observations, Outliers, Told
 
 if TYPE_CHECKING:
     from tvbandits.bandit.inference import Model
     from tvbandits.bandit.state import State
-    from tvbandits.bandit.told import Told
 
 FAR = 4.0
 """A reading is beyond belief if it is off by so many deviations: under a normal law one of 16,000 is."""
@@ -37,9 +38,8 @@ FAR = 4.0
 FIRST, FEWEST = 16, 5
 """While so many readings at most are known, at least `FEWEST`, they are compared with each other."""
 
-APART = 4.0
-"""Of the first readings, those are beyond belief that are so many times as far from the median as the
-fifth of all that is furthest may be."""
+OTHERS = 0.8
+"""Of the first readings so many are not errors: they tell what is usual."""
 
 AGREED = 2.5
 """Log odds from which readings beyond belief agree, if none of them are contradicted."""
@@ -88,13 +88,19 @@ def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
 
 
 def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
-    """Which of the first readings (n,) lie apart from the others and from each other."""
+    """Which of the first readings (n,) lie apart from the others and from each other.
+
+    As far as `FAR` deviations are of a normal law, but of Student's, as its deviation is guessed from
+    few: from the distance within which `OTHERS` of them lie.
+    """
     if len(y) < FEWEST:
         return np.zeros(len(y), dtype=bool)
-    off = np.abs(y - np.median(y))
-    usual = max(np.sort(off)[-1 - -(-len(y) // 5)], 3.0 * noise_variance**0.5)
+    off, others = np.abs(y - np.median(y)), math.floor(OTHERS * len(y))
+    usual = max(np.sort(off)[others - 1], 3.0 * noise_variance**0.5)
+    deviation = usual / float(ndtri(0.5 + OTHERS / 2.0))
     apart = np.abs(y[:, None] - y) + np.where(np.eye(len(y)), np.inf, 0.0)
-    return np.asarray((off > APART * usual) & (apart.min(axis=1) > 0.5 * usual))
+    beyond = off > float(stdtrit(others - 1, ndtr(FAR))) * deviation
+    return np.asarray(beyond & (apart.min(axis=1) > 0.5 * usual))
 
 
 def _judged(
@@ -119,10 +125,12 @@ def _judged(
     seen = model.known(state, every.take(rows))
     error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
     far = np.abs(error) > FAR * np.sqrt(variance + np.diagonal(prior))
-    # What was read of one place lately may be what another one has changed to.
-    known_lately = every.y[:known][~out][-LATEST:]
+    # A place may change to what was read of another one, or to anything between two of them.
+    usual = every.y[:known][~out]
     reach = FAR * np.sqrt(np.diagonal(prior) + seen.variance)
-    far &= (np.abs(seen.y[:, None] - known_lately) > reach[:, None]).all(axis=1)
+    far &= (seen.y < usual.min(initial=np.inf) - reach) | (
+        seen.y > usual.max(initial=-np.inf) + reach
+    )
     now = np.concatenate([out, np.zeros(n - known, dtype=bool)])
     fresh = rows >= (0 if first else known)
     now[rows[fresh]] = far[fresh]

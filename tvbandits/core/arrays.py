@@ -63,8 +63,9 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     ValueError
         If they are not real numbers: texts, complex numbers, dates, truth values, masked cells, ...
     """
-    if type(values) is float or (type(values) is np.ndarray and values.dtype == np.float64):
-        return np.array(values)
+    plain = type(values) in (int, float) and abs(values) < LARGEST_TIME  # type: ignore[arg-type]
+    if plain or (type(values) is np.ndarray and values.dtype == np.float64):
+        return np.array(values, dtype=np.float64)
     cause: Exception | None = None
     try:
         # Before numpy sees them: in a sequence it takes a truth value or a masked cell for a number.

@@ -67,8 +67,11 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     """
     k, n = _columns(("successes", successes), ("trials", trials))
     refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
-    pooled = (k.sum(where=n > 0) + DEVIATIONS**2 / 2) / (n.sum() + DEVIATIONS**2)
-    p = _around(pooled, around, len(k), 1.0)
+    if around is None:
+        pooled = (k.sum(where=n > 0) + DEVIATIONS**2 / 2) / (n.sum() + DEVIATIONS**2)
+        p = np.full(len(k), pooled)
+    else:
+        p = _around(around, len(k), 1.0)
     return _per(k, n, p * (1.0 - p))
 
 
@@ -99,8 +102,10 @@ def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = 
     """
     k, e = _columns(("events", events), ("exposure", exposure))
     refuse((k > 0) & (e == 0), k, "there are no events without exposure")
-    pooled = (k.sum(where=e > 0) + DEVIATIONS**2 / 2) / (e.sum() or 1.0)
-    return _per(k, e, _around(pooled, around, len(k), np.inf))
+    if around is None:
+        pooled = (k.sum(where=e > 0) + DEVIATIONS**2 / 2) / (e.sum() or 1.0)
+        return _per(k, e, np.full(len(k), pooled))
+    return _per(k, e, _around(around, len(k), np.inf))
 
 
 def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
@@ -112,28 +117,29 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
             raise ValueError(f"{name} must have shape (n,), got {column.shape}")
         refuse((column < 0) | np.isinf(column), column, f"{name} must be finite and not negative")
         parts.append(column)
-    try:
-        one, other = np.broadcast_arrays(*parts)
-    except ValueError:
-        (name, _), (against, _) = given
-        raise ValueError(
-            f"{name} and {against} must be of one length, got {len(parts[0])} and {len(parts[1])}"
-        ) from None
+    one, other = parts
+    if len(one) != len(other):
+        if 1 not in (len(one), len(other)):
+            (name, _), (against, _) = given
+            raise ValueError(
+                f"{name} and {against} must be of one length, got {len(one)} and {len(other)}"
+            )
+        one, other = np.broadcast_arrays(one, other)
     missing = np.isnan(one) | np.isnan(other)
+    if not missing.any():
+        return one, other
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
 
 
-def _around(pooled: float, given: ArrayLike | None, n: int, below: float) -> Array:
-    """What the variances are made with, shape (n,)."""
-    if given is None:
-        return np.full(n, pooled)
+def _around(given: ArrayLike, n: int, below: float) -> Array:
+    """What the variances are made with, as somebody says, shape (n,)."""
     column = np.atleast_1d(as_floats(given, "around"))
     if column.shape not in ((1,), (n,)):
         raise ValueError(f"around must be a number or have shape ({n},), got {column.shape}")
     refuse(
         ~((column > 0) & (column < below)), column, f"around must be above 0 and below {below:g}"
     )
-    return np.broadcast_to(column, (n,))
+    return column if len(column) == n else np.full(n, column)
 
 
 def _per(k: Array, size: Array, variance: Array) -> Counted:

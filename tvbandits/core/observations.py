@@ -334,12 +334,14 @@ class Plays:
 
         With times `t` (n,), rows of these times come before others of the same point.
         """
-        waiting: dict[bytes, list[int]] = {}
-        for row, x in enumerate(self.X + 0.0):  # -0.0 is 0.0
-            waiting.setdefault(x.tobytes(), []).append(row)
+        keys = row_keys(X)
+        waiting: dict[bytes, list[int]] = {key: [] for key in keys}
+        for row, key in enumerate(row_keys(self.X)):
+            if key in waiting:
+                waiting[key].append(row)
         found: list[int | None] = []
-        for i, x in enumerate(X + 0.0):
-            rows = waiting.get(x.tobytes(), [])
+        for i, key in enumerate(keys):
+            rows = waiting[key]
             of_time = (k for k, row in enumerate(rows) if t is None or self.t[row] == t[i])
             found.append(rows.pop(next(of_time, 0)) if rows else None)
         return found
@@ -360,6 +362,40 @@ class Plays:
         left = np.ones(len(self.t), dtype=bool)
         left[rows] = False
         return Plays(self.X[left], self.t[left])
+
+
+@dataclass(frozen=True)
+class Told:
+    """Rewards, and points that were played without a reading.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        All points.
+    t : array of shape (n,)
+    rewards : Observations
+    failed : Plays
+    """
+
+    X: Array
+    t: Array
+    rewards: Observations
+    failed: Plays
+
+    @classmethod
+    def of(cls, X: Array, t: Array, y: Array, variance: Array) -> Told:
+        """Of columns that were checked; NaN in `y` where there was no reading."""
+        read = ~np.isnan(y)
+        if read.all():
+            rewards = Observations.checked(X.copy(), t.copy(), y, variance)
+            return cls(X, t, rewards, Plays(X[:0], t[:0]))
+        rewards = Observations.checked(X[read], t[read], y[read], variance[read])
+        return cls(X, t, rewards, Plays(X[~read], t[~read]))
+
+    @property
+    def latest(self) -> float:
+        """The latest time of all."""
+        return float(self.t.max())
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,8 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 def has_names(X: object) -> bool:
     """Whether points have names: a frame, a row of one, a dictionary, or several of these or texts."""
+    if type(X) is np.ndarray:
+        return False
     if isinstance(X, Mapping) or _is_frame(X):
         return True
     if is_series(X):

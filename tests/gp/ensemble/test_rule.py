@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Arms, Observations, load, policies, rate
+from tvbandits import Arms, Bandit, Observations, load, policies, rate
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior
@@ -397,6 +397,23 @@ def test_it_plays_on_from_a_file_bit_for_bit(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.ask(t), X)
         for each in (bandit, again):
             each.tell(X, [3.0], t)
+
+
+def test_a_step_goes_on_to_the_bits_of_conditioning_on_all() -> None:
+    """With readings of one time in parts, late ones, and one that is far larger than all before."""
+    bandit, rng, went_on = told(new()), np.random.default_rng(0), 0
+    for t in range(46, 186):
+        before = bandit.state
+        X = bandit.ask(t)
+        fresh = Bandit.from_state(bandit.recipe, before)
+        np.testing.assert_array_equal(fresh.ask(t), X)
+        assert same_value(conditioned(fresh, t).mean, conditioned(bandit, t).mean)
+        went_on += conditioned(bandit, t).data.room is not None
+        y = 50.0 if t == 160 else rng.standard_normal()
+        bandit.tell(X, [y], t - 3 if t % 20 == 7 else t)
+        if t % 10 == 5:
+            bandit.tell(ARMS.X[:1], [y], t)
+    assert went_on > 60
 
 
 def test_traffic_goes_to_the_best_arm() -> None:

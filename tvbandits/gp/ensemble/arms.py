@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -105,12 +105,15 @@ class ArmFilters:
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
         now = self.moved(t)
-        total = np.bincount(rows, 1.0 / noise, now.mean.shape[1])
-        arms = np.flatnonzero(total)
-        # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
-        value = np.bincount(rows, y / noise, len(total))[arms] / total[arms]
-        off, unexplained = value - now.mean[:, arms], 1.0 - now.share[:, arms]
-        spread = now.variance[:, arms] + 1.0 / total[arms]
+        arms: slice | Index = slice(rows[0], rows[0] + 1)  # of one arm a view, which costs a fifth
+        total, value = 1.0 / noise, y / noise
+        if len(rows) > 1:
+            # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
+            sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
+            arms = np.flatnonzero(sums[0])
+            total, value = (each[arms] for each in sums)
+        off, unexplained = value / total - now.mean[:, arms], 1.0 - now.share[:, arms]
+        spread = now.variance[:, arms] + 1.0 / total
         gain = now.variance[:, arms] / spread
         mean, share, variance = now.mean.copy(), now.share.copy(), now.variance.copy()
         mean[:, arms] += gain * off
@@ -185,6 +188,10 @@ class ArmFilters:
         return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
 
 
+Past: TypeAlias = tuple[ArmFilters | EffectFilters, ...]
+"""Filters after the latest times, in their order."""
+
+
 @dataclass(frozen=True)
 class IndependentArms:
     """The rule: arms that resemble each other not at all, with differences of learned size and pace.
@@ -237,28 +244,20 @@ class IndependentArms:
         prior = before_readings(kernel, data, surface, now)
         if prior is not None:
             return prior
-        made_for = _made_for(data, beside=self.control is not None)
-        past: tuple[ArmFilters | EffectFilters, ...] = ()
+        made_for, between = _made_for(data, beside=self.control is not None)
+        past: Past = ()
         if isinstance(previous, ArmsPosterior) and previous.made_for == made_for:
             fresh = data.beyond(previous.data)
             if fresh is not None:
-                first = float(fresh.Z[:, -1].min(initial=math.inf))
-                past = tuple(each for each in previous.past if each.time < first)
-        if not past:
-            past = (self._first(surface, *made_for),)
-        start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
-        times, rest = data.Z[start:, -1], data.rows(start)
-        rows = candidate_rows(surface, rest.Z) if len(rest) else np.empty(0, np.int64)
-        for t in np.unique(times) if len(times) > 1 else times:
-            at = times == t
-            past += (past[-1].observed(float(t), rows[at], rest.Y[at, 0], rest.variance[at]),)
-            past = past[-KEPT:]
+                past = _before(previous.past, float(fresh.Z[:, -1].min(initial=math.inf)))
+        past = _observed(past or (self._first(surface, *made_for),), data, surface)
         if now < past[-1].time:  # a look at the past, without what was read later
             before = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
             looked = self.condition(kernel, before, surface=surface, now=now)
             assert isinstance(looked, ArmsPosterior)  # it has a reading
-            return replace(looked, data=data, past=past, made_for=made_for)
-        return ArmsPosterior(kernel, surface, data, now, made_for, past, past[-1].moved(now))
+            return replace(looked, data=data, past=past, made_for=made_for, between=between)
+        filters = past[-1].moved(now)
+        return ArmsPosterior(kernel, surface, data, now, made_for, past, filters, between)
 
     def _first(
         self, surface: CandidateGrid, noise: float, largest: int, step: float
@@ -272,19 +271,48 @@ class IndependentArms:
         return EffectFilters.of(surface.points, row, self.lengths, noise, powers, step)
 
 
-def _made_for(data: Data, *, beside: bool) -> tuple[float, int, float]:
-    """Noise variance, power of the largest difference, and step that models are made for.
+def _before(past: Past, t: float) -> Past:
+    """The filters of the past, less those that know of readings from a time on."""
+    while past and past[-1].time >= t:
+        past = past[:-1]
+    return past
 
-    Beside a control, differences are those of one time.
+
+def _observed(past: Past, data: Data, surface: CandidateGrid) -> Past:
+    """The latest filters, once what was read since those of the past is observed, time after time."""
+    start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
+    times, rest = data.Z[start:, -1], data.rows(start)
+    rows = candidate_rows(surface, rest.Z) if len(rest) else np.empty(0, np.int64)
+    for t in np.unique(times) if len(times) > 1 else times:
+        at = times == t
+        latest = past[-1].observed(float(t), rows[at], rest.Y[at, 0], rest.variance[at])
+        past = (*past[1 - KEPT :], latest)
+    return past
+
+
+def _made_for(
+    data: Data, *, beside: bool
+) -> tuple[tuple[float, int, float], tuple[float, float] | None]:
+    """What models are made for: noise variance, power of the largest difference, and step.
+
+    And between which readings that difference lies, once further readings change nothing else. Beside a
+    control, differences are those of one time.
     """
     Y = without_levels(data.Z[:, -1], data.Y, data.variance) if beside else data.Y
-    spread = float(np.ptp(Y[:, 0])) ** 2
+    between = float(Y[:, 0].min()), float(Y[:, 0].max())
     noise = median(data.variance[:FIRST].tolist())  # of so few numpy's takes twenty times as long
-    largest = 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
     times = np.unique(data.Z[: 4 * FIRST, -1])
+    settled = len(times) > FIRST and len(data) >= 4 * FIRST and not beside
     times = times if len(times) > FIRST else np.unique(data.Z[:, -1])
     gaps = np.diff(times[: FIRST + 1]).tolist()
-    return noise, largest, median(gaps) if gaps else 1.0
+    made_for = noise, _largest(between, noise), median(gaps) if gaps else 1.0
+    return made_for, between if settled else None
+
+
+def _largest(between: tuple[float, float], noise: float) -> int:
+    """The power of 4 that a difference between readings has in the unit of the noise, 0 or more."""
+    spread = (between[1] - between[0]) ** 2
+    return 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
 
 
 @dataclass(frozen=True)
@@ -307,6 +335,8 @@ class ArmsPosterior(CandidatePosterior):
         After each of the latest times.
     filters : ArmFilters
         At the time `now`.
+    between : pair of float or None
+        Smallest and largest reading, once the models follow from what further readings change of these.
     fantasy : JointPosterior or None
         About that time, if some points more had been observed.
     """
@@ -316,11 +346,33 @@ class ArmsPosterior(CandidatePosterior):
     data: Data
     now: float
     made_for: tuple[float, int, float]
-    past: tuple[ArmFilters | EffectFilters, ...] = field(repr=False, compare=False)
+    past: Past = field(repr=False, compare=False)
     filters: ArmFilters | EffectFilters = field(repr=False, compare=False)
+    between: tuple[float, float] | None = field(default=None, repr=False, compare=False)
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     nugget: ClassVar[float] = 0.0
+
+    def continued(
+        self, rows: Data, now: float, surface: CandidateGrid | None
+    ) -> ArmsPosterior | None:
+        """With readings more; None where some are older than its own, or other models are made."""
+        if surface is not self.surface or self.between is None:
+            return None
+        rows, past, between = in_order_of_time(rows), self.past, self.between
+        if len(rows):
+            y, first = rows.Y[:, 0].tolist(), float(rows.Z[0, -1])
+            between = min(between[0], *y), max(between[1], *y)
+            past = _before(past, first)
+            late = first < self.data.Z[-1, -1]
+            if late or not past or _largest(between, self.made_for[0]) != self.made_for[1]:
+                return None
+        data = self.data.append(rows) if len(rows) else self.data
+        past = _observed(past, data, self.surface)
+        if now < past[-1].time:
+            return None
+        made = self.kernel, surface, data, now, self.made_for, past, past[-1].moved(now), between
+        return ArmsPosterior(*made)
 
     @cached_property
     def mean(self) -> Array:
@@ -358,6 +410,10 @@ class ArmsPosterior(CandidatePosterior):
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
+
+    def means_on_surface(self) -> Array:
+        """Means (A, 1) of `on_surface`."""
+        return self.mean[:, None]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, 1) and variances (n,) of arms [x, t]; of another point nothing is known."""

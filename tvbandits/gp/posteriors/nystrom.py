@@ -230,7 +230,8 @@ class Nystrom:
             there are many new ones at once (`tvbandits.gp.posteriors.nystrom`).
         """
         data = without_negligible(kernel, data)
-        drift = markov(kernel)
+        plain = surface is not None and not surface.space_time
+        drift = None if plain else markov(kernel)
         if drift is not None:
             grows = self.tolerance if surface is None else None
             return filtered(
