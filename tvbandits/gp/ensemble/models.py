@@ -173,9 +173,9 @@ def network_settings() -> tuple[ModelSpec, ...]:
     Twice the length scales with thrice the variance of the trend had some per cent less regret on four
     networks (within noise), and intervals too wide where all places are read (coverage up to 0.995).
 
-    Models whose covariance over places was learned from readings, by expectation maximisation from that
-    by distance, had 0.92 times the regret on the 14 networks that they were made on, with three answers
-    a step, and 1.00 times on 13 others (standard error 0.012).
+    Models may learn a covariance over places from readings, by expectation maximisation from that by
+    distance. They had 0.92 times the regret on the 14 networks that they were made on, with three
+    answers a step. On 13 others they had 1.00 times (standard error 0.012), so that there are none.
 
     The lasting ones are for readings more often than the weather changes, as by the half-hour: it lasts
     ten steps, and next to nothing is new every time.
