@@ -34,7 +34,7 @@ from rich.table import Table
 from benchmarks.harness import half_interval, machine
 from tvbandits import Answers, Bandit, Expert, ExpertDownWarning, Observations, compare, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.protocols import Problem, inform
+from tvbandits.core.protocols import Problem, added_noise, inform
 from tvbandits.datasets import (
     AutoregressiveArms,
     DriftingBump,
@@ -85,7 +85,7 @@ def lost(share: float) -> Case:
 
 def biased(problem: Problem) -> Faults:
     """Off by one deviation of the noise."""
-    return Faults(bias=math.sqrt(problem.noise_variance))
+    return Faults(bias=math.sqrt(added_noise(problem)))
 
 
 CASES = (
@@ -156,7 +156,7 @@ class Tally:
 
 def make(case: Case, problem: Problem, tallies: dict[str, Tally], setting: Setting) -> Bandit:
     """SparQ-GP-UCB with an expert that has the faults of a case."""
-    points, noise = candidates(problem), case.noise * problem.noise_variance
+    points, noise = candidates(problem), case.noise * added_noise(problem)
     levels = np.array([problem.value(points, float(t)) for t in range(1, problem.horizon + 1)])
     ids = [str(i) for i in range(len(points))]
     transport = StubTransport(
@@ -301,8 +301,8 @@ def erring(policy: str, robust: bool, wrong: bool, setting: Setting) -> Erring:
     if policy == "adaptive":
         parts: Any = setting.domain, None, setting.noise_variance
         return Erring(policies.adaptive_gp_ucb(*parts, **common), errors)
-    recipe: Any = {"tv": policies.tv_gp_ucb, "w": policies.w_gp_ucb}[policy]
-    return Erring(recipe(*setting.parts, **common), errors)
+    recipes: dict[str, Any] = {"tv": policies.tv_gp_ucb, "w": policies.w_gp_ucb}
+    return Erring(recipes[policy](*setting.parts, **common), errors)
 
 
 ERRING_PROBLEMS: dict[str, Callable[[int], Any]] = {
@@ -333,7 +333,7 @@ def rewards_with_errors(options: argparse.Namespace) -> None:
     for name in options.problems or ERRING_PROBLEMS:
         problem = ERRING_PROBLEMS[name](options.horizon or 600)
         for policy in options.policies:
-            makers = {label: partial(erring, policy, *way) for label, way in WAYS.items()}
+            makers: Any = {label: partial(erring, policy, *way) for label, way in WAYS.items()}
             rows = compare([problem], makers, seeds=options.seeds).to_frame()
             regret = rows.groupby("policy", sort=False)["regret"].mean()
             line = ", ".join(

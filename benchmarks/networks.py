@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
 from tvbandits.gp.ensemble.ensemble import CAPACITY
 from tvbandits.gp.ensemble.rule import started
@@ -61,9 +62,10 @@ class Played(NamedTuple):
 def play(problem: TableProblem, answers: int, seed: int) -> Played:
     """Play the best mean; after each reward ask about so many places, as the plan `next` does."""
     rng = np.random.default_rng([seed, 7])
-    noise = np.sqrt(problem.noise_variance)
+    variance = added_noise(problem)
+    noise = np.sqrt(variance)
     values, sites = problem.values, len(problem.points)
-    ensemble = started(problem.points, problem.noise_variance, "both", CAPACITY, None)
+    ensemble = started(problem.points, variance, "both", CAPACITY, None)
     asked, row = 0, int(rng.integers(sites))
     regret, covered, seconds = [], [], []
     for step, truth in enumerate(values):

@@ -26,6 +26,7 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import SUITES
 from tvbandits.comparison.compare import simulated
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
+from tvbandits.core.protocols import added_noise
 from tvbandits.policies import POLICIES
 
 PROBLEMS: dict[str, list[Path]] = {
@@ -82,7 +83,7 @@ def main() -> None:
                     ratios[name].append(math.log(max(learned, 1e-9) / max(known, 1e-9)))
                     noise = player.info.model.noise
                     assert noise is not None  # it is learned
-                    true = prepared.problem.noise_variance
+                    true = added_noise(prepared.problem)
                     estimates.append(noise.variance / true)
                     held.append(noise.low <= true <= noise.high)
             columns = [shown(each) for each in (*ratios.values(), [*chain(*ratios.values())])]

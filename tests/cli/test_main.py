@@ -84,9 +84,7 @@ def test_compare_plays_two_a_step_and_pairs_policies_by_seed(
     assert pd.read_csv(tmp_path / "two" / files.ROWS)["reward"].to_list() == pytest.approx(
         rows["reward"].to_list()
     )
-    one_line(
-        command(*told[:-1], "--batch=0"), "--batch must be a whole number of at least 1, got 0"
-    )
+    one_line(command(*told[:-1], "--batch=0"), "'--batch': must be at least 1, got 0")
 
 
 def test_one_step(command: Command) -> None:
@@ -339,13 +337,14 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --policy w-gp-ucb:discount=x", "discount must be a number, got x"),
         ("compare drifting-bump --policy ui-gp-ucb:growth=odd",
          'growth must be "wiener" or .*, got odd'),
-        ("compare drifting-bump --horizon 0", "horizon must be a whole number .*, got 0"),
-        ("compare drifting-bump --horizon abc", "'--horizon'.*integer"),
+        ("compare drifting-bump --horizon 0", "--horizon.*: must be at least 1, got 0"),
+        ("compare drifting-bump --horizon abc", '--horizon.*: expected a whole number, got "abc"'),
         ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
         ("compare drifting-bump --out=", '--out must name a folder, got ""'),
-        ("compare drifting-bump --seeds 0", "seeds must be a whole number .*, got 0"),
-        ("compare drifting-bump --jobs 0", "n_jobs must not be 0"),
-        ("compare drifting-bump --jobs -2", "'--jobs'.*-1"),
+        ("compare drifting-bump --seeds 0", "--seeds.*: must be at least 1, got 0"),
+        ("compare drifting-bump --seeds x", '--seeds.*: expected a whole number, got "x"'),
+        ("compare drifting-bump --jobs 0", "--jobs.*: must be 1 to 1024, or -1 for all cores, got 0"),
+        ("compare drifting-bump --jobs -2", "--jobs.*, got -2"),
         ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
         ("compare drifting-bump --confidence -1", "confidence must lie in .*, got -1"),
         ("compare drifting-bump --format xml", '--format must be table or json, got "xml"'),

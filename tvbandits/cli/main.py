@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -18,6 +18,7 @@ from typer import Argument, Option
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands, data
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
+from tvbandits.core.coercion import shown
 
 if TYPE_CHECKING:
     from tvbandits.cli import campaign_actions, comparing, problems
@@ -158,14 +159,33 @@ Width = Annotated[
 ]
 
 
-Steps = Annotated[int | None, Option(help="Steps; the problem's own by default.")]
+def _whole_number(explanation: str, words: str = "at least 1", most: int | None = None) -> Any:
+    """An option of 1 to `most`; -1 is possible where there is such an end."""
+
+    def parsed(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
+        everywhere = most is not None and number == -1
+        if not everywhere and not 1 <= number <= (most or number):
+            raise typer.BadParameter(f"must be {words}, got {shown(number)}")
+        return number
+
+    return Option(help=explanation, parser=parsed, metavar="INTEGER")
 
 
-Seeds = Annotated[int, Option(help="Number of seeds.")]
+Steps = Annotated[int | None, _whole_number("Steps; the problem's own by default.")]
+
+
+Seeds = Annotated[int, _whole_number("Number of seeds.")]
 
 
 Jobs = Annotated[
-    int, Option(min=-1, max=1024, help="Runs at the same time; -1 for all cores, and never 0.")
+    int,
+    _whole_number(
+        "Runs at the same time; -1 for all cores.", "1 to 1024, or -1 for all cores", most=1024
+    ),
 ]
 
 
@@ -220,7 +240,7 @@ def compare_command(
     cluster: Engine = None,
     batch: Annotated[
         int | None,
-        Option(help="Points a step, whose regret is their mean; as each policy decides."),
+        _whole_number("Points a step, whose regret is their mean; as each policy decides."),
     ] = None,
     bound: Annotated[
         bool, Option("--bound", help="Draw the theorem's bound in the picture of --out.")
@@ -277,7 +297,7 @@ def board_command(
     ] = None,
     only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None,
     problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None,
-    seeds: Annotated[int | None, Option(help="Number of seeds; the suite's by default.")] = None,
+    seeds: Annotated[int | None, _whole_number("Number of seeds; the suite's by default.")] = None,
     horizon: Steps = None,
     jobs: Jobs = -1,
     cluster: Engine = None,
