@@ -54,7 +54,7 @@ lint: $(DEV)
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 
 types: $(DEV)
-	$(BIN)/mypy --strict -p tvbandits
+	$(BIN)/mypy --strict -p tvbandits -p benchmarks
 
 wheel: $(DEV)
 	PYTHON=$(PYTHON) bash .ci/wheel

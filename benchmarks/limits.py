@@ -152,7 +152,8 @@ class Simple:
 
     def ask(self, t: float) -> Array:
         """Where to play."""
-        X, start = self.problem.domain.X, self.problem.safe
+        X: Array = self.problem.domain.X
+        start: Array = self.problem.safe
         if len(self.rows) < len(start):
             return start[[len(self.rows)]]
         table, d = np.array(self.rows), X.shape[1]
