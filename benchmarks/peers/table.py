@@ -21,7 +21,9 @@ def pivot(runs: pd.DataFrame) -> pd.DataFrame:
     by = runs.groupby(["policy", "problem"], sort=False)
     means = by["regret"].mean().unstack()
     halves = by["regret"].agg(lambda each: half_interval(each.to_numpy())).unstack()
-    cells = means.map(lambda value: f"{value:.3g}") + halves.map(lambda value: f" ± {value:.2g}")
+    cells = means.map(lambda value: f"{value:.3g}") + halves.map(
+        lambda value: "" if np.isnan(value) else f" ± {value:.2g}"
+    )
     cells["runs"] = by.size().unstack().min(axis=1)
     cells["mean rank"] = means.rank().mean(axis=1)
     cells["ms a step"] = runs.groupby("policy")["ms"].mean().map(lambda value: f"{value:.3g}")
