@@ -23,6 +23,7 @@ from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import best_point, points_of_decision
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.inheriting import begun_with
+from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.limited import Outcomes
 from tvbandits.bandit.recipe import (
     Recipe,
@@ -38,9 +39,7 @@ from tvbandits.bandit.told import (
     corrected,
     decision_time,
     readings_at,
-    retold,
     told_next,
-    with_rewards,
 )
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import State
-from tvbandits.bandit.told import ToldReadings, retold, with_rewards
+from tvbandits.bandit.told import ToldReadings
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.forgetting.aging import has_pace

@@ -33,15 +33,14 @@ from tvbandits.acquisition.availability import Allowed, Available, NothingAvaila
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
 from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
+from tvbandits.bandit.learning import retold, with_rewards
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
     ToldReadings,
     checked_told,
     readings_at,
-    retold,
     values_and_variance,
-    with_rewards,
 )
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates

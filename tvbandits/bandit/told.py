@@ -1,28 +1,27 @@
-"""What is told: checked before anything moves, held against predictions, and learned.
+"""What is told: checked before anything moves, noted, held against predictions.
 
-Readings as one table, in the order in which they came, to be told again otherwise; and what becomes of
-a state when it is told rewards, or other ones than before.
+What was told, to be told again otherwise: readings as one table, in the order in which they came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.inference import Model
-from tvbandits.bandit.outliers import set_aside
-from tvbandits.bandit.recipe import Recipe, first_state
-from tvbandits.bandit.state import Info, State, generator_of
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.observations import Gone, Observations, Plays, Source, Told
 from tvbandits.core.protocols import Domain
-from tvbandits.gp.fitting.calibration import IntervalCalibration
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import State
+    from tvbandits.gp.fitting.calibration import IntervalCalibration
 
 
 class Record(Protocol):
@@ -253,10 +252,10 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-Expected: TypeAlias = Callable[[State, Array, float], tuple[State, Array, Array]]
+Expected: TypeAlias = "Callable[[State, Array, float], tuple[State, Array, Array]]"
 """A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
-Errors: TypeAlias = Callable[[State, Observations], tuple[Array, Array]]
+Errors: TypeAlias = "Callable[[State, Observations], tuple[Array, Array]]"
 """Errors (n,) of rewards against what all that was told before each says of it, and their variances."""
 
 MANY_LATE = 8
@@ -462,84 +461,3 @@ def told_again(
             pairs = (known.y[read[-1:]], values[[i]]), (known.variance[read[-1:]], given[[i]])
             same = same and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
     return (known, np.array(found, dtype=np.int64), same) if found else None
-
-
-# --- what becomes of a state ----------------------------------------------------------------------
-
-
-def with_rewards(
-    recipe: Recipe, model: Model, state: State, told: Told, rng: np.random.Generator
-) -> State:
-    """The state once it knows what was told."""
-    every = told.rewards
-    if recipe.robust:
-        state, told = set_aside(model, state, told)
-    calibration, spent = state.calibration, state.spent
-    if state.model.learned is not None or model.counts_spent or recipe.reset is not None:
-        rewards = model.known(state, told.rewards)
-        errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(recipe, state, rewards, model.expected, errors)
-        spent += model.information(state, rewards)
-        state = model.reset_at_events(state, rewards, rng)
-    questions = state.questions
-    visited = visited_with(state.visited, told.X)
-    known = noted(state, told)
-    if len(every.t) > len(told.rewards.t):  # nobody has to read the outliers once more
-        failed = state.failed.replaced_by(every.X, every.t)
-        known["failed"] = failed.append(told.failed.X, told.failed.t)
-    if recipe.asking is not None:
-        due = questions.due or recipe.consult == "before ask"
-        questions = replace(questions, pool=model.members(state, visited), due=due)
-    known |= {
-        "visited": visited,
-        "spent": spent,
-        "calibration": calibration,
-        "questions": questions,
-    }
-    made = State(**vars(state) | known)
-    if recipe.learn is not None or made.model.noise is not None:
-        made = model.learned(made, state.told)
-    if recipe.history is not None:
-        made = model.trimmed(made, state.told)
-    return State(**vars(made) | {"info": _counted(made)})
-
-
-def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
-    """The state that these readings lead to; what has left the history tells nothing any more."""
-    rng = generator_of(state.random)
-    made, known = first_state(recipe, rng), 0
-    about = np.maximum.accumulate(state.answers.t)
-    side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
-    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
-    decides = state.posterior is not None or (
-        state.model.learned is None and state.model.scaling.estimated_at > 0
-    )
-    for told in readings.in_turn():
-        known = max(known, int(np.searchsorted(about, told.latest, side)))
-        made = replace(made, answers=state.answers.take(slice(known)))
-        if decides and (made.time is None or told.latest >= made.time):
-            made = model.conditioned(made, told.latest, rng)
-        made = with_rewards(recipe, model, made, told, rng)
-    gone = state.gone
-    if gone.rewards and len(made.rewards):
-        gone = replace(gone, first=float(made.rewards.y[0]))
-    made = replace(made, answers=state.answers, gone=gone)
-    out = still_out(state.asked_for, made.time)
-    if decides and out is not None:
-        made = model.conditioned(made, out, rng)
-    info = replace(_counted(made), queries=state.info.queries, beta=state.info.beta)
-    questions = replace(state.questions, pool=made.questions.pool)
-    return replace(
-        made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
-        outcomes=state.outcomes, expert=state.expert,
-        info=info,
-    )  # fmt: skip
-
-
-def _counted(state: State) -> Info:
-    """With numbers of what was told."""
-    outliers = 0 if state.outliers is None else len(state.outliers)
-    failed = state.gone.failed + len(state.failed)
-    told = state.gone.rewards + len(state.rewards.t) + outliers
-    counts = {"told": told, "failed": failed, "outliers": outliers}
-    return Info(**vars(state.info) | counts)

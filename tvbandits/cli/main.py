@@ -18,7 +18,6 @@ from typer import Argument, Option
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands, data
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
-from tvbandits.core.coercion import shown
 
 if TYPE_CHECKING:
     from tvbandits.cli import campaign_actions, comparing, problems
@@ -169,7 +168,7 @@ def _whole_number(explanation: str, words: str = "at least 1", most: int | None 
             raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
         everywhere = most is not None and number == -1
         if not everywhere and not 1 <= number <= (most or number):
-            raise typer.BadParameter(f"must be {words}, got {shown(number)}")
+            raise typer.BadParameter(f"must be {words}, got {text}")
         return number
 
     return Option(help=explanation, parser=parsed, metavar="INTEGER")
