@@ -158,8 +158,8 @@ Width = Annotated[
 ]
 
 
-def _whole_number(explanation: str, words: str = "at least 1", most: int | None = None) -> Any:
-    """An option of 1 to `most`; -1 is possible where there is such an end."""
+def _whole_number(explanation: str, most: int | None = None) -> Any:
+    """An option of at least 1; or of 1 to `most`, and -1 for as many as there are cores."""
 
     def parsed(text: str) -> int:
         try:
@@ -168,6 +168,7 @@ def _whole_number(explanation: str, words: str = "at least 1", most: int | None 
             raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
         everywhere = most is not None and number == -1
         if not everywhere and not 1 <= number <= (most or number):
+            words = "at least 1" if most is None else f"1 to {most}, or -1 for all cores"
             raise typer.BadParameter(f"must be {words}, got {text}")
         return number
 
@@ -180,12 +181,7 @@ Steps = Annotated[int | None, _whole_number("Steps; the problem's own by default
 Seeds = Annotated[int, _whole_number("Number of seeds.")]
 
 
-Jobs = Annotated[
-    int,
-    _whole_number(
-        "Runs at the same time; -1 for all cores.", "1 to 1024, or -1 for all cores", most=1024
-    ),
-]
+Jobs = Annotated[int, _whole_number("Runs at the same time; -1 for all cores.", most=1024)]
 
 
 Files = Annotated[
