@@ -8,7 +8,6 @@ from tvbandits.datasets.arms import (
     SwitchingArms,
     WearingArms,
 )
-from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
@@ -48,7 +47,6 @@ __all__ = [
     "WearingArms",
     "abalone",
     "california",
-    "describe",
     "fetch_ozone",
     "from_long",
     "ozone",

@@ -139,7 +139,6 @@ TOPICS = (
         "Problems made of your readings, and of ozone measurements.",
         (
             "tvbandits.datasets.tables",
-            "tvbandits.datasets.description",
             "tvbandits.datasets.epa_ozone",
         ),
     ),

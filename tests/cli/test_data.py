@@ -1,4 +1,4 @@
-"""`tvbandits data fetch` and `tvbandits data info`, mounted as the command line does it."""
+"""`tvbandits data fetch`, mounted as the command line does it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.commands import Command, Said, commands, fine
 from tests.helpers.file_server import Served, serving
-from tests.helpers.ozone_samples import airdata, csv, field
 from tests.helpers.refusals import refused
 from tests.places import ROOT
 from tvbandits import Campaign, Recipe, policies
@@ -154,28 +153,6 @@ def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     assert process.returncode == 0
     assert ZIP.encode() in shown
     assert out.replace(b"/b/", b"/a/") == piped.stdout
-
-
-# --- info
-
-
-def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, other = csv(tmp_path / "a.csv", airdata(field())), tmp_path / "b.bin"
-    said = run(capsys, "info", one)
-    assert said.status == 0
-    assert said.out.startswith(f"{one}: EPA daily ozone\n  rows ")
-    assert said.err == ""
-    other.write_bytes(b"\0\1\2")
-    (tmp_path / "empty").write_bytes(b"")
-    said = run(capsys, "info", other, one, tmp_path / "empty", tmp_path / "gone", tmp_path)
-    assert said.status == 2
-    assert said.out.count("EPA daily ozone") == 1
-    assert said.err.splitlines() == [
-        f"tvbandits: {other}: a binary file of a kind that is not known",
-        f"tvbandits: {tmp_path / 'empty'}: the file is empty",
-        f"tvbandits: {tmp_path / 'gone'}: No such file or directory",
-        f"tvbandits: {tmp_path}: Is a directory",
-    ]
 
 
 # --- verify
@@ -442,8 +419,6 @@ def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> N
     mean = {row["site"]: row["mean"] for row in said["forecast"]}
     assert mean["AQ01"] > 36 > 24 > mean["AQ08"]  # in degrees, all nine were at about 30
     assert abs(mean["AQ05"] - 30) < 2  # 15 km from both
-    info = fine(command("data", "info", "sites.csv"))
-    assert "lat and lon as km north and east of the centre; a length scale is in km" in info
     Path("values.csv").write_text(
         "hour," + ",".join(f"AQ0{i}" for i in range(1, 10)) + "\n"
         + "\n".join(f"{h}," + ",".join(str(h % 5 + i) for i in range(9)) for h in range(8))

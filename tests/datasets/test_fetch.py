@@ -27,7 +27,7 @@ from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.core.files.reading import ReadLimits, current_limits
-from tvbandits.datasets import abalone, describe, reading_limits, sensor_field, table
+from tvbandits.datasets import abalone, reading_limits, sensor_field, table
 from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
@@ -403,7 +403,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_file])
+@pytest.mark.parametrize("read", [read_table, CachedLogExpert.from_file])
 def test_what_is_too_large_is_refused_by_name(
     case: str, read: Callable[[Path], object], tmp_path: Path
 ) -> None:
@@ -441,14 +441,13 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ozone.csv"
     wide.to_csv(path, index=False)
     refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", ozone, path)
-    refused(ValueError, rf"{path}: .* to 9999-12-31 at .*one of the dates wrong", describe, path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
 def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (describe, read_table, ozone, CachedLogExpert.from_file):
+        for read in (read_table, ozone, CachedLogExpert.from_file):
             refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
@@ -467,7 +466,6 @@ def test_a_log_of_many_columns_takes_a_moment() -> None:
 # --- files of no kind, whoever reads them ---------------------------------------------------------
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "describe": describe,
     "sensor_field": lambda path: sensor_field(path, SITES, noise_variance=1.0),
     "abalone": abalone,
     "ozone": ozone,

@@ -1,4 +1,4 @@
-"""The `data` sub-commands of the command line: fetch, info, verify."""
+"""The `data` sub-commands of the command line: fetch, verify."""
 
 from __future__ import annotations
 
@@ -58,15 +58,6 @@ def fetch_command(
         raise ValueError(f'--cache must name a folder, got "{cache}"')
     limits = {"largest": largest, "seconds": seconds, "anywhere": anywhere}
     fetching.fetch(years_of(years), state, cache, base_url, limits)
-
-
-@app.command("info")
-def info_command(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Files to look at.")],
-) -> None:
-    """Say what files are, and whether and how they can be used."""
-    if not fetching.tell(files):
-        raise typer.Exit(2)
 
 
 @app.command("verify")

@@ -1,4 +1,4 @@
-"""What the commands `data fetch` and `data info` do."""
+"""What the commands `data fetch` and `data verify` do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from rich.progress import (
 
 from tvbandits.core.coercion import cleaned
 from tvbandits.core.protocols import ExpertError
-from tvbandits.datasets.description import describe
 from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, DownloadLimits, Progress, fetch_ozone
 from tvbandits.experts import verify_recording
 
@@ -61,22 +60,15 @@ def fetch(
     print(f"tvbandits compare {WITHOUT_STATE if state is None else 'ozone'} {data}")
 
 
-def tell(files: Sequence[Path]) -> bool:
-    """Say what files are; whether all of them can be read."""
-    return _each(files, describe, apart=True)
-
-
 def verify(files: Sequence[Path]) -> bool:
     """Say whether recordings are as they were written; whether all of them are."""
     return _each(files, lambda file: f"{file}: {verify_recording(file)}")
 
 
-def _each(files: Sequence[Path], say: Callable[[Path], str], *, apart: bool = False) -> bool:
+def _each(files: Sequence[Path], say: Callable[[Path], str]) -> bool:
     """Print what there is to say of each file, or what is wrong with it; whether nothing is."""
     good = True
-    for place, file in enumerate(files):
-        if place and apart:
-            print()
+    for file in files:
         try:
             print("\n".join(cleaned(line, LONGEST) for line in say(file).splitlines()))
         except (ValueError, OSError, ExpertError, MemoryError, RecursionError) as error:
