@@ -29,8 +29,8 @@ INSIDE = frozenset(
     forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
     acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
     acquisition.batch_rules.LocalShares acquisition.confidence.Situation experts.Calibration
-    experts.Doubt experts.Finding experts.Outcome experts.Report experts.Spent
-    experts.Reading experts.VerifiedRecording experts.asking experts.calibrated.estimate
+    experts.Finding experts.Outcome experts.Report experts.Spent
+    experts.Reading experts.asking experts.calibrated.estimate
     experts.sensors.mqtt_link experts.sensors.expert.and_more experts.sensors.expert.clipped
     experts.sensors.expert.named experts.sensors.expert.place_of
     experts.sensors.expert.shown_briefly experts.sensors.expert.wrong_with

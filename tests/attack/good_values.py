@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.attack.recordings import make as make_recording
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits import Bandit, Campaign, Candidates, Clock, Integer, Limit, Recipe, Space, policies
 from tvbandits.datasets import DriftingBump, Switching
@@ -101,7 +100,6 @@ def folder() -> Path:
     _held.append(tempfile.TemporaryDirectory(prefix="attack"))
     path = Path(_held[0].name)
     log().to_csv(path / "log.csv", index=False)
-    make_recording(path / "recording.db")
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
     log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
@@ -235,7 +233,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "rng": lambda: np.random.default_rng(0),
     "indices": lambda: [0, 1],
     "frame": log,
-    "path": at("recording.db"),
+    "path": at("log.csv"),
     "file": at("log.csv"),
     "files": at("ozone.csv"),
     "stations": stations,
@@ -267,11 +265,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.from_long.time": lambda: "when",
     "datasets.from_long.sensor": lambda: "who",
     "datasets.from_long.value": lambda: "what",
-    "experts.CachedLogExpert.from_sql.connection": at("recording.db"),
-    "experts.CachedLogExpert.from_sql.query": lambda: (
-        "SELECT seq AS x0, seq AS x1, seq AS t, 1.0 AS value, 0.5 AS variance FROM head"
-    ),
-    "experts.CachedLogExpert.from_file.path": at("log.csv"),
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",
@@ -319,7 +312,6 @@ OBJECTS: dict[str, Callable[[], Any]] = {
 TOGETHER: dict[str, Mapping[str, Any]] = {
     "experts.Budgeted": {"total": 5},
     "forgetting.aging.Window": {"last": 5},
-    "experts.CachedLogExpert.from_sql": {"points": ["x0", "x1"]},
     "tvbandits.Space": {"a": (0.0, 1.0)},
     "tvbandits.Limit": {"at_most": 1.0},
     "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},

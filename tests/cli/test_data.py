@@ -7,11 +7,9 @@ import os
 import pty
 import select
 import shlex
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ import pandas as pd
 import pytest
 import typer
 
-from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.commands import Command, Said, commands, fine
 from tests.helpers.file_server import Served, serving
@@ -153,29 +150,6 @@ def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     assert process.returncode == 0
     assert ZIP.encode() in shown
     assert out.replace(b"/b/", b"/a/") == piped.stdout
-
-
-# --- verify
-
-
-def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, bad = tmp_path / "good.db", tmp_path / "bad.db"
-    make(good)
-    make(bad)
-    with closing(sqlite3.connect(bad)) as connection:
-        connection.execute("UPDATE journal SET at = '' WHERE seq = 1")
-        connection.commit()
-    said = run(capsys, "verify", good)
-    assert said.status == 0
-    assert said.out == (
-        f"{good}: 8 questions about 48 points, 48 answers: every row is as it was written\n"
-    )
-    said = run(capsys, "verify", bad, good, tmp_path / "gone.db")
-    assert said.status == 2
-    assert said.out.count("every row is as it was written") == 1
-    damaged, gone = said.err.splitlines()
-    assert damaged.endswith("is damaged: row 1 of the journal is not as it was written")
-    assert "there is no SQLite file" in gone
 
 
 # --- a width, a problem, a policy and an expert of the user's, each from one file in the current folder

@@ -196,11 +196,8 @@ OTHERS = {
         ["OnSpace", "OnTime", "Drift", "PerParameter"],
         "kernels follow scikit-learn, which checks at use",
     ),
-    **dict.fromkeys(
-        ["Cholesky", "OzoneField", "Predictions", "Reach", "RecordingFile"], "made by the package"
-    ),
+    **dict.fromkeys(["Cholesky", "OzoneField", "Predictions", "Reach"], "made by the package"),
     "Reading": "not checked where it is made: the expert judges it",
-    "Recording": "makes a file; see test_recording",
     "Integer": "may be negative; see test_space",
     "MQTTTransport": "see test_mqtt",
     "MQTTStation": "see test_mqtt",

@@ -403,14 +403,11 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", [read_table, CachedLogExpert.from_file])
-def test_what_is_too_large_is_refused_by_name(
-    case: str, read: Callable[[Path], object], tmp_path: Path
-) -> None:
+def test_what_is_too_large_is_refused_by_name(case: str, tmp_path: Path) -> None:
     make, limits, match = CASES[case]
     path = make(tmp_path)
     with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
-        read(path)
+        read_table(path)
     assert str(caught.value).startswith(f"{path}: ")
     if limits:
         (name,) = limits
@@ -447,7 +444,7 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
 def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (read_table, ozone, CachedLogExpert.from_file):
+        for read in (read_table, ozone):
             refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
@@ -470,7 +467,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "abalone": abalone,
     "ozone": ozone,
     "table": table,
-    "from_file": CachedLogExpert.from_file,
 }
 SITES = pd.DataFrame({"id": ["7", "8"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
 UNREADABLE: dict[str, bytes] = {

@@ -24,11 +24,9 @@ from tvbandits.experts import (
     CachedLogExpert,
     CallableExpert,
     Faults,
-    Recording,
     SensorExpert,
     SimulatorExpert,
     StubTransport,
-    recorded,
     stations_at,
 )
 from tvbandits.experts.budgeted import Budgeted
@@ -449,20 +447,13 @@ OURS: dict[str, Callable[[Path], Expert]] = {
     "log": lambda _: CachedLogExpert(log(), staleness=2.0, aging=Wiener(1.0), tolerance=1.0),
     "sensors": lambda _: sensors(),
     "sensors that lose answers": lambda _: sensors(Faults(loss=0.4)),
-    "recording": lambda path: Recording(sensors(), path / "answers.sqlite"),
-    "recording without reuse": lambda path: Recording(
-        sensors(), path / "answers.sqlite", reuse=False
-    ),
     "retrying": lambda _: Retrying(sensors(), attempts=2, sleep=lambda _seconds: None),
     "budgeted": lambda _: Budgeted(sensors(), total=10_000, cost=1e6, price=1.0),
     "calibrated": lambda _: Calibrated(sensors()),
     "ensemble": lambda _: Ensemble([sensors(), SimulatorExpert(NETWORK)]),
-    "all of them": lambda path: Recording(
-        Budgeted(
-            Retrying(Calibrated(Ensemble([sensors(), sensors(Faults(bias=1.0))])), attempts=2),
-            total=10_000,
-        ),
-        path / "answers.sqlite",
+    "all of them": lambda _: Budgeted(
+        Retrying(Calibrated(Ensemble([sensors(), sensors(Faults(bias=1.0))])), attempts=2),
+        total=10_000,
     ),
 }
 MADE = {
@@ -489,7 +480,7 @@ def unmade(experts: dict[str, type], path: Path) -> set[str]:
 
 def test_every_expert_of_the_package_is_made_here(tmp_path: Path) -> None:
     # A campaign's record of an expert is part of its journal, and tested there.
-    assert {"SimulatorExpert", "SensorExpert", "Recording"} <= set(MADE)
+    assert {"SimulatorExpert", "SensorExpert", "Budgeted"} <= set(MADE)
     missing = unmade(MADE, tmp_path)
     assert not missing, f"{sorted(missing)} need a maker in OURS of this file"
     assert unmade({**MADE, "Silent": object}, tmp_path) == {"Silent"}
@@ -504,14 +495,6 @@ def test_ours_keep_to_the_protocol(name: str, tmp_path: Path) -> None:
     assert len(report.findings) >= 12
 
 
-def test_what_was_checked_through_a_recording_is_in_it(tmp_path: Path) -> None:
-    path = tmp_path / "answers.sqlite"
-    check_expert(Recording(sensors(), path), POINTS, 5.0, deterministic=True)
-    frame = recorded(path)
-    written = int((frame["value"].notna() & (frame["t"] == 5.0)).sum())
-    assert written == len(POINTS)  # each once, however often it was asked
-
-
 # --- what wrappers know survives a resume; they are found by looking, not from a list
 
 X_STATEFUL = np.array([[0.0], [0.5], [1.0]])
@@ -521,7 +504,6 @@ MAKERS: dict[str, Wrap] = {
     "Budgeted": lambda inside, _: Budgeted(inside, per_step=4, total=9, cost=40.0),
     "Calibrated": lambda inside, _: Calibrated(inside, within=0.5),
     "Ensemble": lambda inside, _: Ensemble([inside, inside.another()]),
-    "Recording": lambda inside, path: Recording(inside, path / "answers.db", reuse=False),
     "Retrying": lambda inside, _: Retrying(inside),
 }
 

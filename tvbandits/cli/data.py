@@ -1,10 +1,9 @@
-"""The `data` sub-commands of the command line: fetch, verify."""
+"""The `data` sub-commands of the command line: fetch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,15 +57,6 @@ def fetch_command(
         raise ValueError(f'--cache must name a folder, got "{cache}"')
     limits = {"largest": largest, "seconds": seconds, "anywhere": anywhere}
     fetching.fetch(years_of(years), state, cache, base_url, limits)
-
-
-@app.command("verify")
-def verify_command(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Recordings.")],
-) -> None:
-    """Say whether recordings of an expert's answers are as they were written."""
-    if not fetching.verify(files):
-        raise typer.Exit(2)
 
 
 def years_of(texts: Iterable[str]) -> list[int]:
