@@ -1,14 +1,13 @@
 """Experts: who can be asked for the reward at chosen points, and what to put around them.
 
 Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`. Around one: `Budgeted`,
-`Retrying`, `Calibrated`; around several: `Ensemble`. `check_expert` finds out whether an
+`Retrying`, `Calibrated`. `check_expert` finds out whether an
 expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.mqtt`.
 """
 
 from tvbandits.experts.budgeted import Budgeted, Spent
 from tvbandits.experts.calibrated import Calibrated, Calibration
 from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
-from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
 from tvbandits.experts.records.log import CachedLogExpert
 from tvbandits.experts.retrying import BackOff, Retrying
@@ -22,7 +21,6 @@ __all__ = [
     "Calibrated",
     "Calibration",
     "CallableExpert",
-    "Ensemble",
     "Faults",
     "Finding",
     "Outcome",

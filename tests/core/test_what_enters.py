@@ -154,7 +154,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "frame": pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [1.0], "variance": [1.0]})
     },
     "CallableExpert": {"function": EXPERT.function, "variance": 1.0},
-    "Ensemble": {"experts": [EXPERT]},
     "EpsilonGreedy": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
     "Box": {"bounds": [[0.0, 1.0]]},
     "Exponential": {"discount": 0.5},

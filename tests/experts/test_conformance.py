@@ -32,7 +32,6 @@ from tvbandits.experts import (
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.conformance import Outcome, Report, check_expert
-from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.retrying import Retrying
 from tvbandits.forgetting.aging import Wiener
 
@@ -450,9 +449,8 @@ OURS: dict[str, Callable[[Path], Expert]] = {
     "retrying": lambda _: Retrying(sensors(), attempts=2, sleep=lambda _seconds: None),
     "budgeted": lambda _: Budgeted(sensors(), total=10_000, cost=1e6, price=1.0),
     "calibrated": lambda _: Calibrated(sensors()),
-    "ensemble": lambda _: Ensemble([sensors(), SimulatorExpert(NETWORK)]),
     "all of them": lambda _: Budgeted(
-        Retrying(Calibrated(Ensemble([sensors(), sensors(Faults(bias=1.0))])), attempts=2),
+        Retrying(Calibrated(sensors(Faults(bias=1.0))), attempts=2),
         total=10_000,
     ),
 }
@@ -503,7 +501,6 @@ Wrap = Callable[[Any, Path], Any]
 MAKERS: dict[str, Wrap] = {
     "Budgeted": lambda inside, _: Budgeted(inside, per_step=4, total=9, cost=40.0),
     "Calibrated": lambda inside, _: Calibrated(inside, within=0.5),
-    "Ensemble": lambda inside, _: Ensemble([inside, inside.another()]),
     "Retrying": lambda inside, _: Retrying(inside),
 }
 
