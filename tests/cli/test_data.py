@@ -496,10 +496,10 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     assert "all as written" in fine(told("campaign", "verify", "c.db"))
     out = fine(reading(told, "retract", "AQ05"))
     assert out == "retracted: AQ05 at t = 5 was told as 25; 4 told\n"
-    fine(told("campaign", "export", "c.db", "out.csv"))
-    table = pd.read_csv("out.csv")
-    assert table["what"].tolist()[-3:] == ["corrected", "asked", "retracted"]
-    assert table["who"].tolist()[-3] == "anna"
+    with Campaign.open("c.db") as campaign:
+        rows = campaign.journal()[-3:]
+    assert [row.kind for row in rows] == ["corrected", "asked", "retracted"]
+    assert rows[0].who == "anna"
 
 
 def test_corrected_is_told_right_at_once(told: Command) -> None:
@@ -557,7 +557,7 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
     assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
     assert "4 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
-    fine(command("campaign", "export", "c.db", "out.csv"))
+    Path("out.csv").write_text(fine(command("campaign", "history", "c.db")))
     last = pd.read_csv("out.csv").iloc[-1]
     assert (last["flow"], last["pump"], last["mode"]) == (40, 12, "fast, loud")
     error = wrong(reading(command, "tell", "flow=40, pump=12, hys=3, mode=eco", "--reward", 1))
