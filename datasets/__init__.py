@@ -8,7 +8,7 @@ from tvbandits.datasets.arms import (
     SwitchingArms,
     WearingArms,
 )
-from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
@@ -28,7 +28,6 @@ __all__ = [
     "Banners",
     "BannersByDay",
     "BumpAndWall",
-    "DownloadLimits",
     "DriftingBump",
     "Exoskeleton",
     "Field",

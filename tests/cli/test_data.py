@@ -54,7 +54,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
 
 def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "our cache"
-    options = ("--cache", cache, "--base-url", served.url, "--anywhere")
+    options = ("--cache", cache, "--base-url", served.url)
     said = run(capsys, "fetch", "ozone", "--years", "2008", "2009", "--state", "New York", *options)
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
     *lines, command = said.out.splitlines()
@@ -73,7 +73,7 @@ def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--cache", tmp_path, "--base-url", served.url, "--anywhere")
+    options = ("--cache", tmp_path, "--base-url", served.url)
     with pytest.raises(ValueError, match='unknown data set "weather"; there is: ozone'):
         run(capsys, "fetch", "weather", "--years", "2008", *options)
     with pytest.raises(ValueError, match="--years must name at least one year"):
@@ -124,7 +124,7 @@ app(sys.argv[1:], standalone_mode=False)
 @pytest.mark.slow
 def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, "fetch", "ozone", "--years", "2008"]
-    command += ["--base-url", served.url, "--anywhere", "--cache"]
+    command += ["--base-url", served.url, "--cache"]
     piped = subprocess.run(
         [*command, str(tmp_path / "a")], capture_output=True, check=True, timeout=60
     )

@@ -39,11 +39,6 @@ def fetch_command(
         Text, Option(metavar="DIR", help="Folder of downloads; $TVBANDITS_CACHE by default.")
     ] = None,
     base_url: Annotated[Text, Option("--base-url", help="A mirror of the EPA's files.")] = None,
-    largest: Annotated[int | None, Option(help="Most bytes of a file.")] = None,
-    seconds: Annotated[float | None, Option(help="Longest time of a download.")] = None,
-    anywhere: Annotated[
-        bool, Option("--anywhere", help="Also http, and redirects to other hosts.")
-    ] = False,
 ) -> None:
     """Download a data set, once, and say how to use it.
 
@@ -55,8 +50,7 @@ def fetch_command(
         raise ValueError("--years must name at least one year, such as --years 2008 2009")
     if cache is not None and not cache.strip():
         raise ValueError(f'--cache must name a folder, got "{cache}"')
-    limits = {"largest": largest, "seconds": seconds, "anywhere": anywhere}
-    fetching.fetch(years_of(years), state, cache, base_url, limits)
+    fetching.fetch(years_of(years), state, cache, base_url)
 
 
 def years_of(texts: Iterable[str]) -> list[int]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -18,7 +17,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, DownloadLimits, Progress, fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, Progress, fetch_ozone
 
 WITHOUT_STATE = "ozone:sites=28"
 """The problem to suggest for the whole country, which has more than a thousand sites."""
@@ -27,15 +26,8 @@ WITHOUT_STATE = "ozone:sites=28"
 messages = Console(stderr=True)
 
 
-def fetch(
-    years: Sequence[int],
-    state: str | None,
-    cache: str | None,
-    base_url: str | None,
-    limits: Mapping[str, Any],
-) -> None:
-    """Download ozone, and say how to use it; of `limits`, what is None is as usual."""
-    given = {name: limit for name, limit in limits.items() if limit is not None}
+def fetch(years: Sequence[int], state: str | None, cache: str | None, base_url: str | None) -> None:
+    """Download ozone, and say how to use it."""
     with _bars() as progress:
         paths = fetch_ozone(
             years,
@@ -43,7 +35,6 @@ def fetch(
             cache=cache,
             base_url=base_url or AIRDATA_URL,
             progress=progress,
-            limits=DownloadLimits(**given),
         )
     for path in paths:
         print(path)
