@@ -20,7 +20,6 @@ from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPea
 from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import from_long
 from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_from_files
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
     "abalone",
     "california",
     "fetch_ozone",
-    "from_long",
     "ozone",
     "ozone_network",
     "reading_limits",

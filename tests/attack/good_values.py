@@ -80,17 +80,6 @@ def places() -> pd.DataFrame:
     return pd.DataFrame({"id": ["a", "b"], "x": [0.0, 1.0], "y": [0.0, 2.0]})
 
 
-def long_rows() -> pd.DataFrame:
-    """Of a network, long."""
-    return pd.DataFrame(
-        {
-            "when": pd.date_range("2024-01-01", periods=4, freq="h"),
-            "who": ["a", "b"] * 2,
-            "what": [1.0, 2.0, 3.0, 4.0],
-        }
-    )
-
-
 _held: list[tempfile.TemporaryDirectory[str]] = []  # gone when the process ends
 
 
@@ -260,11 +249,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
-    "datasets.from_long.rows": long_rows,
     "datasets.table.file": at("rewards.csv"),
-    "datasets.from_long.time": lambda: "when",
-    "datasets.from_long.sensor": lambda: "who",
-    "datasets.from_long.value": lambda: "what",
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",
