@@ -633,7 +633,7 @@ def test_a_run_that_was_stopped_is_resumed(
 def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) -> None:
     assert typed(*GIVEN, "--out", tmp_path)[0] == 0
     before = (tmp_path / files.ROWS).read_bytes()
-    status, out, err = typed(*GIVEN[:-1], "--jobs=2", "--bound", "--out", tmp_path)
+    status, out, err = typed(*GIVEN[:-1], "--jobs=2", "--out", tmp_path)
     assert status == 0
     assert "12 of 12 runs are there already\n" in err
     assert "sparq-gp-ucb" in out

@@ -343,7 +343,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     )
     found = {problem.name: problem_references(problem)}
-    files.write(out, rows, found, {problem.name: "m/s"}, ARGUMENTS, bound=False)
+    files.write(out, rows, found, {problem.name: "m/s"}, ARGUMENTS)
     return out
 
 
