@@ -113,8 +113,8 @@ def check_expert(
 ) -> Report:
     """Ask `expert` about `X` at time `t` and check that it keeps to the `Expert` protocol.
 
-    Up to twenty-five questions about all of `X`, which a real expert may charge for; the report says what it
-    was. Rewards, made up, are only shown to copies.
+    Up to twenty-five questions about all of `X`, which a real expert may charge for; the report says
+    what it was. Rewards, made up, are only shown to copies.
 
     Parameters
     ----------

@@ -190,20 +190,6 @@ def test_title_unit_and_map(command: Command) -> None:
     assert "tvbandits campaign drop FILE --site AQ05" in text
 
 
-def test_names_stand_where_they_fit() -> None:
-    pytest.importorskip("plotly", reason="no plotly: no page")
-    from tvbandits.campaign.service.facts import Plane
-
-    rng = np.random.default_rng(0)
-    x, y = rng.uniform(size=(2, 80))
-    names = [f"AQ{i:02}" for i in range(80)]
-    free = Plane(x, y, "x", "y", 1.0).labelled(names, [79])
-    assert free[79]
-    assert 10 < sum(free) < 40
-    sparse = Plane(np.arange(6.0), np.arange(6.0), "x", "y", 1.0).labelled(names[:6], [])
-    assert all(sparse)
-
-
 # --- over HTTP
 
 
