@@ -394,12 +394,10 @@ def test_the_tables_of_the_paper(
 
 MINIMA = {
     "ackley4": ([0.0] * 4, 0.0, 1e-12),
-    "branin": ([(np.pi + 5) / 15, 2.275 / 15], 0.397887, 1e-6),
     "eggholder": ([512.0, 404.2319], -959.6407, 1e-4),
     "griewank6": ([0.0] * 6, 0.0, 1e-12),
     "hartmann3": ([0.114614, 0.555649, 0.852547], -3.86278, 1e-5),
     "hartmann6": ([0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573], -3.32237, 1e-5),
-    "levy4": ([1.0] * 4, 0.0, 1e-12),
     "powell4": ([0.0] * 4, 0.0, 1e-12),
     "rastrigin5": ([0.0] * 5, 0.0, 1e-12),
     "rosenbrock3": ([1.0] * 3, 0.0, 1e-12),
@@ -538,7 +536,7 @@ def test_the_deviation_is_that_over_the_cube() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hartman3", 'did you mean "hartmann3"'),
+        ("hartman3", 'got "hartman3"'),
         ("hartmann35", 'got "hartmann35"'),
         ("ackley1", "at least 2 dimensions"),
         ("powell5", "4 dimensions, got 'powell5'"),
@@ -551,6 +549,6 @@ def test_an_unknown_function_is_named(text: str, message: str) -> None:
 def test_on_the_command_line() -> None:
     assert make_problem("lifted:hartmann3", [], None) == Lifted("hartmann3")
     assert make_problem("lifted:ackley4,horizon=120", [], 7) == Lifted("ackley4", horizon=120)
-    assert make_problem("Lifted:function=levy3", [], 7) == Lifted("levy3", horizon=7)
+    assert make_problem("Lifted:function=powell4", [], 7) == Lifted("powell4", horizon=7)
     assert make_problem("lifted", [], None) == Lifted()
-    refused(ValueError, 'did you mean "ackley"', make_problem, "lifted:akley4", [], None)
+    refused(ValueError, 'one of ackley, .* got "akley4"', make_problem, "lifted:akley4", [], None)
