@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,12 @@ def squared_innovations(weights: Array, seen: Sequence[Innovations]) -> tuple[fl
     return tuple(np.minimum(mean**2 / variance, LARGEST_INNOVATION).tolist())
 
 
+def by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
+    """A value for each of all models, as those (M,) of each of their groups."""
+    ends = list(accumulate(map(len, filters)))
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
 @dataclass(frozen=True)
 class Group:
     """Models of the same features at the latest time they know, and their scores (M,) then."""
@@ -281,8 +288,7 @@ class Inactive:
             Time that a step takes.
         """
         backlog = (*self.backlog, over) if self.groups else ()
-        parts = np.split(score, np.cumsum([len(each) for each in active])[:-1])
-        pairs = zip(active, parts, strict=True)
+        pairs = zip(active, by_group(score, active), strict=True)
         up = {each.group: Group(each, part, over[0]) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
         turns = [group for group in sorted(up.keys() | down.keys()) if due in (None, group)]
@@ -323,8 +329,8 @@ def thinned(
     fits = np.cumsum(numbers[order]) <= capacity
     kept = np.zeros(len(order), dtype=bool)
     kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
-    parts = np.split(kept, np.cumsum([len(each) for each in filters])[:-1])
-    pairs = [(each, part) for each, part in zip(filters, parts, strict=True) if part.any()]
+    parts = zip(filters, by_group(kept, filters), strict=True)
+    pairs = [(each, part) for each, part in parts if part.any()]
     return tuple(each.take(part) for each, part in pairs), score[kept]
 
 
@@ -705,10 +711,8 @@ class FilterEnsemble:
         weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
-        ends = np.cumsum([len(each) for each in self.filters])
-        parts = np.split(weights, ends[:-1])
         alike: dict[object, list[Mixture]] = {}
-        for each, part in zip(self.filters, parts, strict=True):
+        for each, part in zip(self.filters, by_group(weights, self.filters), strict=True):
             if part.any():
                 basis = basis_of(each.settings[0], len(self.points))
                 alike.setdefault(basis, []).append(Mixture.of(each, part, h, present))

@@ -141,27 +141,26 @@ class Mixture:
         covariances = [later.covariance] + [filters.covariance] * present
         if present:
             covariances.append(layout.moved(filters.covariance, h))
-        share = weights / weights.sum()
+        total = float(weights.sum())
+        share = weights / total
         unit = share * filters.variance
-        sums = [
-            layout.folded(
-                layout.folded((unit @ each.reshape(len(unit), -1)).reshape(size, size)).T
-            ).T
-            for each in covariances
-        ]
+        mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
+        # From the left; and, turned over, from the right.
+        sums = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
+        sums = layout.folded(sums.swapaxes(1, 2))
         # What the models disagree about adds to what each of them does not know.
-        ahead = layout.folded(later.mean.T).T
+        ahead = layout.folded(later.mean)
         mean_ahead = share @ ahead
         from_ahead = ahead - mean_ahead
         mean_now = known = across = np.zeros(0)
         if present:
-            now = layout.folded(filters.mean.T).T
+            now = layout.folded(filters.mean)
             mean_now = share @ now
             from_now = now - mean_now
             known = sums[1] + (from_now.T * share) @ from_now
             across = sums[2].T + (from_now.T * share) @ from_ahead
         return cls(
-            weight=float(weights.sum()),
+            weight=total,
             basis=layout.basis,
             now=mean_now,
             ahead=mean_ahead,

@@ -552,8 +552,9 @@ class EnsemblePosterior(CandidatePosterior):
     @cached_property
     def own_nugget(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""
-        parts = zip(self.ensemble.members, self.ensemble.weights, self.ensemble.scales, strict=True)
-        return float(sum(weight * unit * each.nugget for each, weight, unit in parts))
+        ensemble = self.ensemble
+        nuggets = np.concatenate([each.layout.nugget for each in ensemble.filters])
+        return float((ensemble.weights * ensemble.scales * nuggets).cumsum()[-1])
 
     @property
     def nugget(self) -> float:
