@@ -267,11 +267,12 @@ class Model:
             ):
                 continue
             fresh = state.rewards.take(slice(len(was.rewards.t), None))
-            if len(state.answers.t):
-                # Of one time, rewards come before answers: a reward may not follow them.
-                if fresh.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
-                    continue
-                fresh = fresh.joined(state.answers.take(slice(len(was.answers.t), None)))
+            # Of one time, rewards come before answers: a reward may not follow them.
+            if len(fresh.t) and fresh.t.min() <= was.answers.t.max(initial=-math.inf):
+                continue
+            if len(state.answers.t) > len(was.answers.t):
+                more = state.answers.take(slice(len(was.answers.t), None))
+                fresh = fresh.joined(more) if len(fresh.t) else more
             fresh = self._maximised(state, fresh)
             made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:

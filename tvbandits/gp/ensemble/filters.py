@@ -182,6 +182,11 @@ class Layout:
     def _observing(self) -> Array:
         return np.asarray(self.basis @ self.fold.T)
 
+    @cached_property
+    def basis_key(self) -> str:
+        """Equal for layouts of the same `basis`."""
+        return repr(basis_of(self.settings[0], len(self.basis)))
+
     def take(self, members: NDArray[Any]) -> Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
@@ -391,7 +396,7 @@ def kind(setting: ModelSpec, points: int) -> object:
 
 
 def basis_of(setting: ModelSpec, points: int) -> object:
-    """Settings of which this is equal have the same `Layout.basis`."""
+    """Settings of which this is equal, on equal points, have the same `Layout.basis`."""
     spaces = None if is_rough(setting, points) else (setting.static_space, setting.drift_space)
     season = setting.season
     return spaces, season and (season.space, season.harmonics)

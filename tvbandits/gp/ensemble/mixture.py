@@ -14,7 +14,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.posteriors.lookahead import NODES, WEIGHTS, JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior
 
 # --- monotone transforms that bring skewed rewards closer to normal (Yeo and Johnson 2000) --------
 # With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
@@ -291,29 +291,28 @@ class Components:
         apart_now = [m.basis @ m.now - now.center for m in mixtures]
         apart_ahead = [m.basis @ m.ahead - ahead.center for m in mixtures]
 
-        def covariance(r: Index, s: Index | None) -> Array:
-            """Of rewards now at some points with those at others, or with all at the time ahead."""
-            others, then = (slice(None), ahead) if s is None else (s, now)
-            shared = np.zeros((len(r), len(then.mean[others])))
-            for m, here, there in zip(
-                mixtures, apart_now, apart_ahead if s is None else apart_now, strict=True
-            ):
-                state = m.across if s is None else m.known
-                shared += (m.weight * m.basis[r] @ state) @ m.basis[others].T
+        def covariance(r: Index, s: Index | slice, later: bool) -> Array:
+            """Of rewards now at some points with those at others, now or at the time ahead."""
+            then, apart = (ahead, apart_ahead) if later else (now, apart_now)
+            slopes = then.slope[s]
+            shared = np.zeros((len(r), len(slopes)))
+            for m, here, there in zip(mixtures, apart_now, apart, strict=True):
+                state = m.across if later else m.known
+                shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
                 if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
-                    shared += np.outer(m.weight * here[r], there[others])
-                if s is not None:
+                    shared += np.outer(m.weight * here[r], there[s])
+                if not (later or isinstance(s, slice)):
                     shared += m.weight * np.equal.outer(r, s) * m.left[r][:, None]
             shared *= now.slope[r][:, None]
-            shared *= then.slope[others]
+            shared *= slopes
             return shared
 
-        def reach(rows: Sequence[int]) -> Array:
-            return covariance(np.array(rows, dtype=np.int64), None)
+        def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+            return covariance(np.array(rows, dtype=np.int64), others, True)
 
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
             r, s = (np.array(each, dtype=np.int64) for each in (rows, others))
-            return covariance(r, s)
+            return covariance(r, s, False)
 
         return JointPosterior(
             forecast.mean,
