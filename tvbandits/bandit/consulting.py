@@ -210,7 +210,7 @@ def pool_of(
     pool = Pool(
         points,
         state.told,
-        lambda: state.model.kernel(model.inputs(state, points, about)),
+        lambda: state.model.kernel(model.inputs(points, about)),
         beliefs,
         state.questions.asked,
         state.questions.decisions + 1,
@@ -246,7 +246,7 @@ def joint_beliefs(
     if own is not None:
         return own
     mean, deviation = view.predict(points)
-    asked_now, later = model.inputs(state, points, about), view.inputs(points)
+    asked_now, later = model.inputs(points, about), view.inputs(points)
     unit = view.scale**2
 
     def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:

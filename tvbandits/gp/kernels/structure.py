@@ -53,7 +53,14 @@ def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
     times = np.asarray(t, dtype=np.float64)
     if times.shape not in ((), (len(X),)):
         raise ValueError(f"t must be a number or have shape ({len(X)},), got {times.shape}")
-    return np.column_stack([X, np.broadcast_to(times, len(X))])
+    return at_times(X, times)
+
+
+def at_times(X: Array, t: Array | float) -> Array:
+    """[X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
+    Z = np.empty((len(X), X.shape[1] + 1))
+    Z[:, :-1], Z[:, -1] = X, t
+    return Z
 
 
 def advance(kernel: Kernel, h: float) -> float | None:

@@ -39,6 +39,7 @@ from tvbandits.gp.posteriors.data import (
     level_noise,
     without_negligible,
 )
+from tvbandits.gp.posteriors.features import cheaper_state
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
@@ -102,22 +103,23 @@ class ExactPosterior(KernelPosterior):
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> ExactPosterior | None:
         """With observations more, as rows of the factor; None if that takes `condition`."""
-        on = self.surface
+        n, on = len(rows.Z), self.surface
         if len(self.rows.Z) == 0 or self.jitter > 0 or (surface is None) != (on is None):
             return None
-        if surface is not None and surface.space_time:
+        if n and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
             return None
-        if len(rows.Z) and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
-            return None
-        made: ExactPosterior | None = self
-        for i in range(len(rows.Z)):
-            row = rows if len(rows.Z) == 1 else rows.row(i)
-            made = None if made is None else _append(made, row, surface)
+        if surface is not None and on is not None:
+            on = on.moved(surface, self.rows.Z, now)
+            if on is None or cheaper_state(len(self.data.Z) + n, surface, False) is not None:
+                return None
+        made: ExactPosterior | None = replace(self, surface=on, extended=True)
+        for i in range(n):
+            made = None if made is None else _append(made, rows if n == 1 else rows.row(i), surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
-        on = made.surface and GridPosterior(**vars(made.surface) | {"now": now})
-        return without_repeats(replace(made, data=data, extended=True, surface=on))
+        object.__setattr__(made, "data", data)  # nobody has seen it yet
+        return without_repeats(made)
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index, row_keys
 from tvbandits.core.observations import Room
-from tvbandits.gp.kernels.structure import advance, inputs, is_space_time
+from tvbandits.gp.kernels.structure import advance, at_times, is_space_time
 
 NEGLIGIBLE = 1e16
 """An observation whose noise variance exceeds the largest prior variance by this factor cannot move
@@ -321,7 +321,7 @@ class CandidateGrid:
         """Kernel inputs of the points at the time `now`."""
         if not self.space_time:
             return self.points
-        return inputs(self.kernel, self.points, np.full(len(self.points), now))
+        return at_times(self.points, now)
 
     def prior_variance(self, now: float) -> Array:
         """k(x, x) at the points, shape (A,)."""
