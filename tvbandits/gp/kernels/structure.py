@@ -19,7 +19,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as_points
+from tvbandits.core.arrays import (
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    as_points,
+    at_times,
+)
 from tvbandits.core.coercion import shown
 from tvbandits.core.linalg import eigenpairs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
@@ -54,13 +60,6 @@ def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
     if times.shape not in ((), (len(X),)):
         raise ValueError(f"t must be a number or have shape ({len(X)},), got {times.shape}")
     return at_times(X, times)
-
-
-def at_times(X: Array, t: Array | float) -> Array:
-    """[X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
-    Z = np.empty((len(X), X.shape[1] + 1))
-    Z[:, :-1], Z[:, -1] = X, t
-    return Z
 
 
 def advance(kernel: Kernel, h: float) -> float | None:

@@ -72,10 +72,11 @@ class Exact:
         """
         if data.levels is not None:  # of a time that goes on, they change with every reading
             return _beside_levels(kernel, without_negligible(kernel, data), surface, now)
-        goes_on = isinstance(previous, StateSpacePosterior) and data.starts_with(previous.data)
-        state = cheaper_state(len(data.Z), surface, goes_on)
-        if state is not None:
-            return filtered(kernel, data, surface, now, previous, lambda: state)
+        if surface is not None and surface.space_time:
+            goes_on = isinstance(previous, StateSpacePosterior) and data.starts_with(previous.data)
+            state = cheaper_state(len(data.Z), surface, goes_on)
+            if state is not None:
+                return filtered(kernel, data, surface, now, previous, lambda: state)
         data = without_negligible(kernel, data)
         if isinstance(previous, ExactPosterior):
             extended = extend(previous, data, surface, now)

@@ -235,13 +235,13 @@ class SpaceFeatures:
         return []
 
 
-def cheaper_state(n: int, surface: CandidateGrid | None, goes_on: bool) -> SpaceFeatures | None:
+def cheaper_state(n: int, surface: CandidateGrid, goes_on: bool) -> SpaceFeatures | None:
     """The state of a filter, where that is the cheaper way to the exact posterior, or is gone on with.
 
-    A row of a factor of n rows costs n (n + A) for A fixed points. Of a state of m numbers a step costs
-    m^2, and a look at all points A m^2.
+    The surface is one of points and times. A row of a factor of n rows costs n (n + A) for A fixed
+    points. Of a state of m numbers a step costs m^2, and a look at all points A m^2.
     """
-    if surface is None or not surface.space_time or not (goes_on or n >= FEW):
+    if not (goes_on or n >= FEW):
         return None
     A = len(surface.points)
     state: SpaceFeatures | None = surface.remember(spanning_state)
