@@ -148,7 +148,6 @@ EXPERT = CallableExpert(lambda X, t: X[:, 0], 1.0)  # noqa: ARG005
 EXAMPLES: dict[str, dict[str, Any]] = {
     "AllRead": {"places": 3},
     "Answers": {"values": [1.0], "variance": 1.0},
-    "BackOff": {},
     "Budgeted": {"expert": EXPERT, "total": 3},
     "CachedLogExpert": {
         "frame": pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [1.0], "variance": [1.0]})
