@@ -192,30 +192,6 @@ def played(
     return ensemble
 
 
-def test_a_bank_of_one_is_its_filter() -> None:
-    rows, times, y = history()
-    ensemble = FilterEnsemble.of(POINTS, 0.04, [ROUGH], step=1.0)
-    for t in np.unique(times):
-        ensemble = ensemble.observe(rows[times == t], y[times == t], None, float(t))
-    first = times == times[0]
-    assert ensemble.origin == pytest.approx(float(y[first].mean()))
-    (filters,) = filters_of([ROUGH], POINTS, max(float(y[first].var()), 0.16))
-    now = times[0]
-    for t in np.unique(times):
-        filters, at = filters.moved(t - now), times == t
-        filters, _ = filters.observed(rows[at], y[at] - ensemble.origin, np.full(at.sum(), 0.04))
-        now = t
-    ahead = filters.moved(2.0)
-    H = ahead.layout.rows(np.arange(len(POINTS)))
-    forecast = ensemble.predict(float(times[-1]) + 2.0)
-    np.testing.assert_allclose(forecast.mean, ensemble.origin + H @ ahead.mean[0])
-    variance = np.einsum("ij,jk,ik->i", H, ahead.covariance[0], H) + ahead.layout.left[0]
-    unit = float(ahead.variance[0])
-    np.testing.assert_allclose(forecast.learnable, ensemble.widening * np.sqrt(unit * variance))
-    both = ensemble.widening * np.sqrt(unit * (variance + ROUGH.nugget))
-    np.testing.assert_allclose(forecast.deviation, both)
-
-
 def test_weights_are_the_plain_rule() -> None:
     rivals = [ROUGH, replace(ROUGH, nugget=0.4), replace(ROUGH, drift_scale=20.0)]
     rng = np.random.default_rng(5)
@@ -275,6 +251,13 @@ def test_mixture_counts_what_members_disagree_about() -> None:
     np.testing.assert_allclose(forecast.mean, ensemble.origin + w @ m)
     expected = ensemble.widening * np.sqrt(w @ (v + (m - w @ m) ** 2))
     np.testing.assert_allclose(forecast.deviation, expected)
+    alone = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 6)
+    said, nugget = (
+        alone.predict(alone.time + 1.0),
+        float(alone.filters[0].variance[0]) * ROUGH.nugget,
+    )
+    both = np.hypot(said.learnable, alone.widening * np.sqrt(nugget))
+    np.testing.assert_allclose(said.deviation, both)
 
 
 def test_models_that_share_features_say_together_what_they_say_side_by_side(monkeypatch) -> None:
