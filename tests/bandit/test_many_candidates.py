@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-import tvbandits
 from tests.bandit.test_measured_context import learnable
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
@@ -313,16 +312,6 @@ def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         Candidates(part)._points_at(np.array([0, 899])), POINTS[[400, 1299]]
     )
-
-
-def test_it_is_handed_over_when_a_bandit_is_loaded(tmp_path: Path) -> None:
-    domain = Candidates(elsewhere("file", tmp_path))
-    bandit = bbkb(domain)
-    play(bandit, 10)
-    bandit.save(tmp_path / "bandit.saved")
-    known = {"tvbandits:MappedRows": domain.X}
-    again = tvbandits.load(tmp_path / "bandit.saved", known)
-    np.testing.assert_array_equal(play(again, 20), play(bandit, 20))
 
 
 @pytest.mark.slow

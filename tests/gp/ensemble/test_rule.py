@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Arms, Bandit, Observations, load, policies, rate
+from tvbandits import Arms, Bandit, Observations, policies, rate
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior
@@ -388,17 +387,6 @@ def test_the_unit_of_rewards_and_of_time_do_not_matter(unit: float) -> None:
     np.testing.assert_allclose(wide, unit * deviation, rtol=1e-8)
 
 
-def test_it_plays_on_from_a_file_bit_for_bit(tmp_path: Path) -> None:
-    bandit = told(new())
-    bandit.save(tmp_path / "kept")
-    again: Any = load(tmp_path / "kept")
-    for t in range(46, 50):
-        X = bandit.ask(t)
-        np.testing.assert_array_equal(again.ask(t), X)
-        for each in (bandit, again):
-            each.tell(X, [3.0], t)
-
-
 def test_a_step_goes_on_to_the_bits_of_conditioning_on_all() -> None:
     """With readings of one time in parts, late ones, and one that is far larger than all before."""
     bandit, rng, went_on = told(new()), np.random.default_rng(0), 0
@@ -460,11 +448,6 @@ def straight_recently(seen: list[tuple[float, Readings]]) -> FilterEnsemble:
 
 def same(one: FilterEnsemble, other: FilterEnsemble) -> bool:
     return same_value(one, other)
-
-
-def test_in_order_it_is_the_bank() -> None:
-    seen = history(WINDOW + 5)
-    assert same(told_recently(seen).latest, straight_recently(seen))
 
 
 def test_late_readings_count_at_their_own_time_there_too() -> None:
