@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
-from tvbandits import Arms, Box, Candidates, Integer, Space, count, load, policies, rate
+from tvbandits import Arms, Box, Candidates, Integer, Space, count, policies, rate
 from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import Category, Real
 from tvbandits.core.space_kernel import PerParameter
@@ -515,17 +514,11 @@ def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
     assert ARMS.decode(ARMS.check(given))["arm"].tolist() == ["blue", "red"]
 
 
-def test_arms_are_alike_where_their_names_are(tmp_path: Path) -> None:
+def test_arms_are_alike_where_their_names_are() -> None:
     assert ARMS == Arms(("red", "green", "blue")) == pickle.loads(pickle.dumps(ARMS))
     assert Arms(["green", "red", "blue"]) != ARMS
     assert repr(ARMS) == "Arms(['red', 'green', 'blue'])"
     assert ARMS.names == ("red", "green", "blue")
-    bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
-    bandit.tell(["red"], [0.5], 1)
-    bandit.save(tmp_path / "kept")
-    again: Any = load(tmp_path / "kept")
-    assert again.recipe.domain == ARMS
-    np.testing.assert_array_equal(again.ask(2), bandit.ask(2))
 
 
 @pytest.mark.parametrize(
@@ -642,10 +635,7 @@ def test_a_bandit_is_told_counts() -> None:
 def test_what_is_wrong_is_named_counts() -> None:
     for k, n, said in (
         ([1, 5], [9, 4], r"successes must be no more than trials, got 5.0 at position 1"),
-        ([-1], [4], "successes must be finite and not negative, got -1.0"),
-        ([1], [np.inf], "trials must be finite and not negative, got inf"),
         ([1, 2], [4, 5, 6], "successes and trials must be of one length, got 2 and 3"),
-        ([[1]], [4], r"successes must have shape \(n,\), got \(1, 1\)"),
     ):
         refused(ValueError, said, rate, k, n)
     refused(ValueError, r"there are no events without exposure, got 2\.0", count, 2, 0)
