@@ -31,7 +31,7 @@ from tvbandits.acquisition.batch_rules import (
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.policies import gp_ucb, thompson
 from tvbandits.policies.ruled import PolicyAdapter
@@ -426,40 +426,6 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
         later = made.ask(40.0)
         assert (later == LINE.X[4]).mean() < 0.3
         assert len(np.unique(later)) == 13
-
-
-@pytest.mark.parametrize("posterior", [Exact(), Nystrom(oversampling=1e9)], ids=["exact", "sparse"])
-@pytest.mark.parametrize("in_time", [Drift(0.4, "fixed"), OnTime(RBF(2.0))], ids=["drift", "rbf"])
-def test_samples_of_a_drifting_reward_have_its_moments(
-    posterior: Exact | Nystrom, in_time: Any
-) -> None:
-    made = thompson(LINE, OnSpace(KERNEL) * in_time, NOISE_THOMPSON, posterior=posterior, mean=0.3)
-    times = np.array([1.0, 2.0, 2.0, 3.0, 3.5])
-    for x, y, t in zip(X, Y, times, strict=True):
-        made.tell(x[None, :], [y], t)
-    made.ask(4.0)
-    decision = made._model.decision(made.state, 4.0, 1.0)
-    drawn = drawn_for(decision, 20_000, np.random.default_rng(2))
-    K = KERNEL(X) * in_time(np.column_stack([X, times]))
-    here, there = np.column_stack([X, times]), np.column_stack([LINE.X, np.full(13, 4.0)])
-    k = KERNEL(X, LINE.X) * in_time(here, there)
-    solved = np.linalg.solve(K + NOISE_THOMPSON * np.eye(5), np.column_stack([k, Y - 0.3]))
-    covariance = KERNEL(LINE.X) - k.T @ solved[:, :-1]
-    if not isinstance(made.state.posterior, NystromPosterior):  # a filter spans all candidates
-        assert furthest(drawn, 0.3 + k.T @ solved[:, -1], covariance) < 4.5
-        return
-    # On a dictionary of the points played, what is beyond it is drawn for each candidate alone.
-    dictionary = made.state.posterior.dictionary
-    cross = dictionary.kernel(dictionary.rows.Z, there)
-    beyond = KERNEL(LINE.X) - cross.T @ np.linalg.solve(dictionary.kernel(dictionary.rows.Z), cross)
-    assert (
-        furthest(
-            drawn,
-            0.3 + k.T @ solved[:, -1],
-            covariance - beyond + np.diag(np.maximum(np.diagonal(beyond), 0.0)),
-        )
-        < 4.5
-    )
 
 
 def run(made: Bandit | PolicyAdapter, steps: int, start: float = 0.0) -> Array:

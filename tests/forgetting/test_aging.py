@@ -31,7 +31,6 @@ from tvbandits.forgetting.aging import (
     Window,
     compose,
 )
-from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.forgetting.learned_rate import (
     FASTEST,
     FEWEST,
@@ -114,18 +113,6 @@ def test_ages_are_those_of_a_plain_count(rows: list[tuple[int, int]], now: int) 
 def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
     effective = aging(observations.variance, Ages.of(observations, now))
     return np.flatnonzero(np.isfinite(effective)).tolist()
-
-
-def test_answers_among_rewards() -> None:
-    """Rewards at 1 .. 6, and answers asked right after those of 2 and 5, told at the end."""
-    some = observed([1, 2, 3, 4, 5, 6, 2, 5], [0, 0, 0, 0, 0, 0, 1, 1])
-    assert Ages.of(some, 6.0).newer.tolist() == [5, 4, 3, 2, 1, 0, 4, 1]
-    assert kept(Window(last=2), some, 6.0) == [4, 5, 7]
-    assert kept(Window(last=4), some, 6.0) == [2, 3, 4, 5, 7]
-    assert kept(Window(last=5), some, 6.0) == [1, 2, 3, 4, 5, 6, 7]
-    assert kept(ResetEvery(4), some, 6.0) == [4, 5, 7]
-    assert kept(DiscardAbove(lambda _: 0.0), some, 6.0) == [5]
-    assert kept(DiscardAbove(lambda _: 0.0), observed([1, 2, 2], [0, 0, 1]), 2.0) == [1, 2]
 
 
 # Thresholds and compositions.
@@ -249,15 +236,6 @@ def test_the_paper_s_algorithm() -> None:
     assert points == wanted
 
 
-def test_the_threshold() -> None:
-    trigger = EventTrigger(0.1)
-    rho = 2 * math.log(2 * (math.pi**2 * 49 / 6) / 0.1)
-    limit = math.sqrt(rho) * 0.3 + math.sqrt(rho * 0.04)
-    assert trigger(limit * 1.0001, 0.3, 0.04, 7)
-    assert trigger(-limit * 1.0001, 0.3, 0.04, 7)
-    assert not trigger(limit * 0.9999, 0.3, 0.04, 7)
-
-
 def test_a_late_reward_is_no_news() -> None:
     bandit = make()
     x = DOMAIN.X[[30]]
@@ -275,22 +253,6 @@ def test_an_event_within_a_batch() -> None:
     bandit.tell(np.vstack([x, x, x]), [0.1, 9.0, 9.1], [3.0, 4.0, 5.0])
     bandit.ask()
     assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 2)
-
-
-def test_rewards_are_counted_since_the_last_reset() -> None:
-    counts = []
-
-    class AtThree(EventTrigger):
-        def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:  # noqa: ARG002
-            counts.append(count)
-            return count == 3
-
-    bandit = Bandit(replace(make().recipe, reset=AtThree()))
-    bandit.tell(DOMAIN.X[:2], [0.1, 0.2], [1.0, 2.0])
-    for t in range(3, 8):
-        bandit.tell(DOMAIN.X[[30]], [0.1], t)
-    # The reward that was the event is the first since.
-    assert counts == [3, 2, 3, 2, 3]
 
 
 @pytest.mark.parametrize("most", [None, 3])
