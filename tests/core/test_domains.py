@@ -107,17 +107,12 @@ def test_points_that_are_no_candidates_are_named() -> None:
     np.testing.assert_array_equal(SQUARE.check([1.0, 0.0]), [[1.0, 0.0]])
 
 
-def test_candidates_compare_by_value_and_pickle() -> None:
+def test_a_pickled_copy_finds_its_candidates() -> None:
     SQUARE.index([[0.0, 0.0]])  # builds the search tree, which does not travel
     copy = pickle.loads(pickle.dumps(SQUARE))
-    assert copy == SQUARE
-    assert hash(copy) == hash(SQUARE)
     assert not copy.X.flags.writeable
     assert copy.index([[1.0, 1.0]]).tolist() == [3]
-    assert Candidates([[-0.0], [1.0]]) == Candidates([[0.0], [1.0]])
     assert hash(Candidates([[-0.0]])) == hash(Candidates([[0.0]]))
-    assert Candidates(SQUARE.X[::-1]) != SQUARE
-    assert SQUARE.X.tolist() != SQUARE
 
 
 def test_exact_ties_are_broken_uniformly() -> None:
@@ -173,16 +168,9 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
 
 
-def test_box_compares_by_value_and_pickles() -> None:
-    box = Box([(0, 1), (0, 2)], samples=64, starts=3)
-    copy = pickle.loads(pickle.dumps(box))
-    assert copy == box
-    assert hash(copy) == hash(box)
-    assert box != Box([(0, 1), (0, 2)])
-    assert box != Box([(0, 1), (0, 3)], samples=64, starts=3)
-    assert box != "box"
+def test_the_bounds_of_a_box_stay() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        box.bounds[0] = 2.0
+        Box([(0, 1), (0, 2)]).bounds[0] = 2.0
     assert as_bounds((0, 1)).shape == (1, 2)
 
 

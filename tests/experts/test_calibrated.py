@@ -515,11 +515,6 @@ def test_the_rest() -> None:
     assert len(Ensemble([Says([])]).query(np.empty((0, 1)), 1.0)) == 0
 
 
-@pytest.mark.parametrize("experts", [[], (), None, Says([1])])
+@pytest.mark.parametrize("experts", [[], None, Says([1]), [3], [Says([1]), "a"], "a"])
 def test_it_needs_experts(experts: Any) -> None:
-    refused(ValueError, "experts must be a sequence of at least one expert, got", Ensemble, experts)
-
-
-@pytest.mark.parametrize("experts", [[3], [Says([1]), "a"], "a"])
-def test_it_needs_experts_in_it(experts: Any) -> None:
-    refused(ValueError, r"each of experts must have a method query\(X, t\), got", Ensemble, experts)
+    refused(ValueError, "experts must (be a sequence|have a method query)", Ensemble, experts)
