@@ -29,12 +29,7 @@ from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, 
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.models import (
-    ModelSpec,
-    SpatialSpec,
-    function_settings,
-    network_settings,
-)
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settings, network_settings
 from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
@@ -166,21 +161,6 @@ def test_ties_are_broken_alike() -> None:
         assert lazy == plain
         seen.add(float(lazy[0]))
     assert len(seen) > 50
-    # Observed equally often, two points are tied again.
-    pair = Data(domain.X[:2], np.zeros((2, 2)), np.ones(2))
-    two = Candidates(domain.X[:2])
-    on_two = CandidateGrid(kernel, two.X)
-    p = Nystrom(10.0).condition(kernel, pair, surface=on_two)
-    batches = set()
-    for seed in range(20):
-        (lazy, plain) = (
-            built(kind(p, two, on_two, lambda X: X, NOISE, width), 6, seed)[0].ravel().tolist()
-            for kind in (LazyFantasy, PlainFantasy)
-        )
-        assert lazy == plain
-        assert sorted(lazy) == [0, 0, 0, 1, 1, 1]
-        batches.add(tuple(lazy))
-    assert len(batches) > 3
 
 
 def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
@@ -321,20 +301,6 @@ def _later(ahead: object, H: Array, i: int, j: int) -> Array:
     F = state.layout.moved(np.eye(state.layout.size)[None], float(abs(i - j)))[0]
     block = H @ F @ state.covariance[0] @ H.T
     return np.asarray(block if i >= j else block.T)
-
-
-def test_what_is_forgotten_at_once_has_no_share_and_what_stays_has_all() -> None:
-    gone = ModelSpec(ALONE, ALONE, 0.0, 1.0, 0.0, 0.1, 1.0, 0.05, 1.0)
-    stays = ModelSpec(ALONE, ALONE, 1.0, 0.0, 0.0, 1e-4, math.inf, 1.0, 1.0)
-    shares = []
-    for model in (gone, stays):
-        bank, rng = FilterEnsemble.of(POINTS, 1e-4, [model]), np.random.default_rng(1)
-        for t in range(40):
-            bank = bank.observe([0, 1], rng.normal(size=2), None, float(t))
-        shares.append(lasting_share(bank, 40.0))
-    # Of place 0 the constant is known; the constant of all is what the others still have to tell.
-    assert shares[0][0] < 0.3
-    assert (shares[1][2:] > 0.99).all()
 
 
 def test_before_any_observation_everything_lasts() -> None:

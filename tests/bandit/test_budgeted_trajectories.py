@@ -124,12 +124,7 @@ class Run:
 
 
 def side_by_side(
-    case: Case,
-    policy: str,
-    posterior: Nystrom | Exact,
-    *,
-    mean: float = 0.0,
-    seed: int = 0,
+    case: Case, policy: str, posterior: Nystrom | Exact, *, mean: float = 0.0, seed: int = 0
 ) -> Run:
     batch, confidence, C, ends, width = POLICIES[policy]
     recipe = Recipe(

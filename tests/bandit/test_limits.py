@@ -12,16 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tests.oracles.limits import plain_trajectory
-from tvbandits import (
-    Bandit,
-    Box,
-    Candidates,
-    Limit,
-    LimitWarning,
-    Observations,
-    Recipe,
-    policies,
-)
+from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Observations, Recipe, policies
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.limited import (
     MOST_EXCESS,

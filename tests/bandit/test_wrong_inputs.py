@@ -215,14 +215,7 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
         ValueError,
         r"threshold\(6\) is NaN",
     ),
-    "kernel": (
-        lambda: Fragile(1.5),
-        "kernel",
-        True,
-        lambda b: b.ask(),
-        MemoryError,
-        "too large",
-    ),
+    "kernel": (lambda: Fragile(1.5), "kernel", True, lambda b: b.ask(), MemoryError, "too large"),
 }
 
 

@@ -37,11 +37,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 def test_a_point_inside() -> None:
     np.testing.assert_array_equal(OVEN.encode(GOOD), [[20.5, 3.0, 0.0, 1.0, 0.0]])
     assert OVEN.dimension == 5
-    assert OVEN.columns == {
-        "temperature": slice(0, 1),
-        "count": slice(1, 2),
-        "mode": slice(2, 5),
-    }
+    assert OVEN.columns == {"temperature": slice(0, 1), "count": slice(1, 2), "mode": slice(2, 5)}
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,7 @@ def test_maps_are_their_formulas(aging: Aging, formula: Any) -> None:
 
 
 @modest
-@given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=15),
-    st.integers(0, 9),
-)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=15), st.integers(0, 9))
 def test_ages_are_those_of_a_plain_count(rows: list[tuple[int, int]], now: int) -> None:
     t, source = [float(a) for a, _ in rows], [b for _, b in rows]
     made = Ages.of(observed(t, source), float(now))

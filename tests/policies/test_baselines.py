@@ -183,12 +183,7 @@ def test_evolution_is_its_pseudo_code(domain: Candidates | Box, mutation: float)
     def reward(x: Array) -> float:
         return float(np.sin(3 * x[0]) + np.cos(x[1]))
 
-    options: dict[str, Any] = {
-        "population": 12,
-        "tournament": 4,
-        "mutation": mutation,
-        "seed": 6,
-    }
+    options: dict[str, Any] = {"population": 12, "tournament": 4, "mutation": mutation, "seed": 6}
     player = policies.evolution(domain, **options)
     points = []
     for _ in range(150):

@@ -13,13 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, Problem, Recipe, policies
-from tvbandits.acquisition.confidence import (
-    BBKBProgramWidth,
-    BBKBWidth,
-    BKBWidth,
-    Fixed,
-    Theory,
-)
+from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump

@@ -120,32 +120,6 @@ def test_a_budget_that_is_none(plan: Any) -> None:
         plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
 
 
-@pytest.mark.parametrize("about", ["played", "domain"])
-@pytest.mark.parametrize("plan", PLANS)
-def test_in_a_bandit(plan: Any, about: str) -> None:
-    class Wave:
-        asked = 0
-
-        def query(self, X: Array, t: float) -> Answers:
-            self.asked += len(X)
-            return Answers(np.sin(X[:, 0] + t / 9), 0.01)
-
-    domain = Candidates(np.linspace(0, 6, 40)[:, None])
-    kernel, expert = RBF(1.0), Wave()
-    parts: Any = {"expert": expert, "queries": plan(OnAverage(2.0)), "confidence": 2.0}
-    bandit = policies.sparq_gp_ucb(domain, kernel, 0.01, **parts)
-    asking: Any = replace(bandit.recipe.asking, about=about)  # type: ignore[type-var]
-    bandit = Bandit(replace(bandit.recipe, asking=asking), seed=0)
-    for t in range(1, 31):
-        x = bandit.ask(t)
-        info = bandit.tell(x, np.sin(x[:, 0] + t / 9), t)
-        assert info.queries.total_asked <= 2 * t
-    assert info.queries.total_asked == expert.asked
-    assert (
-        info.queries.total_asked == 60 if about == "domain" else 40 < info.queries.total_asked <= 60
-    )
-
-
 # --- plausible maximisers -------------------------------------------------------------------------
 
 

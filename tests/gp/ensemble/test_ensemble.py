@@ -162,19 +162,6 @@ def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
     np.testing.assert_allclose(ensemble.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
 
 
-def test_a_day_is_found_where_there_is_one_and_not_where_there_is_none() -> None:
-    rng = np.random.default_rng(5)
-    height, peak = rng.normal(2.0, 0.5, len(POINTS)), rng.uniform(0, 2 * np.pi, len(POINTS))
-    for day, low, high in ((1.0, 0.95, 1.0), (0.0, 0.0, 0.5)):
-        ensemble = FilterEnsemble.of(POINTS, 0.01, season=12.0)
-        for t in range(72):
-            truth = day * height * np.cos(2 * np.pi * t / 12 - peak) + rng.normal(0, 0.3, len(peak))
-            rows = rng.choice(len(POINTS), 4, replace=False)
-            ensemble = ensemble.observe(rows, truth[rows], None, float(t))
-        seasonal = [each.season is not None for each in ensemble.members]  # of those awake
-        assert low <= ensemble.weights[seasonal].sum() <= high + 1e-9
-
-
 def played(
     ensemble: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
 ) -> FilterEnsemble:
@@ -274,14 +261,6 @@ def test_models_that_share_features_say_together_what_they_say_side_by_side(monk
     assert joined.among([0, 2], [1]) == pytest.approx(apart.among([0, 2], [1]), rel=1e-11)
 
 
-def test_a_rival_that_starts_afresh_wins_after_a_jump() -> None:
-    stays = replace(ROUGH, static=0.95, static_scale=math.inf, drift=0.05, trend=0.1, nugget=1e-4)
-    ensemble = FilterEnsemble.of(POINTS, 0.04, [stays, replace(stays, hazard=0.01)])
-    before, after = played(ensemble, 40, wander=0.0), played(ensemble, 44, jump_at=41, wander=0.0)
-    assert before.weights[[each.hazard > 0 for each in before.members]].sum() < 0.6
-    assert after.weights[[each.hazard > 0 for each in after.members]].sum() > 0.95
-
-
 @pytest.mark.parametrize(("where", "hazard"), [("far from both", 0.05), ("between", 0.2)])
 def test_a_soft_reset_draws_the_state_to_the_prior(where: str, hazard: float) -> None:
     """By the chance that nothing started afresh: nu mean, nu^2 covariance + (1 - nu^2) prior."""
@@ -364,22 +343,6 @@ def test_questions_are_distinct_and_discover() -> None:
     assert len(questions(beliefs, 0)) == 0
     assert np.array_equal(questions(beliefs, 99), np.arange(len(POINTS)))
     refused(ValueError, "budget must not be negative", questions, beliefs, -1)
-
-
-def test_errors_say_what_is_wrong() -> None:
-    ensemble = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 3)
-    with pytest.raises(ValueError, match=r"times from t = 3\.0 on, got t = 2"):
-        ensemble.observe([0], np.ones(1), None, 2.0)
-    with pytest.raises(ValueError, match=r"rows must lie in 0 to 8, got \[9\]"):
-        ensemble.observe([9], np.ones(1), None, 4.0)
-    with pytest.raises(ValueError, match="a value for each of 2 rows, got 1"):
-        ensemble.observe([0, 1], np.ones(1), None, 4.0)
-    with pytest.raises(ValueError, match="variances positive and finite"):
-        ensemble.observe([0], np.ones(1), -1.0, 4.0)
-    refused(ValueError, "observe\\(\\) comes first", FilterEnsemble.of(POINTS, 0.04).predict, 1.0)
-    with pytest.raises(ValueError, match="static and drift must not both be 0"):
-        replace(ROUGH, static=0.0, drift=0.0)
-    refused(ValueError, "shape must be one of", SpatialSpec, "cube")
 
 
 def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:

@@ -73,9 +73,7 @@ MAKERS: dict[str, dict[str, Maker]] = {
         "every point": Maker(lambda cls: cls(1e12, tolerance=1e-12), kernels=("drift",)),
         "few points": Maker(lambda cls: cls(0.5), exact=False, kernels=("drift",)),
     },
-    "StateSpace": {
-        "": Maker(lambda cls: cls(), kernels=("drift", "sum of terms")),
-    },
+    "StateSpace": {"": Maker(lambda cls: cls(), kernels=("drift", "sum of terms"))},
 }
 RULES = {
     name: cls

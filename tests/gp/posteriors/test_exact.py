@@ -238,10 +238,7 @@ def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
     assert left_out.size == len(left_out.data) == 10
     assert condition(kernel, Z, y, at).size == 20
     for a, b, c in zip(
-        left_out.predict(X),
-        alone.predict(X),
-        condition(kernel, Z, y, at).predict(X),
-        strict=True,
+        left_out.predict(X), alone.predict(X), condition(kernel, Z, y, at).predict(X), strict=True
     ):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(a, c, atol=1e-14)

@@ -83,10 +83,7 @@ def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(1, 12),
-    noise=st.floats(-3, 3),
-    scale=st.floats(-4, 6),
+    seed=st.integers(0, 10**6), n=st.integers(1, 12), noise=st.floats(-3, 3), scale=st.floats(-4, 6)
 )
 def test_any_size_and_scale(seed: int, n: int, noise: float, scale: float) -> None:
     rng = np.random.default_rng(seed)
