@@ -348,15 +348,22 @@ def test_points_of_another_dimension_are_refused(path: Path) -> None:
     assert len(journal(path)) == 2
 
 
-def test_where_nothing_is_or_was_asked_is_named(path: Path) -> None:
+def test_bad_arguments(path: Path) -> None:
+    refused(ValueError, r"expert must have a method query\(X, t\), got 3", Recording, 3, path)
+    refused(ValueError, "expert must have a method query", Recording, Counting, path)
+    with pytest.raises(ValueError, match=r"timeout must lie in \[0, 1e\+06\], got -1\.0"):
+        Recording(Counting(), path, timeout=-1.0)
     with pytest.raises(FileNotFoundError, match=r"there is no folder '.*nowhere'"):
         Recording(Counting(), path.parent / "nowhere" / "answers.db")
     with pytest.raises(FileNotFoundError, match=r"there is no SQLite file '.*answers\.db'"):
         CachedLogExpert.from_recording(path)
     assert not path.exists()
-    Recording(Counting(), path)
+    expert = Recording(Counting(), path)
     with pytest.raises(ValueError, match=r"answers.db' is empty: nothing was asked yet"):
         CachedLogExpert.from_recording(path)
+    refused(ValueError, "t must be a finite number, got nan", expert.query, [[1.0]], math.nan)
+    refused(ValueError, "X must be finite", expert.query, [[math.nan]], 1.0)
+    assert (expert.in_doubt, expert.cost) == ((), 0.0)
 
 
 def test_a_closed_recording_says_so(path: Path) -> None:
