@@ -464,7 +464,8 @@ OTHERS: dict[str, list[Callable[[], object]]] = {
     "arms": [lambda: Arms(("red", "green", "blue")), lambda: Arms(["green", "red", "blue"])],
     "box": [
         lambda: Box([(0, 1), (0, 2)], samples=64, starts=3),
-        lambda: Box([(0, 1), (0, 2)]),
+        lambda: Box([(0, 1), (0, 2)], starts=3),
+        lambda: Box([(0, 1), (0, 2)], samples=64),
         lambda: Box([(0, 1), (0, 3)], samples=64, starts=3),
         lambda: "box",
     ],

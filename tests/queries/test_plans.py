@@ -60,7 +60,7 @@ def beliefs(mean: Array = MEAN, beta: float = 2.0) -> JointPosterior:
         np.sqrt(np.diag(PRIOR)) * np.linspace(1.0, 1.0001, N),  # no ties
         beta,
         NOISE,
-        lambda rows: PRIOR[list(rows)],
+        lambda rows, others=slice(None): PRIOR[list(rows)][:, others],
         lambda rows, others: PRIOR[np.ix_(list(rows), list(others))],
     )
 
@@ -134,7 +134,7 @@ def uneven(asked: int = 0, mean: Array = MEAN, beta: float = 2.0) -> Pool:
         AMPLITUDE,
         beta,
         NOISE,
-        lambda rows: UNEVEN[list(rows)],
+        lambda rows, others=slice(None): UNEVEN[list(rows)][:, others],
         lambda rows, others: UNEVEN[np.ix_(list(rows), list(others))],
     )
     return Pool(POINTS, 5, lambda: UNEVEN, shown, asked)

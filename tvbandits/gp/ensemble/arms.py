@@ -432,7 +432,7 @@ class ArmsPosterior(CandidatePosterior):
         among = then.covariance()
         return JointPosterior(
             self.mean, np.sqrt(self.variance), beta, noise_variance,
-            reach=lambda rows: across[list(rows)],
+            reach=lambda rows, others=slice(None): across[list(rows)][:, others],
             among=lambda rows, others: among[np.ix_(list(rows), list(others))],
             present=np.diagonal(among),
         )  # fmt: skip

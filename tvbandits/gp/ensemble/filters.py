@@ -161,6 +161,11 @@ class Layout:
         return np.array([each.hazard for each in self.settings])
 
     @cached_property
+    def restarts(self) -> bool:
+        """Whether one of them may start afresh."""
+        return bool(self.hazard.any())
+
+    @cached_property
     def floor(self) -> Array:
         """Least noise (M, 1) of a reading, in units of the squared scale."""
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
@@ -177,6 +182,11 @@ class Layout:
     def _observing(self) -> Array:
         return np.asarray(self.basis @ self.fold.T)
 
+    @cached_property
+    def basis_key(self) -> str:
+        """Equal for layouts of the same `basis`."""
+        return repr(basis_of(self.settings[0], len(self.basis)))
+
     def take(self, members: NDArray[Any]) -> Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
@@ -187,6 +197,18 @@ class Layout:
         """Which of the models may start afresh (m,), and the layout of these."""
         rows = np.flatnonzero(self.hazard > 0)
         return rows, self.take(rows)
+
+    @cached_property
+    def with_restarting(self) -> Layout:
+        """Of all models, and then once more of those that may start afresh."""
+        return self.joined(self.restarting[1])
+
+    @cached_property
+    def scales(self) -> tuple[Array, Array, Array]:
+        """Of trend, static part and drift (M,), in steps."""
+        names = "trend_scale", "static_scale", "drift_scale"
+        trend, static, drift = (np.array([getattr(s, n) for s in self.settings]) for n in names)
+        return trend, static, drift
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
@@ -213,16 +235,17 @@ class Layout:
         return np.asarray(self._observing[points])
 
     def folded(self, states: Array) -> Array:
-        """fold.T @ states (S, n), without the product with zeros."""
+        """States (..., S) folded to (..., c): states @ fold, without the product with zeros."""
         static, waves = self.drift - 2, self._waves
         shared = self.basis.shape[1] - waves == 1 + static
-        out = states[1 : self.drift if shared else self.derivative].copy(order="K")
-        out[0] += states[0]
+        out = states[..., 1 : self.drift if shared else self.derivative].copy(order="K")
+        out[..., 0] += states[..., 0]
         if shared:
-            out[1:] += states[self.drift : self.derivative]
+            out[..., 1:] += states[..., self.drift : self.derivative]
         if waves:
-            season = states[self.waves].reshape(-1, waves, states.shape[1]).sum(axis=0)
-            out = np.concatenate([out, season])
+            season = states[..., self.waves]
+            season = season.reshape(*states.shape[:-1], -1, waves).sum(axis=-2)
+            out = np.concatenate([out, season], axis=-1)
         return np.asarray(out)
 
     @property
@@ -373,7 +396,7 @@ def kind(setting: ModelSpec, points: int) -> object:
 
 
 def basis_of(setting: ModelSpec, points: int) -> object:
-    """Settings of which this is equal have the same `Layout.basis`."""
+    """Settings of which this is equal, on equal points, have the same `Layout.basis`."""
     spaces = None if is_rough(setting, points) else (setting.static_space, setting.drift_space)
     season = setting.season
     return spaces, season and (season.space, season.harmonics)
@@ -478,8 +501,8 @@ class Filters:
         mean, covariance, squares, count = (each[members] for each in parts)
         return Filters(layout, mean, covariance, squares, count, self.group)
 
-    def joined(self, other: Filters) -> Filters:
-        """With other models of the same features."""
+    def joined(self, other: Filters, layout: Layout | None = None) -> Filters:
+        """With other models of the same features, whose joint layout may be known."""
         pairs = (
             (self.mean, other.mean),
             (self.covariance, other.covariance),
@@ -487,7 +510,7 @@ class Filters:
             (self.count, other.count),
         )
         mean, covariance, squares, count = (np.concatenate(pair) for pair in pairs)
-        layout = self.layout.joined(other.layout)
+        layout = self.layout.joined(other.layout) if layout is None else layout
         return Filters(layout, mean, covariance, squares, count, self.group)
 
     def counted_in(self, step: float) -> Filters:
@@ -522,7 +545,7 @@ class Filters:
         errors = seen.errors
         variances = seen.diagonal * self.variance[:, None]
         start = self
-        if self.layout.hazard.any():
+        if self.layout.restarts:
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
@@ -534,8 +557,8 @@ class Filters:
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
-        squares, count = self.squares + told * squares, self.count + told * len(values)
-        after = self.like(start.mean + gain, covariance, *remembered(squares, count))
+        scales = np.array([self.squares + told * squares, self.count + told * len(values)])
+        after = self.like(start.mean + gain, covariance, *remembered(scales))
         return after, Innovations(errors, variances, log_density)
 
     def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
@@ -612,16 +635,16 @@ class _Seen:
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
         HP = np.matmul(H, filters.covariance)
         spread = np.matmul(HP, H.T)
-        n, diagonals = np.arange(len(H)), np.einsum("mii->mi", spread)
-        diagonals += noise  # of `spread`: they are a view
+        diagonal = np.einsum("mii->mi", spread)
+        diagonal += noise  # of `spread`: they are a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
         size, whitened = H.shape[1], solved[:, :, -1]
         squares = (whitened**2).sum(axis=1)
-        log_determinant = 2.0 * np.log(root[:, n, n]).sum(axis=1)
+        log_determinant = 2.0 * np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
         density = student(len(H), filters.count, filters.squares, log_determinant, squares)
-        return cls(errors, solved[:, :, :size], whitened, spread[:, n, n], squares, density)
+        return cls(errors, solved[:, :, :size], whitened, diagonal.copy("F"), squares, density)
 
 
 def student(
@@ -648,10 +671,9 @@ def student(
     )
 
 
-def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
-    """Sums of squares (M,) and how many innovations (M,) they are of, the old ones forgotten."""
-    kept = np.minimum(1.0, MEMORY / count)
-    return squares * kept, count * kept
+def remembered(scales: Array) -> Array:
+    """Sums of squares and how many innovations they are of, (2, M), the old ones forgotten."""
+    return np.asarray(scales * np.minimum(1.0, MEMORY / scales[1]))
 
 
 def filters_of(
