@@ -105,8 +105,8 @@ def sensor_field(
     values : DataFrame or path
         Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column:
         numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). A csv may have
-        semicolons with decimal commas. For a table with a
-        row for each reading, see `from_long`.
+        semicolons with decimal commas. Of a table with a row for each reading, pandas' `pivot_table`
+        makes such a one.
     sites : DataFrame or path
         A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files.
     id : str, optional
@@ -210,8 +210,7 @@ def sensor_field_from_files(
 ) -> TableProblem:
     r"""Choose, step by step, the sensor with the highest reading; see `sensor_field`.
 
-    `files` are the readings and the sites, in any order: the table of sites is the one whose ids are
-    columns of the other. The other parameters are those of `sensor_field`.
+    `files` are the readings, and then the sites. The other parameters are those of `sensor_field`.
 
     Examples
     --------
@@ -226,22 +225,14 @@ def sensor_field_from_files(
     paths = file_paths("files", files)
     if len(paths) != 2:
         raise ValueError(
-            f"files must be two files, readings (time x sensor) and sites, got {len(paths)}: "
+            f"files must be two files, readings (time x sensor) and then sites, got {len(paths)}: "
             f"{', '.join(map(str, paths)) or 'none'}"
         )
-    tables = [read_table(path) for path in paths]
-    found = [_common(tables[0], tables[1]), _common(tables[1], tables[0])]
-    if not any(found):
-        raise ValueError(
-            f"neither {paths[0]} nor {paths[1]} is the table of sites of the other: expected one "
-            f"with a column of ids and 2 or 3 of coordinates, and one with a column for each id "
-            "(from_long makes it of a table with a row for each reading)"
-        )
-    values, sites = (0, 1) if found[0] >= found[1] else (1, 0)
+    values, sites = paths
     try:
         return sensor_field(
-            tables[values],
-            tables[sites],
+            values,
+            sites,
             unit=unit,
             noise_variance=noise_variance,
             every=every,
@@ -251,14 +242,7 @@ def sensor_field_from_files(
             noise=noise,
         )
     except ValueError as error:
-        raise ValueError(f"{paths[values]}, with sites of {paths[sites]}: {error}") from None
-
-
-def _common(values: pd.DataFrame, sites: pd.DataFrame) -> int:
-    """How many columns of one table are sites of the other."""
-    table = with_index_as_column(sites)
-    ids = set(as_ids(table[_id_column(table, None)])) if len(table.columns) else set()
-    return len(ids & set(as_ids(values.columns)) - {""})
+        raise ValueError(f"{values}, with sites of {sites}: {error}") from None
 
 
 def read_places(

@@ -5,12 +5,10 @@ The index of a log: which row of very many answers a question about a point and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +26,11 @@ from tvbandits.core.arrays import (
     usable_variances,
 )
 from tvbandits.core.coercion import shown
-from tvbandits.core.files.reading import naming
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.asking import SharedLock
-from tvbandits.experts.records.recording import recorded
 from tvbandits.experts.records.tables import (
-    READING_SECONDS,
     Columns,
-    FilePath,
     RecordTables,
-    read_file,
-    read_table,
 )
 from tvbandits.forgetting.aging import (
     Ages,
@@ -142,19 +134,6 @@ def _bisect(column: Array, low: Index, high: Index, wanted: Array, *, right: boo
     return low
 
 
-class LogOptions(TypedDict, total=False):
-    """Keywords of `CachedLogExpert`."""
-
-    points: Sequence[str] | None
-    time: str
-    value: str
-    variance: str | float
-    tolerance: float
-    staleness: float
-    aging: Aging | None
-    cost: float
-
-
 class CachedLogExpert:
     """Answers questions from a log of recorded evaluations; what is not there is refused.
 
@@ -222,53 +201,6 @@ class CachedLogExpert:
         self._sorted: SortedRecords | None = None
         self._written = self._refusals = 0
         self.extend(frame)
-
-    @classmethod
-    def from_file(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
-        """From a Parquet file (extra `parquet`), or a CSV, also packed, with numbers to the last bit."""
-        frame = read_file(path)
-        with naming(Path(path)):
-            return cls(frame, **options)
-
-    @classmethod
-    def from_sql(
-        cls,
-        query: str,
-        connection: Any,
-        *,
-        params: Any = None,
-        seconds: float = READING_SECONDS,
-        **options: Unpack[LogOptions],
-    ) -> Self:
-        """From what an SQL query returns.
-
-        Parameters
-        ----------
-        query : str
-        connection : path, sqlite3.Connection, URL, or SQLAlchemy engine or connection
-            A path is that of a SQLite file, which is only read. A text with "://" is a database URL,
-            for which SQLAlchemy is needed (extra `sql`), and the driver of that database.
-        params : sequence or mapping, optional
-            Values of the query's placeholders.
-        seconds : float
-            How long the query of a SQLite file may take.
-
-        Raises
-        ------
-        ValueError
-            If the query of a file does anything but read, or takes too long, and as for the class.
-        """
-        return cls(read_table(query, connection, params, seconds), **options)
-
-    @classmethod
-    def from_recording(cls, path: FilePath, **options: Unpack[LogOptions]) -> Self:
-        """From the file of a `Recording`: what was answered then is answered again, bit for bit."""
-        answers = recorded(path)
-        names = [name for name in answers.columns if re.fullmatch(r"x\d+", name)]
-        # A refusal takes nothing back.
-        by = [*(answers[name] for name in (*names, "t")), answers["value"].isna()]
-        latest = ~pd.concat(by, axis=1).duplicated(keep="last")
-        return cls(answers[latest], **options)
 
     def __repr__(self) -> str:
         reach, spoken = self._reach, "none"

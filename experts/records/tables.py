@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,24 +18,8 @@ from tvbandits.core.arrays import (
     as_values,
     as_variances,
     noise_variance_number,
-    positive_number,
 )
-from tvbandits.core.coercion import cleaned, file_path, several, shown
-from tvbandits.core.files.reading import (
-    current_limits,
-    is_parquet,
-    limit_cells,
-    naming,
-    read_csv,
-    read_parquet,
-    unpacked,
-)
-
-FilePath = str | PathLike[str]
-
-
-READING_SECONDS = 300.0
-"""How long a query of a SQLite file may take."""
+from tvbandits.core.coercion import several, shown
 
 
 @dataclass(frozen=True)
@@ -167,140 +146,6 @@ class Columns:
         variance = as_variances(np.where(answered, stated, 1.0), n, f"column {self.variance!r}")
         kept = (part[answered] for part in (X, t, value, variance))
         return RecordTables(*kept), int((~answered).sum())
-
-
-def read_file(path: FilePath) -> pd.DataFrame:
-    """Rows of a Parquet or CSV file, with its numbers to the last bit."""
-    # From pandas 3.1 on every reader is exact, and naming this one is deprecated.
-    major, minor = (int(part) for part in pd.__version__.split(".")[:2])
-    exact: dict[str, Any] = {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
-    where = file_path("path", path)
-    with naming(where):
-        if is_parquet(where):
-            return read_parquet(where)
-        with unpacked(where) as file:
-            return read_csv(file, **exact)
-
-
-def read_table(
-    query: str, connection: Any, params: Any = None, seconds: float = READING_SECONDS
-) -> pd.DataFrame:
-    """Rows of an SQL query: `connection` as for `CachedLogExpert.from_sql`."""
-    if not isinstance(query, str):
-        raise ValueError(f"query must be a text of SQL, got {shown(query)}")
-    if params is not None and not isinstance(params, Sequence | Mapping):
-        raise ValueError(f"params must be a sequence or a mapping, or None; got {shown(params)}")
-    if isinstance(connection, str) and "://" in connection:
-        try:
-            return pd.read_sql_query(query, connection, params=params)
-        except ImportError as error:
-            raise ImportError(
-                f"a database URL needs SQLAlchemy and the driver of the database ({error}): "
-                'pip install "tvbandits[sql]"'
-            ) from error
-    if isinstance(connection, str | PathLike):
-        with reading_sqlite(connection, seconds) as opened:
-            return _rows(query, opened, params)
-    if not isinstance(connection, sqlite3.Connection) and not hasattr(connection, "connect"):
-        usable = hasattr(connection, "cursor") or hasattr(connection, "execute")
-        if isinstance(connection, type) or not usable:
-            raise ValueError(
-                "connection must be the path of a SQLite file, a database URL or a connection, "
-                f"got {shown(connection)}"
-            )
-    return _rows(query, connection, params)
-
-
-def _rows(query: str, connection: Any, params: Any) -> pd.DataFrame:
-    """What the database returns; its error names the parameters, which may be what it is about."""
-    try:
-        return pd.read_sql_query(query, connection, params=params)
-    except pd.errors.DatabaseError as error:
-        given = "" if params is None else f", params was {shown(params)}"
-        said = f"{cleaned(str(error))}; query was {shown(query)}{given}"
-        raise pd.errors.DatabaseError(said) from error
-
-
-def open_sqlite(
-    path: FilePath, timeout: float = 30.0, *, read_only: bool = True
-) -> sqlite3.Connection:
-    """Open a SQLite file that is there: one that is not would be made, and found empty.
-
-    Parameters
-    ----------
-    path : path
-    timeout : float
-        Seconds to wait for a process that is writing.
-    read_only : bool
-        Whether nothing may be written. What a process left half done when it died is taken back all
-        the same, by SQLite itself, since the file cannot be read before.
-    """
-    file = file_path("path", path).absolute()
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no SQLite file {str(file)!r}")
-    unfinished = any(
-        rest.is_file() and rest.stat().st_size
-        for rest in (file.with_name(f"{file.name}-journal"), file.with_name(f"{file.name}-wal"))
-    )
-    mode = "ro" if read_only and not unfinished else "rw"
-    try:
-        connection = sqlite3.connect(
-            f"{file.as_uri()}?mode={mode}",
-            uri=True,
-            timeout=timeout,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        limit_cells(connection)
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
-    except sqlite3.Error as error:
-        raise ValueError(f"{file}: {error}") from None
-    return connection
-
-
-@contextmanager
-def reading_sqlite(
-    path: FilePath, seconds: float = READING_SECONDS
-) -> Iterator[sqlite3.Connection]:
-    """A SQLite file of somebody else: nothing but reading is done, and not for ever.
-
-    Raises
-    ------
-    ValueError
-        If a statement would do anything but read, takes longer than `seconds`, or the file cannot be
-        read: the message names the file.
-    """
-    positive_number("seconds", seconds)
-    deadline = time.monotonic() + seconds
-    with closing(open_sqlite(path)) as connection:
-        connection.set_authorizer(_only_reads)
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
-        try:
-            yield connection
-        except (sqlite3.Error, pd.errors.DatabaseError, UnicodeError) as error:
-            reason = " ".join(str(error).split())
-            if "interrupted" in reason:
-                reason = (
-                    f"reading took longer than {seconds:g} seconds; give seconds= to wait longer, "
-                    "if the file is to be trusted"
-                )
-            elif "too big" in reason:
-                most = current_limits().unpacked_bytes
-                reason = f"a cell has more than {most} bytes; read it within reading_limits(...)"
-            elif "not authorized" in reason or "prohibited" in reason:
-                reason = f"only reading is allowed ({reason})"
-            raise ValueError(f"{path}: {reason}") from None
-
-
-def _only_reads(action: int, *_: str | None) -> int:
-    reads = (
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-    )
-    return sqlite3.SQLITE_OK if action in reads else sqlite3.SQLITE_DENY
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def test_an_attack_that_fails_itself_is_a_finding() -> None:
 def test_parts_are_found() -> None:
     for kind in KINDS:
         assert len(parts(kind)) > 1, kind
-    assert {"Budgeted", "Calibrated", "Ensemble", "Recording", "Retrying"} <= set(wrappers())
+    assert {"Budgeted", "Calibrated", "Retrying"} <= set(wrappers())
 
 
 @pytest.mark.slow

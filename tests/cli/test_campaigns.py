@@ -338,17 +338,6 @@ def test_watching_shows_what_others_do(
     assert [(row["kind"], row["who"], row["y"]) for row in rows] == [("told", "another", [0.25])]
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
-def test_export(command: Command, played: Path, name: str) -> None:
-    if name.endswith("parquet"):
-        pytest.importorskip("pyarrow", reason="no pyarrow: no Parquet")
-    assert fine(command("export", played, name)) == f"{name}\n"
-    table = pd.read_csv(name) if name.endswith("csv") else pd.read_parquet(name)
-    told = table[table["what"] == "told"]
-    assert told["value"].tolist() == [0.1, 0.2, 0.3, 0.4]
-    assert told["km"].tolist() == [0.0, 2.5, 5.0, 0.0]
-
-
 def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
     assert fine(command("backup", played, "copy.db")) == "copy.db\n"
     one, other = (fine(command("status", each, "--format", "json")) for each in (played, "copy.db"))
@@ -429,7 +418,6 @@ WRONG: dict[str, tuple[str, str]] = {
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "history of less": ("history c.db --last -1", "--last must be at least 0, got -1"),
     "forecast elsewhere": ("forecast c.db --site west", 'unknown site "west"'),
-    "export to a picture": ("export c.db out.png", r"ends in \.csv or \.parquet"),
     "a key to another": ("token c.db a/b", "name must be letters"),
     "a role of one's own": ("token c.db anna --role root", "roles must be of read, tell, ask"),
     "taken from nobody": ("token c.db anna --take-back", '"anna" has no token'),
@@ -645,7 +633,7 @@ def test_a_run_that_was_stopped_is_resumed(
 def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) -> None:
     assert typed(*GIVEN, "--out", tmp_path)[0] == 0
     before = (tmp_path / files.ROWS).read_bytes()
-    status, out, err = typed(*GIVEN[:-1], "--jobs=2", "--bound", "--out", tmp_path)
+    status, out, err = typed(*GIVEN[:-1], "--jobs=2", "--out", tmp_path)
     assert status == 0
     assert "12 of 12 runs are there already\n" in err
     assert "sparq-gp-ucb" in out

@@ -1,4 +1,4 @@
-"""`tvbandits data fetch` and `tvbandits data info`, mounted as the command line does it."""
+"""`tvbandits data fetch`, mounted as the command line does it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import os
 import pty
 import select
 import shlex
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,9 @@ import pandas as pd
 import pytest
 import typer
 
-from tests.attack.recordings import make
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.commands import Command, Said, commands, fine
 from tests.helpers.file_server import Served, serving
-from tests.helpers.ozone_samples import airdata, csv, field
 from tests.helpers.refusals import refused
 from tests.places import ROOT
 from tvbandits import Campaign, Recipe, policies
@@ -58,7 +54,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
 
 def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "our cache"
-    options = ("--cache", cache, "--base-url", served.url, "--anywhere")
+    options = ("--cache", cache, "--base-url", served.url)
     said = run(capsys, "fetch", "ozone", "--years", "2008", "2009", "--state", "New York", *options)
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
     *lines, command = said.out.splitlines()
@@ -77,7 +73,7 @@ def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_fetched(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--cache", tmp_path, "--base-url", served.url, "--anywhere")
+    options = ("--cache", tmp_path, "--base-url", served.url)
     with pytest.raises(ValueError, match='unknown data set "weather"; there is: ozone'):
         run(capsys, "fetch", "weather", "--years", "2008", *options)
     with pytest.raises(ValueError, match="--years must name at least one year"):
@@ -128,7 +124,7 @@ app(sys.argv[1:], standalone_mode=False)
 @pytest.mark.slow
 def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, "fetch", "ozone", "--years", "2008"]
-    command += ["--base-url", served.url, "--anywhere", "--cache"]
+    command += ["--base-url", served.url, "--cache"]
     piped = subprocess.run(
         [*command, str(tmp_path / "a")], capture_output=True, check=True, timeout=60
     )
@@ -154,51 +150,6 @@ def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
     assert process.returncode == 0
     assert ZIP.encode() in shown
     assert out.replace(b"/b/", b"/a/") == piped.stdout
-
-
-# --- info
-
-
-def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, other = csv(tmp_path / "a.csv", airdata(field())), tmp_path / "b.bin"
-    said = run(capsys, "info", one)
-    assert said.status == 0
-    assert said.out.startswith(f"{one}: EPA daily ozone\n  rows ")
-    assert said.err == ""
-    other.write_bytes(b"\0\1\2")
-    (tmp_path / "empty").write_bytes(b"")
-    said = run(capsys, "info", other, one, tmp_path / "empty", tmp_path / "gone", tmp_path)
-    assert said.status == 2
-    assert said.out.count("EPA daily ozone") == 1
-    assert said.err.splitlines() == [
-        f"tvbandits: {other}: a binary file of a kind that is not known",
-        f"tvbandits: {tmp_path / 'empty'}: the file is empty",
-        f"tvbandits: {tmp_path / 'gone'}: No such file or directory",
-        f"tvbandits: {tmp_path}: Is a directory",
-    ]
-
-
-# --- verify
-
-
-def test_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, bad = tmp_path / "good.db", tmp_path / "bad.db"
-    make(good)
-    make(bad)
-    with closing(sqlite3.connect(bad)) as connection:
-        connection.execute("UPDATE journal SET at = '' WHERE seq = 1")
-        connection.commit()
-    said = run(capsys, "verify", good)
-    assert said.status == 0
-    assert said.out == (
-        f"{good}: 8 questions about 48 points, 48 answers: every row is as it was written\n"
-    )
-    said = run(capsys, "verify", bad, good, tmp_path / "gone.db")
-    assert said.status == 2
-    assert said.out.count("every row is as it was written") == 1
-    damaged, gone = said.err.splitlines()
-    assert damaged.endswith("is damaged: row 1 of the journal is not as it was written")
-    assert "there is no SQLite file" in gone
 
 
 # --- a width, a problem, a policy and an expert of the user's, each from one file in the current folder
@@ -442,8 +393,6 @@ def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> N
     mean = {row["site"]: row["mean"] for row in said["forecast"]}
     assert mean["AQ01"] > 36 > 24 > mean["AQ08"]  # in degrees, all nine were at about 30
     assert abs(mean["AQ05"] - 30) < 2  # 15 km from both
-    info = fine(command("data", "info", "sites.csv"))
-    assert "lat and lon as km north and east of the centre; a length scale is in km" in info
     Path("values.csv").write_text(
         "hour," + ",".join(f"AQ0{i}" for i in range(1, 10)) + "\n"
         + "\n".join(f"{h}," + ",".join(str(h % 5 + i) for i in range(9)) for h in range(8))
@@ -547,10 +496,10 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     assert "all as written" in fine(told("campaign", "verify", "c.db"))
     out = fine(reading(told, "retract", "AQ05"))
     assert out == "retracted: AQ05 at t = 5 was told as 25; 4 told\n"
-    fine(told("campaign", "export", "c.db", "out.csv"))
-    table = pd.read_csv("out.csv")
-    assert table["what"].tolist()[-3:] == ["corrected", "asked", "retracted"]
-    assert table["who"].tolist()[-3] == "anna"
+    with Campaign.open("c.db") as campaign:
+        rows = campaign.journal()[-3:]
+    assert [row.kind for row in rows] == ["corrected", "asked", "retracted"]
+    assert rows[0].who == "anna"
 
 
 def test_corrected_is_told_right_at_once(told: Command) -> None:
@@ -608,7 +557,7 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
     assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
     assert "4 told" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
-    fine(command("campaign", "export", "c.db", "out.csv"))
+    Path("out.csv").write_text(fine(command("campaign", "history", "c.db")))
     last = pd.read_csv("out.csv").iloc[-1]
     assert (last["flow"], last["pump"], last["mode"]) == (40, 12, "fast, loud")
     error = wrong(reading(command, "tell", "flow=40, pump=12, hys=3, mode=eco", "--reward", 1))

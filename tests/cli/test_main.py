@@ -120,25 +120,6 @@ def test_the_horizon_reaches_the_days_of_the_network(command: Command) -> None:
         assert f"data: simulated, 3 stations, {days} days\n" in said.out
 
 
-def test_a_bound_that_is_not_drawn_is_spoken_of(command: Command, tmp_path: Path) -> None:
-    given = ["compare", SMALL, "--horizon=3", "--seeds=1", "--jobs=1", "--bound"]
-    said = command(*given, "--policy=sparq-gp-ucb", "--format=json")
-    strictly(said.out)
-    assert (said.status, said.err) == (
-        0,
-        "no bound is drawn: --bound is for the picture, which --out DIR writes\n",
-    )
-    out = tmp_path / "uniform"
-    said = command(*given, "--policy=uniform", "--out", out)
-    assert said.status == 0
-    assert said.err == (
-        "no bound is drawn: none of the policies asked an expert\n"
-        f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {out}\n"
-    )
-    assert "no bound" not in command(*given, "--policy=sparq-gp-ucb", "--out", tmp_path).err
-    assert "no bound" not in command(*given[:-1], "--policy=uniform").err
-
-
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> None:
     names = ["uniform", "sw-gp-ucb:window=3"]
@@ -170,7 +151,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
     out = tmp_path / ("a long name [bold] of a folder " * 5) / "b"
     said = command(
         "compare", SMALL, "--policy", "sparq-gp-ucb", "--policy", "uniform", "--horizon", 8,
-        "--seeds", 2, "--jobs", 1, "--bound", "--out", out,
+        "--seeds", 2, "--jobs", 1, "--out", out,
     )  # fmt: skip
     assert said.status == 0
     assert said.err == f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {out}\n"
@@ -186,7 +167,6 @@ def test_files(command: Command, tmp_path: Path) -> None:
     record = json.loads((out / files.RUN).read_text())
     assert record["tvbandits"] == tvbandits.__version__
     assert record["seeds"] == [0, 1]
-    assert record["bound"] is True
     said = {"command": "compare", "problems": [SMALL], "policies": ["sparq-gp-ucb", "uniform"]}
     said |= {"horizon": 8, "seeds": 2, "jobs": 1, "data": [], "interrupted": False}
     assert record["arguments"].items() >= said.items()
@@ -208,7 +188,7 @@ def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> 
     names = [f"--policy={name}" for name in POLICIES]
     command(
         "compare", SMALL, "ozone-network:days=9", *names, "--horizon=9", "--seeds=3", "--jobs=1",
-        "--bound", "--out", tmp_path,
+        "--out", tmp_path,
     )  # fmt: skip
     before = imread(tmp_path / files.PICTURE)
     (tmp_path / files.PICTURE).unlink()

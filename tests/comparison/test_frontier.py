@@ -485,20 +485,6 @@ def test_lines_are_means_over_seeds() -> None:
         np.testing.assert_array_equal(np.asarray(line.get_xdata()), np.arange(1, 41))
 
 
-def test_bound_only_when_asked_and_only_for_who_asks() -> None:
-    (without,) = regret_figure(make_rows()).axes
-    assert not any("bound" in name for name in names(without))
-    assert without.get_yscale() == "linear"
-    (with_bound,) = regret_figure(make_rows(), bound=True).axes
-    assert [name for name in names(with_bound) if "bound" in name] == ["bound for sparq-gp-ucb"]
-    (line,) = [line for line in drawn(with_bound) if line.get_marker() == "None"]
-    np.testing.assert_allclose(np.asarray(line.get_ydata()), 30.0 / np.arange(2, 41) ** 0.5)
-    low, high = with_bound.get_ylim()
-    assert low < 30.0 / 40**0.5 < high
-    (silent,) = regret_figure(make_rows(EIGHT[:3]), bound=True).axes
-    assert names(silent) == EIGHT[:3]
-
-
 def test_references_within_sight_and_not_twice() -> None:
     references = {"p": References(1.0, 5.0, 0.2, 0.3)}
     (axes,) = regret_figure(make_rows(["gp-ucb"]), references).axes
@@ -506,21 +492,16 @@ def test_references_within_sight_and_not_twice() -> None:
     assert axes.get_ylim()[1] > 5.0
     (axes,) = regret_figure(make_rows(["uniform"]), references).axes
     assert REFERENCE_NAMES["uniform"] not in names(axes)
-    (axes,) = regret_figure(make_rows(["sparq-gp-ucb"]), references, bound=True).axes
-    assert REFERENCE_NAMES["last_best"] not in names(axes)  # far below a logarithmic axis
     (axes,) = regret_figure(make_rows(["gp-ucb"]), {"other": References(1, 2, 3, 4)}).axes
     assert names(axes) == ["gp-ucb"]
 
 
-@pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize(
     ("horizon", "seeds", "levels"), [(1, 1, None), (1, 2, 0.0), (2, 1, 0.0), (3, 2, None)]
 )
-def test_few_steps_few_seeds_no_regret(
-    horizon: int, seeds: int, levels: float | None, bound: bool
-) -> None:
+def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float | None) -> None:
     rows = make_rows(horizon=horizon, seeds=seeds, levels=levels)
-    figure = regret_figure(rows, {"p": References(1, 0.4, 0.1, 0.2)}, bound=bound)
+    figure = regret_figure(rows, {"p": References(1, 0.4, 0.1, 0.2)})
     assert_legible(figure)
     (axes,) = figure.axes
     assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()
@@ -615,11 +596,10 @@ def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
     ("count", "level"),
     [(3, None), (3, 1.0), (8, 0.0), (8, 1e-9), (8, 1e6), (14, None), (24, None), (24, 1.0)],
 )
-@pytest.mark.parametrize("bound", [False, True])
-def test_labels_show_their_curves(count: int, level: float | None, bound: bool) -> None:
+def test_labels_show_their_curves(count: int, level: float | None) -> None:
     policies = [*POLICIES, *(f"own-{i}" for i in range(10))][:count]
     rows = make_rows(policies, levels=level)
-    figure = regret_figure(rows, {"p": References(1.05, 0.99, 0.98, 0.97)}, bound=bound)
+    figure = regret_figure(rows, {"p": References(1.05, 0.99, 0.98, 0.97)})
     assert_legible(figure)
     (axes,) = figure.axes
     by_height = [without_colour(line) for line in drawn(axes)]

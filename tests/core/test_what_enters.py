@@ -154,7 +154,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "frame": pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [1.0], "variance": [1.0]})
     },
     "CallableExpert": {"function": EXPERT.function, "variance": 1.0},
-    "Ensemble": {"experts": [EXPERT]},
     "EpsilonGreedy": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
     "Box": {"bounds": [[0.0, 1.0]]},
     "Exponential": {"discount": 0.5},
@@ -196,11 +195,8 @@ OTHERS = {
         ["OnSpace", "OnTime", "Drift", "PerParameter"],
         "kernels follow scikit-learn, which checks at use",
     ),
-    **dict.fromkeys(
-        ["Cholesky", "OzoneField", "Predictions", "Reach", "RecordingFile"], "made by the package"
-    ),
+    **dict.fromkeys(["Cholesky", "OzoneField", "Predictions", "Reach"], "made by the package"),
     "Reading": "not checked where it is made: the expert judges it",
-    "Recording": "makes a file; see test_recording",
     "Integer": "may be negative; see test_space",
     "MQTTTransport": "see test_mqtt",
     "MQTTStation": "see test_mqtt",

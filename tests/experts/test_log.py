@@ -5,20 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
-from sqlalchemy import create_engine
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Expert, ExpertError
@@ -326,127 +319,13 @@ def test_a_log_can_be_pickled_and_goes_on() -> None:
         assert repr(again) == repr(expert).replace("2 at times", "3 at times")
 
 
-# --- files and databases ----------------------------------------------------------------------------
-
-AWKWARD = pd.DataFrame(
-    {
-        "x0": [0.1, 1 / 3, 5e-324, 1.7976931348623157e148, 2.5],
-        "x1": [0.1 + 0.2, -1e-9, 123456789.123456789, 1e22, 2.5],
-        "t": [1 / 7, 1e9 + 1e-6, 0.1, 3.0, 3.0],
-        "value": [math.pi, -2 / 3, 1e-300, 9.007199254740993e15, None],
-        "variance": [0.1, 1e-12, 1 / 3, 2.2250738585072014e-48, None],
-    }
-)
-"""Numbers that lose their last bit where they are read carelessly."""
-
-
-def as_sqlite(folder: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(folder / "log.db")
-    AWKWARD.to_sql("log", connection, index=False)
-    return connection
-
-
-def as_csv(folder: Path, name: str = "log.csv") -> Path:
-    AWKWARD.to_csv(folder / name, index=False)
-    return folder / name
-
-
-def as_parquet(folder: Path) -> Path:
-    AWKWARD.to_parquet(folder / "log.parquet")
-    return folder / "log.parquet"
-
-
-def by_sql(connection: Any, **more: Any) -> CachedLogExpert:
-    return CachedLogExpert.from_sql("SELECT * FROM log", connection, **more)
-
-
-@contextmanager
-def sources(folder: Path) -> Iterator[dict[str, Callable[[], CachedLogExpert]]]:
-    """The same table in files, and in a database by every way there is to it."""
-    path, engine = folder / "log.db", create_engine(f"sqlite:///{folder / 'log.db'}")
-    with closing(as_sqlite(folder)) as connection, engine.connect() as alchemy:
-        yield {
-            "csv": lambda: CachedLogExpert.from_file(as_csv(folder), staleness=0.0),
-            "gz": lambda: CachedLogExpert.from_file(str(as_csv(folder, "log.csv.gz"))),
-            "parquet": lambda: CachedLogExpert.from_file(as_parquet(folder)),
-            "path": lambda: by_sql(path),
-            "connection": lambda: by_sql(connection),
-            "url": lambda: by_sql(f"sqlite:///{path}"),
-            "engine": lambda: by_sql(engine),
-            "alchemy": lambda: by_sql(alchemy),
-        }
-    engine.dispose()
-
-
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    with sources(tmp_path) as read:
-        experts = {name: make() for name, make in read.items()}
-    for name, expert in experts.items():
-        assert (len(expert), expert.refusals) == (4, 1), name
-        for row in AWKWARD.to_dict("records"):
-            said = expert.query([[row["x0"], row["x1"]]], row["t"])
-            np.testing.assert_array_equal(said.values, [row["value"]], err_msg=name)
-            if not math.isnan(row["value"]):
-                assert said.variance[0] == row["variance"], name
-
-
-def test_a_query_has_parameters(tmp_path: Path) -> None:
-    with closing(as_sqlite(tmp_path)) as connection:
-        query = "SELECT * FROM log WHERE t < ?"
-        assert len(CachedLogExpert.from_sql(query, connection, params=(1.0,))) == 2
-
-
-def test_a_column_of_nulls_is_a_column_of_refusals(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "log.db")
-    connection.execute("CREATE TABLE log (x0 REAL, t REAL, value REAL, variance REAL)")
-    connection.execute("INSERT INTO log VALUES (0, 1, NULL, NULL)")
-    connection.commit()
-    connection.close()
-    expert = CachedLogExpert.from_sql("SELECT * FROM log", str(tmp_path / "log.db"))
+def test_a_column_of_nulls_is_a_column_of_refusals() -> None:
+    nulls = pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [None], "variance": [None]})
+    expert = CachedLogExpert(nulls)
     assert (len(expert), expert.refusals) == (0, 1)
 
 
-def test_bad_sources(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no SQLite file '.*nothing\.db'"):
-        CachedLogExpert.from_sql("SELECT 1", tmp_path / "nothing.db")
-    assert list(tmp_path.iterdir()) == []
-    refused(ValueError, "query must be a text of SQL, got 3", CachedLogExpert.from_sql, 3, tmp_path)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tolerence'"):
-        CachedLogExpert.from_file(as_csv(tmp_path), tolerence=1.0)  # type: ignore[call-arg]
-
-
-@pytest.mark.slow
-def test_a_path_needs_no_sqlalchemy(tmp_path: Path) -> None:
-    as_sqlite(tmp_path).close()
-    program = f"""
-import sys
-sys.modules["sqlalchemy"] = None
-from tvbandits.experts.records.log import CachedLogExpert
-print(len(CachedLogExpert.from_sql("SELECT * FROM log", {str(tmp_path / "log.db")!r})))
-try:
-    CachedLogExpert.from_sql("SELECT * FROM log", "sqlite:///log.db")
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    first, second = done.stdout.splitlines()
-    assert first == "4"
-    assert second.startswith("a database URL needs SQLAlchemy and the driver")
-    assert second.endswith('pip install "tvbandits[sql]"')
-
-
 # --- with a bandit ----------------------------------------------------------------------------------
-
-
-def test_an_error_of_the_database_names_the_parameters(tmp_path: Path) -> None:
-    as_sqlite(tmp_path).close()
-    place = tmp_path / "log.db"
-    with closing(sqlite3.connect(place)) as opened:
-        for connection, kind in ((place, ValueError), (opened, pd.errors.DatabaseError)):
-            with pytest.raises(kind, match=r"params was \[7\]"):
-                CachedLogExpert.from_sql("SELECT * FROM log", connection, params=[7])
 
 
 # --- experts that are known functions, and the answers they give

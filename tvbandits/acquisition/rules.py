@@ -581,7 +581,7 @@ class InformedBound:
             if len(known) < self.first and not decision.priced:
                 batch.append(_most_telling(decision, known, allowed, rng))
             else:
-                beliefs = _joint(decision, batch) if beliefs is None else beliefs
+                beliefs = beliefs or _joint(decision, batch)
                 worth = self._worth(beliefs, domain, allowed)
                 at = partial(_at_rows, worth, domain)
                 batch.append(allowed.best(at, rng))
@@ -608,11 +608,17 @@ def _at_rows(values: Array, domain: Candidates, X: Array) -> Array:
 
 
 def _joint(decision: Decision, batch: list[Array]) -> JointPosterior:
-    """About all candidates, once points that are out and those of the batch are observed."""
+    """About all candidates, once points that are out and those of the batch are observed.
+
+    For a single play, readings are of the time of the latest reward: the next decision will be as long
+    after this play as this one is after that, so what one would change now, a play will change then.
+    """
     domain, view = decision.domain, decision.view
     assert isinstance(domain, Candidates)
-    inputs = partial(view.inputs, domain.X)
-    believed = view.joint(domain.X, inputs, view.now, decision.beta, decision.noise_variance)
+    about, inputs = view.now, partial(view.inputs, domain.X)
+    if view.posterior.size and len(decision.pending) == 0 and decision.n in (None, 1):
+        about = min(about, float(view.posterior.data.Z[-1, -1]))  # of a kernel, about now
+    believed = view.joint(domain.X, inputs, about, decision.beta, decision.noise_variance)
     if believed.present is None:
         believed = replace(believed, present=believed.deviation**2)
     noise = np.array(np.broadcast_to(believed.noise_variance, len(domain)))

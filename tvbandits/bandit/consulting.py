@@ -210,7 +210,7 @@ def pool_of(
     pool = Pool(
         points,
         state.told,
-        lambda: state.model.kernel(model.inputs(state, points, about)),
+        lambda: state.model.kernel(model.inputs(points, about)),
         beliefs,
         state.questions.asked,
         state.questions.decisions + 1,
@@ -241,7 +241,7 @@ def joint_beliefs(
     view = model.view(state, decision)
     stated = state.questions.variance
     noise = model.noise_variance(state) if stated is None else stated
-    asked = partial(model.inputs, state, points, about)
+    asked = partial(model.inputs, points, about)
     return view.joint(points, asked, about, model.beta(state), noise)
 
 

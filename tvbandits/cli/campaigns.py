@@ -311,16 +311,6 @@ def watch_command(
     actions.watch(actions.Call(file, format_), seconds)
 
 
-@app.command("export")
-def export_command(
-    file: File, out: Annotated[Path, Argument(metavar="OUT", help=".csv or .parquet")]
-) -> None:
-    """Write everything that happened as a table."""
-    with actions.Call(file).opened() as sites:
-        sites.campaign.export(out)
-        print(out)
-
-
 @app.command("backup")
 def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]

@@ -80,7 +80,6 @@ def regret_figure(
     references: Mapping[str, References] | None = None,
     units: Mapping[str, str] | None = None,
     *,
-    bound: bool = False,
     interrupted: bool = False,
 ) -> Figure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
@@ -96,8 +95,6 @@ def regret_figure(
         Drawn as thin horizontal lines.
     units : mapping of problem to str, optional
         Unit of the reward.
-    bound : bool
-        Draw the bound of SparQ-GP-UCB's theorem for the policies that ask an expert.
     interrupted : bool
         The comparison was cut short, which the title of its last panel says.
 
@@ -113,14 +110,14 @@ def regret_figure(
     """
     panels = panels_of(rows)
     styles = styles_of(rows["policy"].unique())
-    labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCE_NAMES) + bound
+    labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCE_NAMES)
     height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
     figure = NotebookFigure((9.6, height * len(panels)))
     for i, (problem, width, group) in enumerate(panels):
         axes = figure.add_subplot(len(panels), 1, i + 1)
         unit = (units or {}).get(problem, "")
         found = (references or {}).get(problem)
-        _draw_panel(axes, group, found, styles, bound=bound, gap=LABEL_HEIGHT / height)
+        _draw_panel(axes, group, found, styles, LABEL_HEIGHT / height)
         width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
         # Runs are played in the order of the panels.
@@ -192,8 +189,6 @@ def _draw_panel(
     group: pd.DataFrame,
     references: References | None,
     styles: Mapping[str, PlotStyle],
-    *,
-    bound: bool,
     gap: float,
 ) -> None:
     ends: list[tuple[float, str, Line2D]] = []
@@ -221,17 +216,10 @@ def _draw_panel(
             t, mean - spread, mean + spread, color=style.colour, alpha=0.12, linewidth=0
         )
         ends.append((float(mean[-1]), str(policy), curve))
-        if bound and asks(rows):
-            drawn = rows.groupby("t")["bound"].mean().dropna()
-            # Before the second step there is nothing to bound: the width has seen no data.
-            drawn = drawn[drawn.index >= 2]
-            if len(drawn):
-                (curve,) = axes.plot(drawn.index, drawn, color="black", linewidth=1.0)
-                ends.append((float(drawn.iloc[-1]), f"bound for {policy}", curve))
     axes.set_xlim(0, horizon)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     shown = _references_beside(references, set(group["policy"]))
-    _limit(axes, group, shown.values(), bound=bound)
+    _limit(axes, group, shown.values())
     low, high = axes.get_ylim()
     for name, value in shown.items():
         if low <= value <= high:
@@ -240,11 +228,6 @@ def _draw_panel(
     _label_ends(axes, ends, gap)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.3)
-
-
-def asks(rows: pd.DataFrame) -> bool:
-    """Whether an expert was asked in these rows: for others no bound is drawn."""
-    return bool(rows["queries"].sum() > 0)
 
 
 def _references_beside(references: References | None, played: set[str]) -> dict[str, float]:
@@ -259,30 +242,19 @@ def _marks(n: int, i: int, count: int) -> tuple[int, int]:
     return (i * every // count + every // (2 * count)) % max(n, 1), every
 
 
-def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float], *, bound: bool) -> None:
+def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None:
     """Leave the first few steps, where averages jump, out of the choice of limits."""
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
-    positive = curves[curves > 0]
-    asked = group[(group["queries"] > 0) & group["bound"].notna()]
-    ends = [float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean())] if len(asked) else []
-    if bound and len(positive):
-        axes.set_yscale("log")
-        low, high = float(positive.min()), float(positive.max())
-        axes.set_ylim(low / 1.5, max(high, *(3 * end for end in ends), 0.0) * 1.3)
-    else:
-        highest = max([*positive, *references, *(ends if bound else [])], default=0.0)
-        axes.set_ylim(0, float(highest) * 1.12 or 1.0)
+    highest = max([*curves[curves > 0], *references], default=0.0)
+    axes.set_ylim(0, float(highest) * 1.12 or 1.0)
 
 
 def _label_ends(axes: Axes, ends: list[tuple[float, str, Line2D]], gap: float) -> None:
     """Write names right of the picture, each behind a piece of its curve, pushed apart where close."""
     low, high = axes.get_ylim()
     heights = np.array([value for value, _, _ in ends])
-    if axes.get_yscale() == "log":
-        place = np.log(np.maximum(heights, low) / low) / np.log(high / low)
-    else:
-        place = (heights - low) / (high - low)
+    place = (heights - low) / (high - low)
     for (_, name, curve), at, true in zip(ends, _apart(place, gap), place, strict=True):
         # Inches, from a point right of the picture at the height of the label.
         place_of = ScaledTranslation(LEADER, at, axes.transAxes)  # type: ignore[arg-type]

@@ -90,6 +90,13 @@ def row_keys(X: Array) -> list[bytes]:
     return [raw[i : i + width] for i in range(0, len(raw), width)]
 
 
+def at_times(X: Array, t: Array | float) -> Array:
+    """[X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
+    Z = np.empty((len(X), X.shape[1] + 1))
+    Z[:, :-1], Z[:, -1] = X, t
+    return Z
+
+
 def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
     """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
     if bad.any():

@@ -22,7 +22,8 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs, space_time
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data
-from tvbandits.gp.posteriors.exact import FEW, LARGEST_SPAN, spanning, spanning_state
+from tvbandits.gp.posteriors.exact import spanning
+from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, spanning_state
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 

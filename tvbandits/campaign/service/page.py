@@ -14,7 +14,6 @@ from tvbandits._version import __version__
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import ago, drop_command
 from tvbandits.campaign.watching import Watching
-from tvbandits.core.arrays import Array
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 
 FRAMES, AHEAD = 13, 3
@@ -70,8 +69,8 @@ def sites_map(facts: Facts) -> Plot | None:
     troubled = {each.name for each in facts.stations if each.troubles}
     rows = [i for i, name in enumerate(facts.names) if name in troubled]
     out = [facts.row_of(point) for point in facts.pending]
-    labelled = plane.labelled(facts.names, [*out, facts.best, *rows])
-    texts = [name if free else "" for name, free in zip(facts.names, labelled, strict=True)]
+    named = {*out, facts.best, *rows}  # the others are named where one points at them
+    texts = [name if i in named else "" for i, name in enumerate(facts.names)]
     data: list[dict[str, Any]] = [
         {
             "type": "scatter", "mode": "markers+text", "name": "mean", "x": plane.x, "y": plane.y,
@@ -208,31 +207,6 @@ def _moment(facts: Facts, t: float) -> str | float:
     return float(t) if clock is None else f"{clock.time(float(t)):%Y-%m-%d %H:%M:%S}"
 
 
-def costs(facts: Facts) -> Plot | None:
-    """Questions asked so far, over time; None where nobody is asked."""
-    history = facts.history
-    answers = history[history["source"] == "expert"]
-    if not len(answers):
-        return None
-    by_time = answers.groupby("time").size().cumsum()
-    times: list[Any] = [_moment(facts, t) for t in by_time.index]
-    counts: Array = by_time.to_numpy().astype(np.float64)
-    data = [
-        {
-            "type": "scatter", "mode": "lines", "name": "answers", "x": times, "y": counts,
-            "line": {"shape": "hv", "color": "INK"},
-        }
-    ]  # fmt: skip
-    layout = {
-        "xaxis": {"title": {"text": "time"}},
-        "yaxis": {"title": {"text": "answers so far"}, "rangemode": "tozero"},
-        "margin": {"t": 20, "r": 20},
-    }
-    every = max(len(times) // MOST_ROWS, 1)
-    content = table(["time", "answers so far"], list(zip(times, counts, strict=True))[::every])
-    return Plot("costs", "Answers on record, over time", data, layout, content)
-
-
 SHOWN_AHEAD = (1, 2, 3, 5)
 """Steps ahead of the forecast."""
 
@@ -272,10 +246,9 @@ def campaign_page(campaign: Watching, *, served: bool = False) -> str:
     seen = sites_map(facts)
     parts.append(section("What is believed", seen.html() if seen else "", belief(facts).html()))
     parts.append(section("What comes next", _forecast(facts)))
-    asked = costs(facts)
     paid = cards(facts.spent)
     known = "".join(f"<p>{escape(each)}</p>" for each in facts.expert)
-    parts.append(section("What was asked, and paid", paid, known, asked.html() if asked else ""))
+    parts.append(section("What was asked, and paid", paid, known))
     parts.append(section("Stations", _stations(facts)))
     parts.append(section("History", story(facts).html() if len(facts.history) else "<p>Empty.</p>"))
     return page(
