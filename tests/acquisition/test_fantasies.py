@@ -27,7 +27,7 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
-from tvbandits.acquisition.rules import Decision, LastingBound, UpperConfidenceBound
+from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.models import (
@@ -395,13 +395,6 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):
         made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
-
-
-def test_many_candidates_are_played_with_a_functions_models_and_the_whole_deviation() -> None:
-    made = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
-    assert made.recipe.posterior == ModelEnsemble("both", season="find")
-    assert isinstance(made.recipe.acquisition, UpperConfidenceBound)
-    assert made.recipe.learn is None
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:
