@@ -85,7 +85,6 @@ def probability_after(
     deviation: Array,
     moves: Array,
     degrees: float,
-    least: float | None = None,
 ) -> Array:
     """Probability (k, m) that a look makes a limit known to hold where it may.
 
@@ -97,14 +96,11 @@ def probability_after(
         Deviation of that mean after each of k looks, before anybody has looked.
     degrees : float
         As for `probability_of`.
-    least : float, optional
-        With which it must hold to be known to; the limit's probability by default.
     """
-    least = limit.probability if least is None else least
     low, high = limit.bounds
     deviation = np.maximum(deviation, 1e-150)
     moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
-    left = stdtrit(degrees, least) * np.sqrt(deviation**2 - moves**2)
+    left = stdtrit(degrees, limit.probability) * np.sqrt(deviation**2 - moves**2)
     known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
     return np.asarray(np.maximum(known, 0.0))
 
@@ -196,7 +192,6 @@ class OutcomeBeliefs:
             unit * joint.deviation[closed],
             unit * moved,
             self.degrees,
-            self.least,
         )
 
 
