@@ -190,11 +190,14 @@ class JointPosterior:
         after the other for the best mean after all their answers (Wu & Frazier 2016).
         """
         moves, *_ = self._answers(rows, among)
-        mean = self.outcomes(among)[:, None]
-        best, means = np.zeros(len(rows)), np.empty((len(mean), *moves.shape))
+        mean, most = self.outcomes(among), NODES[-1] * np.abs(moves).max(axis=0)
+        # Points that come out best under no answer are not looked at for every one of them.
+        leads = (mean + most >= (mean - most).max(axis=1, keepdims=True)).any(axis=0)
+        moves, mean = moves[:, leads], mean[:, None, leads]
+        best, means = np.zeros((len(mean), len(rows))), np.empty((len(mean), *moves.shape))
         for node, weight in zip(NODES, WEIGHTS, strict=True):
             np.add(mean, node * moves, out=means)
-            best += weight * means.max(axis=2).mean(axis=0)
+            best += weight * means.max(axis=2)
         # An answer cannot hurt, and what is within rounding is nothing.
-        gain = best - mean.max(axis=2).mean()
+        gain = (best - mean.max(axis=2)).mean(axis=0)
         return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
