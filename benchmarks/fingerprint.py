@@ -209,7 +209,6 @@ def by_hand() -> Iterator[Case]:
         "budgeted": lambda: experts.Budgeted(wave_expert(), total=60),
         "retrying": lambda: experts.Retrying(wave_expert()),
         "calibrated": lambda: experts.Calibrated(wave_expert()),
-        "ensemble": lambda: experts.Ensemble([wave_expert(), wave_expert(0.04)]),
         "stub": lambda: experts.SensorExpert(
             stations, experts.StubTransport(levels, ids, noise_variance=0.01, seed=3)
         ),

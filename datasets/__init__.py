@@ -8,8 +8,7 @@ from tvbandits.datasets.arms import (
     SwitchingArms,
     WearingArms,
 )
-from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
@@ -21,7 +20,6 @@ from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPea
 from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import from_long
 from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_from_files
 
 __all__ = [
@@ -29,7 +27,6 @@ __all__ = [
     "Banners",
     "BannersByDay",
     "BumpAndWall",
-    "DownloadLimits",
     "DriftingBump",
     "Exoskeleton",
     "Field",
@@ -48,9 +45,7 @@ __all__ = [
     "WearingArms",
     "abalone",
     "california",
-    "describe",
     "fetch_ozone",
-    "from_long",
     "ozone",
     "ozone_network",
     "reading_limits",

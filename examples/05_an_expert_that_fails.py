@@ -2,14 +2,12 @@
 
 The sensors of a network lose a third of their answers, understate their noise tenfold, and are down for
 a fortnight. Each wrapper does one thing: `Retrying` asks again, `Calibrated` estimates how far to trust
-the sensors, `Budgeted` keeps the budget, and `Recording` writes every answer to the disk before use.
-Whatever happens, the bandit continues.
+the sensors, and `Budgeted` keeps the budget. Whatever happens, the bandit continues.
 
-The wrappers give you a budget that holds, a log of every answer that you paid for, a report that the
-sensors are not as good as they say, and a second question where an answer was lost.
+The wrappers give you a budget that holds, a report that the sensors are not as good as they say, and a
+second question where an answer was lost.
 """
 
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -21,10 +19,8 @@ from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import ozone_network
 from tvbandits.experts import (
     Budgeted,
-    CachedLogExpert,
     Calibrated,
     Faults,
-    Recording,
     Retrying,
     SensorExpert,
     StubTransport,
@@ -64,27 +60,22 @@ def play(expert: Expert) -> np.ndarray:
 
 
 def main(out: Path = HERE) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "answers.sqlite"
-        failing = sensors(FAULTS)
-        calibrated = Calibrated(failing)
-        careful = Recording(Budgeted(Retrying(calibrated, attempts=3), per_step=8), log)
-        curves = {}
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always", ExpertDownWarning)
-            for name, expert in (
-                ("sound sensors", sensors(())),
-                ("failing sensors", failing),
-                ("failing, wrapped", careful),
-            ):
-                print(name)
-                curves[name] = play(expert)
-        for each in heard:
-            print(f"warned once: {each.message}")
-        print(calibrated.report())
-        careful.close()
-        said = CachedLogExpert.from_recording(log).query(NETWORK.points, 50.0)
-        print(f"of day 50 the log still knows {said.answered.sum()} answers")
+    failing = sensors(FAULTS)
+    calibrated = Calibrated(failing)
+    careful = Budgeted(Retrying(calibrated, attempts=3), per_step=8)
+    curves = {}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", ExpertDownWarning)
+        for name, expert in (
+            ("sound sensors", sensors(())),
+            ("failing sensors", failing),
+            ("failing, wrapped", careful),
+        ):
+            print(name)
+            curves[name] = play(expert)
+    for each in heard:
+        print(f"warned once: {each.message}")
+    print(calibrated.report())
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()

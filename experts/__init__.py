@@ -1,43 +1,29 @@
 """Experts: who can be asked for the reward at chosen points, and what to put around them.
 
 Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`. Around one: `Budgeted`,
-`Retrying`, `Recording`, `Calibrated`; around several: `Ensemble`. `check_expert` finds out whether an
+`Retrying`, `Calibrated`. `check_expert` finds out whether an
 expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.mqtt`.
 """
 
 from tvbandits.experts.budgeted import Budgeted, Spent
 from tvbandits.experts.calibrated import Calibrated, Calibration
 from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
-from tvbandits.experts.ensemble import Ensemble
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
 from tvbandits.experts.records.log import CachedLogExpert
-from tvbandits.experts.records.recording import (
-    DamagedRecordingError,
-    Doubt,
-    Recording,
-    VerifiedRecording,
-    recorded,
-    verify_recording,
-)
-from tvbandits.experts.retrying import BackOff, Retrying
+from tvbandits.experts.retrying import Retrying
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 
 __all__ = [
-    "BackOff",
     "Budgeted",
     "CachedLogExpert",
     "Calibrated",
     "Calibration",
     "CallableExpert",
-    "DamagedRecordingError",
-    "Doubt",
-    "Ensemble",
     "Faults",
     "Finding",
     "Outcome",
     "Reading",
-    "Recording",
     "Report",
     "Retrying",
     "SensorExpert",
@@ -46,9 +32,6 @@ __all__ = [
     "Station",
     "StubTransport",
     "Transport",
-    "VerifiedRecording",
     "check_expert",
-    "recorded",
     "stations_at",
-    "verify_recording",
 ]

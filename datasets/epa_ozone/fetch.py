@@ -8,32 +8,24 @@ with the SHA-256 each file had when it was downloaded.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import re
-import threading
-import time
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 import pandas as pd
 import requests
-import urllib3
 
-from tvbandits.core.arrays import flag, positive_number, whole_number
+from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import (
     cleaned,
     file_path,
     function,
-    has_controls,
-    of_kind,
     several,
     text,
 )
@@ -42,7 +34,11 @@ from tvbandits.core.files.saving import locked, put_in_place
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
 from tvbandits.datasets.tables.columns import few
 
-# --- one file from a server that is not trusted ---------------------------------------------------
+with warnings.catch_warnings():
+    # In a notebook without widgets: of a progress bar that nobody here uses.
+    warnings.filterwarnings("ignore", message="IProgress not found")
+    import pooch
+
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of a file, its bytes so far, and its bytes in all, if known."""
@@ -53,230 +49,11 @@ PATIENCE = 30.0
 
 
 CHUNK = 1 << 14
-"""Bytes read at once; when a connection is cut, fewer than these are lost."""
+"""Bytes read at once."""
 
 
-@dataclass(frozen=True)
-class DownloadLimits:
-    """How far a server is trusted.
-
-    Attributes
-    ----------
-    largest : int
-        Bytes of a file; a longer one is given up, and nothing of it is kept.
-    seconds : float
-        For a whole file, however slowly it comes.
-    anywhere : bool
-        Whether http, a server of this machine or network, and redirects to other hosts will do.
-        Otherwise it is https, from the host that was named, and nowhere else.
-
-    Examples
-    --------
-    >>> from tvbandits.datasets import DownloadLimits
-    >>> print(DownloadLimits(seconds=600.0).seconds)
-    600.0
-    """
-
-    largest: int = 500_000_000
-    seconds: float = 3600.0
-    anywhere: bool = False
-
-    def __post_init__(self) -> None:
-        whole_number("largest", self.largest)
-        positive_number("seconds", self.seconds)
-        flag("anywhere", self.anywhere)
-
-    def check(self, url: str, origin: str) -> None:
-        """Raise an `OSError` unless `url` is where a file of `origin` may come from."""
-        found, named = urlsplit(url), urlsplit(origin)
-        where = url if url == origin else f"{origin}: the server sends us to {url}"
-        if found.scheme not in ("http", "https") or not found.hostname:
-            raise OSError(f"{where}: neither http nor https")
-        if self.anywhere:
-            return
-        if found.scheme != "https":
-            raise OSError(
-                f"{where}: not https; DownloadLimits(anywhere=True) takes it all the same"
-            )
-        if (found.hostname, found.port) != (named.hostname, named.port):
-            raise OSError(
-                f"{origin}: the server sends us to another host, {found.hostname}; "
-                "DownloadLimits(anywhere=True) follows"
-            )
-
-
-MOST_REDIRECTS = 5
-
-
-LONGEST_URL = 4000
-
-
-ODD = (ValueError, http.client.HTTPException)
-"""What else comes of headers that are none: ports, lengths and addresses that nobody can read."""
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """A download.
-
-    Parameters
-    ----------
-    url : str
-        What to download; http or https.
-    target : Path
-        Where to; after an error it may hold a part.
-    name : str
-        What `progress` calls the file.
-    progress : callable, optional
-        Called after each chunk.
-    limits : DownloadLimits
-    """
-
-    url: str
-    target: Path
-    name: str
-    progress: Progress | None = None
-    limits: DownloadLimits = DownloadLimits()
-
-
-def download(transfer: Transfer) -> None:
-    """Download a file.
-
-    Raises
-    ------
-    OSError
-        If the server refuses, fails, or stops before the end: one line that names the URL.
-        TimeoutError if it does not answer.
-    """
-    transfer.limits.check(transfer.url, transfer.url)
-    deadline = time.monotonic() + transfer.limits.seconds
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            with requests.Session() as session:
-                _take(transfer, session, deadline)
-        except BaseException as error:  # who waits raises it
-            failed.append(error)
-
-    # A time-out is of each byte: a server that sends a header, or a handshake, a byte a second, or says
-    # "100 Continue" without end, would never be left. The thread ends with its server or the process.
-    worker = threading.Thread(target=work, daemon=True, name=transfer.url)
-    worker.start()
-    worker.join(transfer.limits.seconds)
-    if worker.is_alive():
-        raise TimeoutError(_too_slow(transfer))
-    try:
-        for error in failed:
-            raise error
-    except (requests.RequestException, urllib3.exceptions.HTTPError, EOFError, *ODD) as error:
-        if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
-            raise
-        if time.monotonic() > deadline:
-            raise TimeoutError(_too_slow(transfer)) from None
-        if isinstance(error, requests.Timeout) or "timed out" in str(error):
-            message = f"{transfer.url}: no answer within {PATIENCE:g} seconds"
-            raise TimeoutError(message) from None
-        raise OSError(f"{transfer.url}: {_reason(error)}") from None
-
-
-def _take(transfer: Transfer, session: requests.Session, deadline: float) -> None:
-    """Ask, and write what comes."""
-    with _answer(transfer, session, deadline) as response:
-        if response.status_code != HTTPStatus.OK:
-            said = f"HTTP status {response.status_code} {response.reason or ''}".strip()
-            raise OSError(f"{transfer.url}: {cleaned(said, 200)}")
-        total = _length(response)
-        _check_length(transfer, total or 0)
-        size = 0
-        with transfer.target.open("wb") as file:
-            for chunk in _chunks(response):
-                size += len(chunk)
-                _check_length(transfer, size)
-                file.write(chunk)
-                if time.monotonic() > deadline:
-                    raise TimeoutError(_too_slow(transfer))
-                if transfer.progress is not None:
-                    transfer.progress(transfer.name, size, total)
-    if total is not None and size != total:
-        raise EOFError(f"the connection ended after {size} of {total} bytes")
-
-
-def _answer(transfer: Transfer, session: requests.Session, deadline: float) -> requests.Response:
-    """The answer of the server, after redirects to where a file may come from."""
-    url = transfer.url
-    # Bytes as they are: a packed answer has another length.
-    headers = {"Accept-Encoding": "identity"}
-    for _ in range(MOST_REDIRECTS + 1):
-        patience = max(min(PATIENCE, deadline - time.monotonic()), 0.001)
-        response = session.get(
-            url, headers=headers, stream=True, timeout=patience, allow_redirects=False
-        )
-        if not response.is_redirect:
-            return response
-        response.close()
-        there = response.headers["Location"]
-        if has_controls(there) or len(there) > LONGEST_URL:
-            raise OSError(f"{transfer.url}: the server sends us to what is no address")
-        url = urljoin(url, there)
-        transfer.limits.check(url, transfer.url)
-    raise OSError(f"{transfer.url}: more than {MOST_REDIRECTS} redirects")
-
-
-def _too_slow(transfer: Transfer) -> str:
-    return (
-        f"{transfer.url}: not whole after {transfer.limits.seconds:g} seconds; "
-        "DownloadLimits(seconds=...) waits longer"
-    )
-
-
-def _check_length(transfer: Transfer, size: int) -> None:
-    if size > transfer.limits.largest:
-        raise OSError(
-            f"{transfer.url}: {size} bytes or more, and the limit is {transfer.limits.largest}; "
-            "give DownloadLimits(largest=...) to take them"
-        )
-
-
-def _chunks(response: requests.Response) -> Iterator[bytes]:
-    """What comes, as it comes: a server that sends a byte a second is not waited for."""
-    try:
-        while chunk := response.raw.read1(CHUNK, decode_content=True):
-            yield chunk
-    except urllib3.exceptions.ReadTimeoutError as error:
-        raise requests.ReadTimeout(error) from error
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise requests.exceptions.ChunkedEncodingError(error) from error
-
-
-def _length(response: requests.Response) -> int | None:
-    """Bytes of the body, if that is what the server has said."""
-    length = response.headers.get("Content-Length", "")
-    packed = response.headers.get("Content-Encoding", "identity") != "identity"
-    return int(length) if length.isdigit() and not packed else None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, EOFError):
-        return str(error)
-    if isinstance(error, (*ODD, urllib3.exceptions.HTTPError)) and not isinstance(
-        error, requests.RequestException
-    ):
-        return "the server answers with what is no answer"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the connection was cut"
-    if isinstance(error, requests.ConnectionError):
-        return "the server cannot be reached, or has cut the connection"
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-# --------------------------------------------------------------------------------------------------
-
-
-with warnings.catch_warnings():
-    # In a notebook without widgets: of a progress bar that nobody here uses.
-    warnings.filterwarnings("ignore", message="IProgress not found")
-    import pooch
+LARGEST = 500_000_000
+"""Bytes of a file; a longer one is given up, and nothing of it is kept."""
 
 
 AIRDATA_URL = "https://aqs.epa.gov/aqsweb/airdata/"
@@ -306,7 +83,6 @@ def fetch_ozone(
     cache: File | None = None,
     base_url: str = AIRDATA_URL,
     progress: Progress | None = None,
-    limits: DownloadLimits = DownloadLimits(),
 ) -> list[Path]:
     """Download the EPA's daily ozone of some years, unless it is there, for `ozone`.
 
@@ -325,12 +101,9 @@ def fetch_ozone(
         Folder of downloads, made if it is not there. None: the environment variable TVBANDITS_CACHE,
         or the user's cache folder.
     base_url : str
-        Folder the zips are downloaded from: the EPA's, or a mirror of it; https, unless `limits` says
-        otherwise.
+        Folder the zips are downloaded from: the EPA's, or a mirror of it.
     progress : callable, optional
         Called with file name, bytes so far, and bytes in all (None: not known).
-    limits : DownloadLimits
-        Size and time of a download, and whether a server other than the one named will do.
 
     Returns
     -------
@@ -349,7 +122,6 @@ def fetch_ozone(
     chosen = _checked_years(years)
     if not re.match(r"https?://[^/]", text("base_url", base_url)):
         raise ValueError(f"base_url must begin with http:// or https://, got {base_url!r}")
-    of_kind("limits", limits, DownloadLimits, "DownloadLimits(...)")
     if state is not None:
         text("state", state)
     if progress is not None:
@@ -366,7 +138,7 @@ def fetch_ozone(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"cache must be a folder, got '{folder}': {error.strerror}") from error
-    zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress, limits) for year in chosen]
+    zips = [_fetched(store, f"daily_{OZONE}_{year}.zip", progress) for year in chosen]
     return zips if state is None else [_of_state(path, state) for path in zips]
 
 
@@ -381,9 +153,7 @@ def _checked_years(years: int | Iterable[int]) -> list[int]:
     return list(dict.fromkeys(chosen))
 
 
-def _fetched(
-    store: pooch.Pooch, name: str, progress: Progress | None, limits: DownloadLimits
-) -> Path:
+def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
     """The file of that name, as it was when it was downloaded."""
     path = Path(store.path) / name
     # One process at a time: who waits for a download finds it done.
@@ -397,23 +167,55 @@ def _fetched(
         if path.exists():
             _check_opens(path)
         with _quiet():
-            store.fetch(name, downloader=partial(_download, progress=progress, limits=limits))
+            store.fetch(name, downloader=partial(_download, progress=progress))
         _register(path.parent, name, str(pooch.file_hash(str(path))))
     return path
 
 
-def _download(
-    url: str, output: str, store: pooch.Pooch, *, progress: Progress | None, limits: DownloadLimits
-) -> None:
+def _download(url: str, output: str, store: pooch.Pooch, *, progress: Progress | None) -> None:
     """Put what `url` serves in the file `output`, which pooch then moves to its place."""
     del store
     target = Path(output)
-    download(Transfer(url, target, url.rsplit("/", 1)[-1], progress, limits))
+    # Bytes as they are: a packed answer has another length.
+    headers = {"Accept-Encoding": "identity"}
+    try:
+        with requests.get(url, headers=headers, stream=True, timeout=PATIENCE) as response:
+            if response.status_code != HTTPStatus.OK:
+                said = f"HTTP status {response.status_code} {response.reason or ''}".strip()
+                raise OSError(f"{url}: {cleaned(said, 200)}")
+            _write(response, url, target, progress)
+    except requests.RequestException as error:
+        if isinstance(error, requests.Timeout) or "timed out" in str(error):
+            raise TimeoutError(f"{url}: no answer within {PATIENCE:g} seconds") from None
+        raise OSError(f"{url}: {_reason(error)}") from None
     try:
         _check_opens(target)
     except ValueError as error:
         reason = str(error).partition(": ")[2]
         raise OSError(f"{url}: what was downloaded is {reason}; it has been removed") from None
+
+
+def _write(response: requests.Response, url: str, target: Path, progress: Progress | None) -> None:
+    """Write what comes; `requests` says if it is less than the server has promised."""
+    length = response.headers.get("Content-Length", "")
+    total = int(length) if length.isdigit() else None
+    size = 0
+    with target.open("wb") as file:
+        for chunk in response.iter_content(CHUNK):
+            size += len(chunk)
+            if max(size, total or 0) > LARGEST:
+                raise OSError(f"{url}: more bytes than {LARGEST}")
+            file.write(chunk)
+            if progress is not None:
+                progress(url.rsplit("/", 1)[-1], size, total)
+
+
+def _reason(error: requests.RequestException) -> str:
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection was cut"
+    if isinstance(error, requests.ConnectionError):
+        return "the server cannot be reached, or has cut the connection"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _verify(path: Path, known: str) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -102,19 +101,6 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     if not paths:
         raise ValueError("files must name at least one EPA ozone file, got none")
     return pd.concat([rows for path in paths for rows in _read(path)], ignore_index=True)
-
-
-def is_daily_ozone(path: Path) -> bool:
-    """Whether a file, or the first csv of a zip, has the header of one of the forms."""
-    try:
-        # An archive stays open for as long as its members are gone through.
-        for open_ in _openers(path):
-            with open_() as file:
-                header = _header(file)
-            return any(not form.missing(header) for form in (AIRDATA, DOWNLOAD))
-    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
-        return False
-    return False
 
 
 def _read(path: Path) -> list[pd.DataFrame]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.coercion import file_path, several, shown
+from tvbandits.core.coercion import file_path, shown
 from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 from tvbandits.datasets.tables.columns import few
 
@@ -290,77 +290,3 @@ def _width(every: Any, dates: bool) -> Any:
     if not (width > width * 0 and width < width * 2):
         raise ValueError(f"every must be {expected}, and positive, got {shown(every)}")
     return width
-
-
-def from_long(
-    rows: Source, *, time: str | Sequence[str], sensor: str, value: str, every: str | None = "10min"
-) -> pd.DataFrame:
-    """A wide table (time x sensor) out of a long one, with a row for each reading.
-
-    Parameters
-    ----------
-    rows : DataFrame or path
-        The long table. Rows without a sensor or a value are left out.
-    time : str, or several
-        Column of the times; columns of date and time, such as ("date", "time"), are put together.
-    sensor, value : str
-        Columns that say which sensor reads, and what.
-    every : str, optional
-        Interval of time a row of the wide table stands for: "10min", or the number of an interval
-        where times are numbers. A cell is the mean of its readings. None: a row for each time.
-
-    Returns
-    -------
-    DataFrame
-        Times as index, ids of sensors (texts, numbers in their order) as columns; gaps are NaN.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, no row is complete, or a time or a value cannot be read.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from tvbandits.datasets import from_long
-    >>> rows = pd.DataFrame(
-    ...     {
-    ...         "time": ["2026-06-01 00:01", "2026-06-01 00:04", "2026-06-01 00:11"],
-    ...         "mote": ["a", "a", "b"],
-    ...         "level": [1.0, 3.0, 5.0],
-    ...     }
-    ... )
-    >>> table = from_long(rows, time="time", sensor="mote", value="level", every="10min")
-    >>> print(table.to_dict("list"))
-    {'a': [2.0, nan], 'b': [nan, 5.0]}
-    """
-    table = read_table(rows, "rows")
-    needs = "a column, or several, of the times"
-    when = [time] if isinstance(time, str) else several("time", time, needs)
-    if not when:
-        raise ValueError(f"time must be {needs}, got none")
-    with naming_source(rows):
-        named = [*(("time", each) for each in when), ("sensor", sensor), ("value", value)]
-        for name, column in named:
-            if not isinstance(column, str) or column not in table.columns:
-                there = ", ".join(repr(str(each)) for each in table.columns)
-                raise ValueError(
-                    f"{name}={shown(column)} is no column; columns missing; there are {there}"
-                )
-        ids = pd.Series(as_ids(table[sensor]), index=table.index)
-        said = table[value].notna() & _says_something(table[value]) & (ids != "")
-        table, ids = table[said], ids[said]
-        if table.empty:
-            raise ValueError(f"no row has both {sensor} and {value}")
-        texts = [table[name].astype(str).str.strip() for name in when]
-        together = [" ".join(parts) for parts in zip(*texts, strict=True)]
-        times = as_times(table[when[0]] if len(when) == 1 else together, " ".join(when))
-        numbers = as_numbers(pd.DataFrame({value: table[value]}), "column")[value].to_numpy()
-    columns = sorted(set(ids), key=lambda each: (not each.isdigit(), each.zfill(20)))
-    begins, grid = (
-        (times, times.unique().sort_values())
-        if every is None
-        else intervals(times, every, len(columns))
-    )
-    means = pd.Series(numbers).groupby([begins, ids.to_numpy()]).mean().unstack()
-    return means.reindex(index=grid, columns=columns).rename_axis(columns=None)

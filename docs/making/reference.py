@@ -113,12 +113,11 @@ TOPICS = (
     Topic(
         "wrappers",
         "Wrappers of experts",
-        "Retries, budgets, calibration, and several experts as one.",
+        "Retries, budgets and calibration.",
         (
             "tvbandits.experts.retrying",
             "tvbandits.experts.budgeted",
             "tvbandits.experts.calibrated",
-            "tvbandits.experts.ensemble",
         ),
     ),
     Topic(
@@ -139,7 +138,6 @@ TOPICS = (
         "Problems made of your readings, and of ozone measurements.",
         (
             "tvbandits.datasets.tables",
-            "tvbandits.datasets.description",
             "tvbandits.datasets.epa_ozone",
         ),
     ),

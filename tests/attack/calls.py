@@ -18,7 +18,7 @@ PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
 
 ROOMS = """
     acquisition.batch_rules acquisition.confidence experts.budgeted experts.calibrated
-    experts.ensemble experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
+    experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
     gp.fitting.online gp.kernels policies queries.asking queries.budgets queries.k_dpp
     queries.plans
 """.split()  # noqa: SIM905 - names, as a text
@@ -29,8 +29,8 @@ INSIDE = frozenset(
     forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
     acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
     acquisition.batch_rules.LocalShares acquisition.confidence.Situation experts.Calibration
-    experts.Doubt experts.Finding experts.Outcome experts.Report experts.Spent
-    experts.Reading experts.VerifiedRecording experts.asking experts.calibrated.estimate
+    experts.Finding experts.Outcome experts.Report experts.Spent
+    experts.Reading experts.asking experts.calibrated.estimate
     experts.sensors.mqtt_link experts.sensors.expert.and_more experts.sensors.expert.clipped
     experts.sensors.expert.named experts.sensors.expert.place_of
     experts.sensors.expert.shown_briefly experts.sensors.expert.wrong_with
@@ -103,7 +103,7 @@ METHODS_OF = """
     tvbandits.Bandit tvbandits.Campaign tvbandits.Space tvbandits.Clock tvbandits.Candidates
     tvbandits.Box experts.SensorExpert experts.SimulatorExpert experts.CallableExpert
     experts.CachedLogExpert experts.Budgeted experts.Retrying experts.Calibrated
-    experts.Ensemble experts.StubTransport datasets.DriftingBump datasets.GPDrift
+    experts.StubTransport datasets.DriftingBump datasets.GPDrift
     datasets.Switching datasets.TableProblem policies.uniform policies.eps_greedy
     policies.evolution
 """.split()  # noqa: SIM905 - names, as a text

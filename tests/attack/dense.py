@@ -35,7 +35,7 @@ def by_dictionary(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array] | N
     left = b - A @ w
     origin = bandit._model._origin(state)
     centre = scaling.centre(left.T @ left, origin)
-    here = bandit._model.inputs(state, X, now)
+    here = bandit._model.inputs(X, now)
     phi = features(here)
     mean = centre + phi @ (w[:, 0] - (centre - origin) * w[:, 1])
     rest = np.maximum(kernel.diag(here) - (phi**2).sum(axis=1), 0.0)

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.attack.recordings import make as make_recording
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits import Bandit, Campaign, Candidates, Clock, Integer, Limit, Recipe, Space, policies
 from tvbandits.datasets import DriftingBump, Switching
@@ -81,17 +80,6 @@ def places() -> pd.DataFrame:
     return pd.DataFrame({"id": ["a", "b"], "x": [0.0, 1.0], "y": [0.0, 2.0]})
 
 
-def long_rows() -> pd.DataFrame:
-    """Of a network, long."""
-    return pd.DataFrame(
-        {
-            "when": pd.date_range("2024-01-01", periods=4, freq="h"),
-            "who": ["a", "b"] * 2,
-            "what": [1.0, 2.0, 3.0, 4.0],
-        }
-    )
-
-
 _held: list[tempfile.TemporaryDirectory[str]] = []  # gone when the process ends
 
 
@@ -101,7 +89,6 @@ def folder() -> Path:
     _held.append(tempfile.TemporaryDirectory(prefix="attack"))
     path = Path(_held[0].name)
     log().to_csv(path / "log.csv", index=False)
-    make_recording(path / "recording.db")
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
     log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
@@ -235,7 +222,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "rng": lambda: np.random.default_rng(0),
     "indices": lambda: [0, 1],
     "frame": log,
-    "path": at("recording.db"),
+    "path": at("log.csv"),
     "file": at("log.csv"),
     "files": at("ozone.csv"),
     "stations": stations,
@@ -262,16 +249,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
-    "datasets.from_long.rows": long_rows,
     "datasets.table.file": at("rewards.csv"),
-    "datasets.from_long.time": lambda: "when",
-    "datasets.from_long.sensor": lambda: "who",
-    "datasets.from_long.value": lambda: "what",
-    "experts.CachedLogExpert.from_sql.connection": at("recording.db"),
-    "experts.CachedLogExpert.from_sql.query": lambda: (
-        "SELECT seq AS x0, seq AS x1, seq AS t, 1.0 AS value, 0.5 AS variance FROM head"
-    ),
-    "experts.CachedLogExpert.from_file.path": at("log.csv"),
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",
@@ -290,7 +268,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Bandit.save.path": new_place,
     "tvbandits.Campaign.open.place": campaign_place,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,
-    "tvbandits.Campaign.export.path": new_place,
     "tvbandits.Campaign.backup.path": new_place,
     "tvbandits.load.path": saved,
     "datasets.GPDrift.value.X": lambda: [[0.0, 0.0]],
@@ -319,7 +296,6 @@ OBJECTS: dict[str, Callable[[], Any]] = {
 TOGETHER: dict[str, Mapping[str, Any]] = {
     "experts.Budgeted": {"total": 5},
     "forgetting.aging.Window": {"last": 5},
-    "experts.CachedLogExpert.from_sql": {"points": ["x0", "x1"]},
     "tvbandits.Space": {"a": (0.0, 1.0)},
     "tvbandits.Limit": {"at_most": 1.0},
     "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},

@@ -168,7 +168,7 @@ def cases(data: bytes) -> dict[str, bytes]:
         "entry of a builtin": {"own": "builtins:eval"},
         "class outside": {"value": "os:system", "with": {}},
         "class by its module": {"value": "core.domains.box:Box", "with": {"bounds": "x"}},
-        "class that opens files": {"value": "Recording", "with": {}},
+        "class that reaches out": {"value": "MQTTTransport", "with": {}},
         "class that is imported there": {"value": "Path", "with": {}},
         "class by a path": {"value": "../../evil:Evil", "with": {}},
         "class of a private name": {"value": "__builtins__", "with": {}},

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
@@ -22,7 +21,6 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Campaign, Clock, policies
 from tvbandits.campaign import (
     BusyError,
-    CampaignError,
     ConflictError,
     DamagedCampaignError,
     ExpertNeededError,
@@ -196,20 +194,6 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
     refused(ConflictError, "given is asked", campaign.ask, 2.0, key="a")
     assert [row.kind for row in campaign.journal()] == ["asked", "told"]
     campaign.close()
-
-
-def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
-    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
-        X = campaign.ask(2.0)
-        campaign.tell(X, [1.0])
-        before = campaign.state
-        refused(ValueError, "cannot ask for t = 1", campaign.ask, 1.0)
-        refused(ValueError, "X must be candidates", campaign.tell, [[99.0]], [1.0])
-        refused(ValueError, "not pending", campaign.drop, X)
-        refused(ValueError, "key must be a text of 1 to 500", campaign.ask, 3.0, key="")
-        refused(ValueError, "no clock; got '2026-01-01'", campaign.ask, "2026-01-01")
-        assert campaign.state == before
-        assert len(campaign.journal()) == 2
 
 
 def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
@@ -428,28 +412,6 @@ def test_a_copy_is_made_while_others_go_on(tmp_path: Path) -> None:
             assert again.verify().fine
             told = again.status.told
     assert told == 12
-
-
-def test_everything_can_be_taken_out_as_a_table(tmp_path: Path) -> None:
-    with Campaign.create(
-        tmp_path / "campaign.db", asking(Known()), about={"coordinates": '["km"]'}
-    ) as c:
-        play(c, 1, 3)
-        c.ask(4.0, n=2, key="out")
-        c.drop(c.pending[:1])
-        c.export(tmp_path / "table.csv")
-        refused(CampaignError, r"ends in \.csv or \.parquet", c.export, tmp_path / "table.xls")
-        c.export(tmp_path / "table.parquet")
-        history = c.history
-    frame = pd.read_csv(tmp_path / "table.csv")
-    assert frame["what"].value_counts()["told"] == 3
-    assert {"asked", "bought", "dropped"} <= set(frame["what"])
-    assert [*frame.columns][:7] == ["row", "what", "at", "who", "key", "time", "km"]
-    rewards = history[history["kind"] == "reward"]["reward"]
-    assert np.array_equal(frame[frame["what"] == "told"]["value"], rewards.astype(float))
-    whole = pd.read_parquet(tmp_path / "table.parquet")
-    assert np.array_equal(whole["value"], frame["value"], equal_nan=True)
-    assert not [*tmp_path.glob(".table*")]
 
 
 def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,18 +58,12 @@ def tell(command: Command, site: str, reward: float, at: int) -> None:
     fine(command("tell", "c.db", "--site", site, "--reward", reward, "--at", hour(at)))
 
 
-def test_history_and_export_have_names_and_dates(command: Command) -> None:
+def test_history_has_names_and_dates(command: Command) -> None:
     tell(command, "AQ02", 21.0, 8)
     fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
     (told, out) = fine(command("history", "c.db")).splitlines()[1:]
     assert told.startswith(f"{hour(8)},8.0,AQ02,")
     assert out.startswith(f"{hour(9)},9.0,AQ05,")
-    fine(command("export", "c.db", "out.csv"))
-    table = pd.read_csv("out.csv")
-    assert table[["time", "t", "site"]].to_numpy().tolist() == [
-        [hour(8), 8.0, "AQ02"],
-        [hour(9), 9.0, "AQ05"],
-    ]
     with Campaign.open("c.db") as campaign:
         history = campaign.history
         assert list(history) == [
@@ -151,26 +144,6 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
     tell(command, "AQ05", 20.0, 11)  # a reading that comes late still counts
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("drop_after = 0", r"\[campaign\] drop_after must be"),
-        ('drop_after = "soon"', r"drop_after must be a number, or a length .* got 'soon'"),
-        ("title = 3", r"\[campaign\] title must be a text, got 3"),
-        (
-            'units = "ppb"',
-            r"unknown 'units'; there are: drop_after, history, move_cost, title, unit",
-        ),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(command: Command, line: str, error: str) -> None:
-    text = CONFIG.partition("title")[0] + line
-    Path("d.toml").write_text(text)
-    said = command("new", "d.db", "--config", "d.toml")
-    assert said.status == 2
-    assert re.search(error, said.err)
-
-
 # --- the page
 
 
@@ -194,20 +167,6 @@ def test_title_unit_and_map(command: Command) -> None:
     for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", "0 min ago", " ppb"):
         assert said in text, said
     assert "tvbandits campaign drop FILE --site AQ05" in text
-
-
-def test_names_stand_where_they_fit() -> None:
-    pytest.importorskip("plotly", reason="no plotly: no page")
-    from tvbandits.campaign.service.facts import Plane
-
-    rng = np.random.default_rng(0)
-    x, y = rng.uniform(size=(2, 80))
-    names = [f"AQ{i:02}" for i in range(80)]
-    free = Plane(x, y, "x", "y", 1.0).labelled(names, [79])
-    assert free[79]
-    assert 10 < sum(free) < 40
-    sparse = Plane(np.arange(6.0), np.arange(6.0), "x", "y", 1.0).labelled(names[:6], [])
-    assert all(sparse)
 
 
 # --- over HTTP

@@ -222,21 +222,21 @@ def rows() -> pd.DataFrame:
     return made.assign(policy=made["policy"].replace({"uniform": "NA"}))
 
 
-def write(out: Path, rows: pd.DataFrame, bound: bool = False) -> None:
-    files.write(out, rows, REFERENCES, UNITS, ARGUMENTS, bound=bound)
+def write(out: Path, rows: pd.DataFrame) -> None:
+    files.write(out, rows, REFERENCES, UNITS, ARGUMENTS)
 
 
 def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:
     out = tmp_path / "new" / "deep"
-    write(out, rows, bound=True)
+    write(out, rows)
     assert {path.name for path in out.iterdir()} == FILES
-    found, references, units, bound, interrupted = files.read(out)
+    found, references, units, interrupted = files.read(out)
     assert interrupted is False
     numbers = ["t", "seed", "queries"]
     pd.testing.assert_frame_equal(
         found, rows.astype(dict.fromkeys(numbers, float)), rtol=1e-14, check_dtype=False
     )
-    assert (references, units, bound) == (REFERENCES, UNITS, True)
+    assert (references, units) == (REFERENCES, UNITS)
     assert found["policy"].unique().tolist() == ["NA", "sparq-gp-ucb"]
     assert found["problem"].unique().tolist() == ["1"]
     assert found["confidence"].unique().tolist() == ["none", "2"]
@@ -268,11 +268,11 @@ def test_the_picture_of_a_comparison_that_was_cut_short_says_so(
     monkeypatch.setattr(files, "save_figure", saving)
     left = rows[(rows["policy"] == "NA") | (rows["seed"] == 4)]
     arguments = {**ARGUMENTS, "interrupted": True}
-    files.write(tmp_path, left, REFERENCES, UNITS, arguments, bound=False)
+    files.write(tmp_path, left, REFERENCES, UNITS, arguments)
     found = files.read(tmp_path)
     assert found.interrupted
     files.draw(tmp_path, found)
-    files.write(tmp_path, rows, REFERENCES, UNITS, ARGUMENTS, bound=False)
+    files.write(tmp_path, rows, REFERENCES, UNITS, ARGUMENTS)
     cut = "1, width 2, 1-2 seeds, interrupted"
     assert titles == [cut, cut, "1, width 2, 2 seeds"]
 
@@ -387,9 +387,9 @@ def record(text: str) -> Callable[[Path], None]:
         record(""),
         record("[]"),
         record("{}"),
-        record('{"references": 3, "units": {}, "bound": false}'),
-        record('{"references": {"1": {"odd": 1}}, "units": {}, "bound": false}'),
-        record('{"references": {"1": [1, 2]}, "units": {}, "bound": false}'),
+        record('{"references": 3, "units": {}}'),
+        record('{"references": {"1": {"odd": 1}}, "units": {}}'),
+        record('{"references": {"1": [1, 2]}, "units": {}}'),
     ],
 )
 def test_a_damaged_comparison(

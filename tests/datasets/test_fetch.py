@@ -22,20 +22,16 @@ import pandas as pd
 import pooch
 import pytest
 
-from tests.attack.servers import Script, redirect, serving as scripted
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.core.files.reading import ReadLimits, current_limits
-from tvbandits.datasets import abalone, describe, reading_limits, sensor_field, table
+from tvbandits.datasets import abalone, reading_limits, sensor_field, table
 from tvbandits.datasets.epa_ozone import fetch
-from tvbandits.datasets.epa_ozone.fetch import DownloadLimits, fetch_ozone
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.tables.readings import read_table
 from tvbandits.experts import CachedLogExpert
-
-HERE = DownloadLimits(anywhere=True)
-"""Tests serve on this machine, without https."""
 
 ZIP = "daily_44201_2008.zip"
 
@@ -72,7 +68,7 @@ def served() -> Iterator[Served]:
 def get(
     served: Served, cache: Path, years: tuple[int, ...] = (2008,), **more: object
 ) -> list[Path]:
-    return fetch_ozone(years, cache=cache, base_url=served.url, limits=HERE, **more)  # type: ignore[arg-type]
+    return fetch_ozone(years, cache=cache, base_url=served.url, **more)  # type: ignore[arg-type]
 
 
 def names(folder: Path) -> set[str]:
@@ -134,12 +130,10 @@ def test_a_registry_that_cannot_be_read(served: Served, tmp_path: Path) -> None:
 def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "variable"))
     assert get(served, tmp_path / "given") == [tmp_path / "given" / ZIP]
-    assert fetch_ozone([2008], base_url=served.url, limits=HERE) == [tmp_path / "variable" / ZIP]
+    assert fetch_ozone([2008], base_url=served.url) == [tmp_path / "variable" / ZIP]
     monkeypatch.delenv("TVBANDITS_CACHE")
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "home" / name)
-    assert fetch_ozone([2008], base_url=served.url + "/", limits=HERE) == [
-        tmp_path / "home" / "tvbandits" / ZIP
-    ]
+    assert fetch_ozone([2008], base_url=served.url + "/") == [tmp_path / "home" / "tvbandits" / ZIP]
 
 
 def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +237,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
         fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"cache must be a folder, got .*file.: File exists"):
-        fetch_ozone([2008], cache=tmp_path / "file", base_url="http://127.0.0.1:9", limits=HERE)
+        fetch_ozone([2008], cache=tmp_path / "file", base_url="http://127.0.0.1:9")
     assert names(tmp_path) == {"file"}
 
 
@@ -253,9 +247,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_several_processes_share_a_folder(served: Served, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    one = functools.partial(
-        fetch_ozone, cache=tmp_path, base_url=served.url, limits=HERE, state="New York"
-    )
+    one = functools.partial(fetch_ozone, cache=tmp_path, base_url=served.url, state="New York")
     with context.Pool(2) as pool:
         found = pool.map(one, [[2008, 2009], [2008, 2009]])
     assert found[0] == found[1]
@@ -403,14 +395,11 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", [describe, read_table, CachedLogExpert.from_file])
-def test_what_is_too_large_is_refused_by_name(
-    case: str, read: Callable[[Path], object], tmp_path: Path
-) -> None:
+def test_what_is_too_large_is_refused_by_name(case: str, tmp_path: Path) -> None:
     make, limits, match = CASES[case]
     path = make(tmp_path)
     with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
-        read(path)
+        read_table(path)
     assert str(caught.value).startswith(f"{path}: ")
     if limits:
         (name,) = limits
@@ -441,14 +430,13 @@ def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ozone.csv"
     wide.to_csv(path, index=False)
     refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", ozone, path)
-    refused(ValueError, rf"{path}: .* to 9999-12-31 at .*one of the dates wrong", describe, path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
 def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (describe, read_table, ozone, CachedLogExpert.from_file):
+        for read in (read_table, ozone):
             refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
@@ -467,12 +455,10 @@ def test_a_log_of_many_columns_takes_a_moment() -> None:
 # --- files of no kind, whoever reads them ---------------------------------------------------------
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "describe": describe,
     "sensor_field": lambda path: sensor_field(path, SITES, noise_variance=1.0),
     "abalone": abalone,
     "ozone": ozone,
     "table": table,
-    "from_file": CachedLogExpert.from_file,
 }
 SITES = pd.DataFrame({"id": ["7", "8"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
 UNREADABLE: dict[str, bytes] = {
@@ -503,46 +489,9 @@ def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -
         assert "\n" not in str(caught.value), name
 
 
-# --- servers --------------------------------------------------------------------------------------
-
-
-OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
-SERVERS: dict[str, tuple[Script, DownloadLimits, str]] = {
-    "a body without an end": (
-        (OK + b"\r\n", b"0" * 8192, 10**9, 0.0), DownloadLimits(largest=100_000, anywhere=True),
-        r"bytes or more, and the limit is 100000; give DownloadLimits\(largest=...\)",
-    ),
-    "a byte now and then": (
-        (OK + b'Content-Length: 1000000\r\nETag: "slow"\r\n\r\n', b"0", 10**9, 0.02),
-        DownloadLimits(seconds=0.5, anywhere=True),
-        r"not whole after 0\.5 seconds; DownloadLimits\(seconds=...\)",
-    ),
-    "a redirect to itself": (redirect(b"/daily_44201_2008.zip"), HERE, "more than 5 redirects"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", SERVERS)
-def test_hostile_servers(case: str, tmp_path: Path) -> None:
-    script, limits, match = SERVERS[case]
-    with scripted(lambda *_: script) as (url, _), pytest.raises(OSError, match=match):
-        fetch_ozone(2008, cache=tmp_path, base_url=url, limits=limits)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_https_from_the_same_host_unless_told_otherwise(tmp_path: Path) -> None:
-    here = "https://example.org/file"
-    strict = DownloadLimits()
-    strict.check("https://example.org/elsewhere", here)
-    for url, match in (
-        ("http://example.org/file", "not https"),
-        ("https://169.254.169.254/latest", "sends us to another host, 169.254.169.254"),
-        ("https://example.org:8443/file", "sends us to another host"),
-        ("file:///etc/passwd", "neither http nor https"),
-    ):
-        refused(OSError, match, strict.check, url, here)
-    DownloadLimits(anywhere=True).check("http://10.0.0.1/file", here)
-    with (
-        scripted(lambda *_: redirect(b"http://169.254.169.254/latest/meta-data")) as (url, _),
-        pytest.raises(OSError, match=r"127\.0\.0\.1.*: not https"),
-    ):
-        fetch_ozone(2008, cache=tmp_path, base_url=url)
+def test_a_file_beyond_all_measure_is_given_up(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "LARGEST", 300)
+    refused(OSError, rf"^{served.url}/{ZIP}: more bytes than 300", get, served, tmp_path)
+    assert ZIP not in names(tmp_path)

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits.core.protocols import Problem, added_noise
-from tvbandits.datasets import TableProblem, from_long, sensor_field, sensor_field_from_files
+from tvbandits.datasets import TableProblem, sensor_field, sensor_field_from_files
 from tvbandits.datasets.tables.readings import as_times, read_table
 from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
 from tvbandits.experts import SimulatorExpert
@@ -154,12 +154,11 @@ def test_files(ending: str, tmp_path: Path) -> None:
         SITES.to_csv(sites, index=False, sep=separator)
     for one, other in ((values, sites), (str(values), str(sites))):
         np.testing.assert_array_equal(made(one, other).values, VALUES.to_numpy())
-    for files in ([values, sites], [sites, values]):
-        problem = sensor_field_from_files(files, unit="K", noise_variance=2.0, every="20min")
-        expected = made(every="20min")
-        np.testing.assert_array_equal(problem.values, expected.values)
-        np.testing.assert_array_equal(problem.points, expected.points)
-        assert (problem.unit, problem.noise_variance) == ("K", 2.0)
+    problem = sensor_field_from_files([values, sites], unit="K", noise_variance=2.0, every="20min")
+    expected = made(every="20min")
+    np.testing.assert_array_equal(problem.values, expected.values)
+    np.testing.assert_array_equal(problem.points, expected.points)
+    assert (problem.unit, problem.noise_variance) == ("K", 2.0)
 
 
 def test_a_table_without_times_counts_its_rows(tmp_path: Path) -> None:
@@ -187,8 +186,6 @@ def test_the_column_of_ids(ids: str) -> None:
     if ids != "whatever":  # a name that is known may stand anywhere
         sites = sites[["x", "y", ids]]
     np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
-    other = SITES.assign(id=[1, 2, 3], label=["7", "8", "9"])
-    np.testing.assert_array_equal(made(sites=other, id="label").points, SITES[["x", "y"]])
 
 
 # --- coordinates
@@ -202,22 +199,14 @@ def test_degrees_become_kilometres() -> None:
             {names[1]: longitude, "id": [7, 8, 9], "road": "A1", names[0]: latitude}
         )
         np.testing.assert_array_equal(made(sites=sites).points, expected)
-    sites = sites.assign(height=[1.0, 2.0, 3.0])
-    given = [names[0], names[1], "height"]
-    np.testing.assert_array_equal(
-        made(sites=sites, coordinates=given).points, np.column_stack([expected, [1, 2, 3]])
-    )
     # The centre is that of the sensors that are kept.
-    kept = made(VALUES[["7", "8"]], sites, coordinates=names).points
+    kept = made(VALUES[["7", "8"]], sites).points
     np.testing.assert_array_equal(kept, kilometres(latitude[:2], longitude[:2]))
 
 
 def test_planes_and_chosen_columns() -> None:
     sites = SITES.assign(z=[5.0, 6.0, 7.0], floor=[1, 2, 3])
     np.testing.assert_array_equal(made(sites=sites).points, sites[["x", "y", "z"]])
-    np.testing.assert_array_equal(
-        made(sites=sites, coordinates=("floor", "x")).points, sites[["floor", "x"]]
-    )
     unnamed = SITES.set_axis(["id", "a", "b"], axis=1)
     np.testing.assert_array_equal(made(sites=unnamed).points, unnamed[["a", "b"]])
 
@@ -232,13 +221,9 @@ SITES_THAT_CANNOT_BE = {
         "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'"),
     "no rows": (SITES[:0], {}, "got 0 rows of"),
     "which": (SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2), {},
-        "which columns are coordinates. Name 2 or 3 of 'a', 'b', 'c', 'd'"),
+        "which columns are coordinates. Leave 2 or 3 of 'a', 'b', 'c', 'd'"),
     "degrees": (SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]), {},
         "site 8: lat must be degrees, got 91.0"),
-    "unknown id": (SITES, {"id": "mote"},
-        "sites have no column id='mote'; there are 'id', 'x', 'y'"),
-    "unknown": (SITES, {"coordinates": ["x", "q"]}, "must be 2 or 3 columns of 'x', 'y', got"),
-    "one": (SITES, {"coordinates": ["x"]}, "coordinates must be 2 or 3 columns"),
     "no match": (SITES.assign(id=list("abc")), {},
         "values are of '7', '8', '9', .* of 'a', 'b', 'c'"),
 }  # fmt: skip
@@ -435,74 +420,6 @@ def test_noise_that_cannot_be_estimated() -> None:
     refused(ValueError, match, made, VALUES * 0, noise_variance=None)
 
 
-# --- long tables
-
-LONG = pd.DataFrame(
-    {
-        "date": ["2004-02-28"] * 6,
-        "time": ["00:59:16.02785", "01:03:16.3", "01:12:00", "00:59:59", "01:30:00", "01:00:00"],
-        "epoch": [3, 11, 30, 3, 60, 2],
-        "moteid": [1, 10, 1, 2, 2, None],
-        "temperature": [19.5, 20.0, 21.0, None, 18.0, 17.0],
-    }
-)
-
-
-def test_from_long() -> None:
-    table = from_long(LONG, time=("date", "time"), sensor="moteid", value="temperature")
-    assert list(table.columns) == ["1", "2", "10"]
-    assert list(table.index) == list(pd.date_range("2004-02-28 00:50", periods=5, freq="10min"))
-    nan = np.nan
-    expected = [[19.5, nan, nan], [nan, nan, 20], [21, nan, nan], [nan, nan, nan], [nan, 18, nan]]
-    np.testing.assert_array_equal(table, expected)
-
-
-def test_from_long_counts_epochs_and_reads_files(tmp_path: Path) -> None:
-    path = tmp_path / "long.csv"
-    LONG.to_csv(path, index=False)
-    table = from_long(path, time="epoch", sensor="moteid", value="temperature", every="10")
-    assert list(table.index) == [0.0, 10, 20, 30, 40, 50, 60]
-    assert table.loc[60.0, "2"] == 18.0
-    one = LONG.assign(moteid=1, epoch=[3, 3, 3, 3, 60, 60])
-    each = from_long(one, time="epoch", sensor="moteid", value="temperature", every=None)
-    assert each["1"].to_dict() == {3.0: pytest.approx((19.5 + 20 + 21) / 3), 60.0: 17.5}
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 99), st.integers(1, 3), st.integers(-9, 9)),
-        min_size=1,
-        max_size=40,
-    )
-)
-def test_from_long_is_the_mean_of_each_cell(rows: list[tuple[int, int, int]]) -> None:
-    long = pd.DataFrame(rows, columns=["t", "s", "y"])
-    table = from_long(long, time="t", sensor="s", value="y", every="7")
-    for begin in table.index:
-        for sensor in table.columns:
-            within = [y for t, s, y in rows if str(s) == sensor and t // 7 * 7 == begin]
-            expected = np.mean(within) if within else np.nan
-            np.testing.assert_allclose(table.loc[begin, sensor], expected, atol=1e-12)
-    steps = {t // 7 for t, _, _ in rows}
-    assert len(table) == max(steps) - min(steps) + 1
-
-
-def test_long_tables_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="sensor='mote' is no column"):
-        from_long(LONG, time="time", sensor="mote", value="temperature")
-    with pytest.raises(ValueError, match="no row has both moteid and temperature"):
-        from_long(LONG[3:4], time="epoch", sensor="moteid", value="temperature")
-    with pytest.raises(ValueError, match="column temperature must hold finite numbers, got 'x'"):
-        from_long(LONG.assign(temperature="x"), time="epoch", sensor="moteid", value="temperature")
-    with pytest.raises(
-        ValueError, match=r"date time must be numbers, or dates .* '2004-02-28 noon'"
-    ):
-        from_long(
-            LONG.assign(time="noon"), time=["date", "time"], sensor="moteid", value="temperature"
-        )
-
-
 # --- two files for the command line
 
 
@@ -510,14 +427,13 @@ def test_two_files_that_cannot_be(tmp_path: Path) -> None:
     one, other = tmp_path / "v.csv", tmp_path / "s.csv"
     VALUES.to_csv(one)
     SITES.assign(id=list("abc")).to_csv(other, index=False)
-    with pytest.raises(ValueError, match=r"neither .*v\.csv nor .*s\.csv is the table of sites"):
+    with pytest.raises(
+        ValueError, match=r"v\.csv, with sites of .*s\.csv: no sensor has both readings"
+    ):
         sensor_field_from_files([one, other])
     with pytest.raises(ValueError, match=r"files must be two files, .* got 1: .*v\.csv"):
         sensor_field_from_files(one)
     refused(ValueError, r"files must be two files, .* got 0: none", sensor_field_from_files, [])
     SITES.assign(x=0.0, y=0.0).to_csv(other, index=False)
     match = r"v\.csv, with sites of .*s\.csv: sites stand at the same"
-    refused(ValueError, match, sensor_field_from_files, [other, one])
-
-
-# --- the page that shows it
+    refused(ValueError, match, sensor_field_from_files, [one, other])

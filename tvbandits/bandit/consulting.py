@@ -21,7 +21,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Info, QueryInfo, Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.core.arrays import Array, as_points, as_time
+from tvbandits.core.arrays import Array, Index, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
@@ -36,7 +36,7 @@ from tvbandits.core.protocols import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import Choice, Pool
 
@@ -210,7 +210,7 @@ def pool_of(
     pool = Pool(
         points,
         state.told,
-        lambda: state.model.kernel(model.inputs(state, points, about)),
+        lambda: state.model.kernel(model.inputs(points, about)),
         beliefs,
         state.questions.asked,
         state.questions.decisions + 1,
@@ -246,11 +246,11 @@ def joint_beliefs(
     if own is not None:
         return own
     mean, deviation = view.predict(points)
-    asked_now, later = model.inputs(state, points, about), view.inputs(points)
+    asked_now, later = model.inputs(points, about), view.inputs(points)
     unit = view.scale**2
 
-    def reach(rows: Sequence[int]) -> Array:
-        return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later))
+    def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+        return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later[others]))
 
     def among(rows: Sequence[int], others: Sequence[int]) -> Array:
         some, more = asked_now[list(rows)], asked_now[list(others)]

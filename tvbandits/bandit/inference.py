@@ -19,7 +19,7 @@ from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, flag, is_finite_number
+from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays
@@ -29,7 +29,7 @@ from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.kernels.structure import inputs, is_space_time
+from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
@@ -268,11 +268,12 @@ class Model:
             ):
                 continue
             fresh = state.rewards.take(slice(len(was.rewards.t), None))
-            if len(state.answers.t):
-                # Of one time, rewards come before answers: a reward may not follow them.
-                if fresh.t.min(initial=math.inf) <= was.answers.t.max(initial=-math.inf):
-                    continue
-                fresh = fresh.joined(state.answers.take(slice(len(was.answers.t), None)))
+            # Of one time, rewards come before answers: a reward may not follow them.
+            if len(fresh.t) and fresh.t.min() <= was.answers.t.max(initial=-math.inf):
+                continue
+            if len(state.answers.t) > len(was.answers.t):
+                more = state.answers.take(slice(len(was.answers.t), None))
+                fresh = fresh.joined(more) if len(fresh.t) else more
             fresh = self._maximised(state, fresh)
             made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:
@@ -282,15 +283,15 @@ class Model:
     def _data(self, state: State, seen: Observations, effective: Array) -> Data:
         """What a posterior is told of observations (larger is better) of some effective variances."""
         if self._self_learning:
-            return Data(np.column_stack([seen.X, seen.t]), seen.y[:, None], effective)
+            return Data(at_times(seen.X, seen.t), seen.y[:, None], effective)
         if self._beside:
             noise = state.model.scaling.in_prior_units(effective)
             y = without_levels(seen.t, seen.y[:, None], noise)
             _, levels = np.unique(seen.t, return_inverse=True)
-            return Data(self.inputs(state, seen.X, seen.t), y, noise, levels)
+            return Data(self.inputs(seen.X, seen.t), y, noise, levels)
         values = np.ones((len(seen.y), 2))
         values[:, 0] = seen.y - self._origin(state)
-        inputs = self.inputs(state, seen.X, seen.t)
+        inputs = self.inputs(seen.X, seen.t)
         return Data(inputs, values, state.model.scaling.in_prior_units(effective))
 
     def view(self, state: State, now: float) -> View:
@@ -313,7 +314,7 @@ class Model:
         return View(
             posterior=posterior,
             surface=surface,
-            inputs=lambda X: self.inputs(state, X, now),
+            inputs=lambda X: self.inputs(X, now),
             centre=centre,
             scale=scaled.scale,
             origin=origin,
@@ -338,7 +339,7 @@ class Model:
         mean, deviation = view.predict(seen.X)
         Z = np.column_stack([seen.X, seen.t])
         if not self._self_learning:
-            Z = self.inputs(known, seen.X, seen.t)
+            Z = self.inputs(seen.X, seen.t)
         prior = view.scale**2 * view.posterior.prior_covariance(Z)
         return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
 
@@ -440,14 +441,14 @@ class Model:
         ages = Ages(np.maximum(now - out.t, 0.0), newer, state.told)
         made_with = np.full(len(out), self.noise_variance(state))
         noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
-        here, then = (self.inputs(state, out.X, t) for t in (np.full(len(out), now), out.t))
+        here, then = (self.inputs(out.X, t) for t in (np.full(len(out), now), out.t))
         return state.posterior.pending_noise(here, then, ages.age, noise)
 
     def information(self, state: State, told: Observations) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
         if not self.counts_spent or len(told) == 0:
             return 0.0
-        Z = self.inputs(state, told.X, told.t)
+        Z = self.inputs(told.X, told.t)
         prior = state.model.kernel.diag(Z)
         variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
         noise = state.model.scaling.in_prior_units(told.variance)
@@ -557,7 +558,7 @@ class Model:
         return state.questions.pool.grown(
             visited,
             state.model.kernel,
-            lambda X: self.inputs(state, X, 0.0),
+            lambda X: self.inputs(X, 0.0),
             None if asking is None else asking.pool_size,
         )
 
@@ -683,7 +684,7 @@ class Model:
             or not state.answers.begins_with(known[2])
         ):
             # What a fit saw is the same until the next one, or until a reading is set aside.
-            Z = self.inputs(state, seen.X, seen.t)
+            Z = self.inputs(seen.X, seen.t)
             remembered = every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
             known = self._kept = learned, state.rewards, state.answers, remembered
         kept = np.ones(n, dtype=bool)
@@ -696,11 +697,11 @@ class Model:
             return self._sign * state.gone.first
         return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
 
-    def inputs(self, state: State, X: Array, t: Array | float) -> Array:
+    def inputs(self, X: Array, t: Array | float) -> Array:
         """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
         if not self._space_time:
             return X
-        return inputs(state.model.kernel, X, np.full(len(X), t))
+        return at_times(X, t)
 
     def _surface(self, state: State) -> CandidateGrid | None:
         if not self._finite or self._recipe.by_leaders:

@@ -592,9 +592,12 @@ def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State
 
 
 def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
-    """The noise that observations suggest, those without a variance of their own; None: it is given."""
+    """The noise of observations without a variance of their own, as all suggest; None: it is given."""
     if recipe.noise_variance is not None:
         return None
+    if recipe.asking is None or not recipe.asking.reuse_answers:
+        # Answers that are not kept would be missing once a reward is corrected.
+        seen = seen.take(np.isnan(seen.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.control is not None:
         seen, mean = seen.beside_levels(), None if mean is None else 0.0

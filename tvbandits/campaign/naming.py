@@ -153,15 +153,6 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    @property
-    def words(self) -> list[str]:
-        """The parameters whose values are words."""
-        domain = self._domain
-        if not isinstance(domain, Space):
-            return []
-        parts = zip(domain.names, domain.parameters, strict=True)
-        return [name for name, part in parts if isinstance(part, Category)]
-
     def change(self, add: Mapping[str, Any], retire: Sequence[Any]) -> dict[str, Any]:
         """What the journal says of sites that are added, with their coordinates, and of retired ones.
 
@@ -219,12 +210,6 @@ class Names:
         extent = np.ptp(known, axis=0)
         slopes = np.where(extent > 0, np.ptp(X, axis=0) / np.where(extent > 0, extent, 1.0), 1.0)
         return np.asarray(X[0] + (table[:, columns] - known[0]) * slopes)
-
-    def values(self, x: Array) -> list[Any]:
-        """The cells of a point (d,) in a table, in the order of `coordinates`."""
-        if isinstance(self._domain, Space):
-            return list(self._domain.decode(np.atleast_2d(x)).iloc[0])
-        return [*x, *[0.0] * (self._domain.dimension - len(x))]
 
     def name(self, x: Array) -> str:
         """What people call a point (d,)."""

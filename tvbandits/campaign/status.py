@@ -1,32 +1,24 @@
-"""What people want to know of a campaign at a glance.
-
-A journal as a table: one row a point, for a spreadsheet or for another program.
-"""
+"""What people want to know of a campaign at a glance."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.store.errors import CampaignError, StorageError
-from tvbandits.campaign.store.store import Row, points_of
-from tvbandits.core.clock import Clock
-from tvbandits.core.files.reading import naming, read_parquet
-from tvbandits.core.files.saving import put_in_place
+from tvbandits.campaign.store.store import Row
 from tvbandits.core.observations import Plays
 from tvbandits.core.tables import as_html, as_text
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,73 +98,8 @@ def status_of(ledger: Ledger, in_doubt: int) -> Status:
     )
 
 
-WHAT = {
-    "asked": "asked",
-    "told": "told",
-    "dropped": "dropped",
-    "questions": "question",
-    "answers": "answer",
-    "consulted": "bought",
-    "corrected": "corrected",
-    "retracted": "retracted",
-}
-"""What a row of the table says, by the kind of row of the journal."""
-
 FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
 """Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell."""
-
-
-def table_of(journal: Sequence[Row], names: Names, clock: Clock | None = None) -> pd.DataFrame:
-    """A row for each point: row of the journal, what, when, who, key, time, point, value, variance.
-
-    Parameters
-    ----------
-    journal : sequence of Row
-    names : Names
-        Of sites and coordinates, or of the parameters of a space.
-    clock : Clock, optional
-        Then `time` is a date, and `t` the number.
-    """
-    import pandas as pd
-
-    head = ["row", "what", "at", "who", "key", "time"]
-    rows = [cells for row in journal if row.kind in WHAT for cells in _cells(row, names)]
-    frame = pd.DataFrame(rows, columns=[*head, "site", *names.coordinates, "value", "variance"])
-    numbers = ("time", *names.coordinates, "value", "variance")
-    floats = {name: "float64" for name in numbers if name not in names.words}
-    frame = frame.astype({"row": "int64", **floats})
-    if not names.sites:
-        frame = frame.drop(columns="site")
-    if clock is not None:
-        frame.insert(len(head), "t", frame["time"])
-        frame["time"] = [pd.NaT if np.isnan(t) else clock.time(t) for t in frame["t"]]
-    return frame
-
-
-def _cells(row: Row, names: Names) -> Iterator[list[Any]]:
-    body = row.body
-    X = points_of(row)
-    values = body.get("y") or body.get("values") or []
-    for i, x in enumerate(X):
-        yield [
-            row.seq,
-            WHAT[row.kind],
-            row.at,
-            row.who,
-            row.key,
-            _of(body.get("t"), i),
-            names.name(np.asarray(x)) if names.sites else None,
-            *names.values(x),
-            _of(values, i) if values else None,
-            _of(body.get("variance"), i),
-        ]
-
-
-def _of(values: Any, i: int) -> Any:
-    """One for all, or one each."""
-    if isinstance(values, list):
-        return float(values[i]) if i < len(values) else None
-    return None if values is None else float(values)
 
 
 class PointOut(NamedTuple):
@@ -211,58 +138,6 @@ def ago(moment: str | None) -> str:
 def drop_command(file: str, place: str) -> str:
     """What gives up on a point."""
     return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
-
-
-def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """A table as CSV or Parquet, by the name of the file; wholly or not at all.
-
-    Raises
-    ------
-    CampaignError
-        If the name says neither, what writes Parquet is not there, or there is something else than the
-        beginning of this table.
-    StorageError
-        If it cannot be written.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".parquet"):
-        raise CampaignError(f"{path}: export to a name that ends in .csv or .parquet")
-    csv = without_formulas(frame).to_csv(index=False).encode()
-
-    def write(draft: Path) -> None:
-        if suffix == ".csv":
-            draft.write_bytes(csv)
-        else:
-            frame.to_parquet(draft, index=False)
-
-    def continued(there: Path) -> bool:
-        """Whether the table begins with all that is there: rows are only ever added."""
-        if suffix == ".csv":
-            with there.open("rb") as file:
-                old = file.read(len(csv) + 1)
-            return old.endswith(b"\n") and csv.startswith(old)
-        try:
-            with naming(there):
-                text = read_parquet(there).to_csv(index=False)
-        except ValueError:
-            return False
-        return frame.to_csv(index=False).startswith(text)
-
-    try:
-        put_in_place(path, write, replaces=continued)
-    except ImportError as error:
-        raise CampaignError(
-            f'{path}: Parquet needs pyarrow: pip install "tvbandits[parquet]"'
-        ) from error
-    except FileExistsError as error:
-        raise CampaignError(f"{error} that is no earlier table of this campaign") from error
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table whose texts a spreadsheet shows and does not calculate."""
-    return frame.rename(columns=without_formula).map(without_formula)
 
 
 def without_formula(value: Any) -> Any:

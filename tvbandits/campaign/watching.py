@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among
 from tvbandits.campaign.ledger import Ledger, NotFollowedError
 from tvbandits.campaign.naming import Names, texts
-from tvbandits.campaign.status import PointOut, Status, points_out, status_of, table_of, write_table
+from tvbandits.campaign.status import PointOut, Status, points_out, status_of
 from tvbandits.campaign.store.errors import CampaignError, DamagedCampaignError, reading
 from tvbandits.campaign.store.store import PAGE, Row, Store, points
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
@@ -189,7 +189,7 @@ class Watching:
         except NotFollowedError as error:
             raise CampaignError(
                 f"{self._store.place}: {known.gone.rewards} rewards have left memory, and what was made "
-                f"of them since ({error}) can be told by replay alone: see `journal` and `export`"
+                f"of them since ({error}) can be told by replay alone: see `journal`"
             ) from error
 
     @cached_property
@@ -274,24 +274,6 @@ class Watching:
         """The rows after row `since`: what happened, who did it, and when."""
         whole_number("since", since, at_least=0)
         return self._store.rows(*self._store.mark(since))
-
-    def export(self, path: Place) -> None:
-        """Write everything that happened as a table, CSV or Parquet by the name of the file.
-
-        One row for each point: the row of the journal, what happened, when and by whom, the time and the
-        point spoken about, value and variance. In a CSV, a text that a spreadsheet would take for a
-        formula has an apostrophe before it.
-
-        Raises
-        ------
-        CampaignError
-            If there is something at `path` that is not an earlier table of this campaign: that alone is
-            replaced.
-        StorageError
-            If it cannot be written.
-        """
-        there = file_path("path", path)
-        write_table(table_of(self.journal(), self.names, self.clock), there)
 
     def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""

@@ -299,28 +299,6 @@ def forecast_command(
         call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
 
 
-@app.command("watch")
-def watch_command(
-    file: File,
-    seconds: Annotated[
-        float | None, Option("--for", help="So many seconds; until Ctrl-C by default.")
-    ] = None,
-    format_: Shape = "text",
-) -> None:
-    """Show what happens as it happens, a line each."""
-    actions.watch(actions.Call(file, format_), seconds)
-
-
-@app.command("export")
-def export_command(
-    file: File, out: Annotated[Path, Argument(metavar="OUT", help=".csv or .parquet")]
-) -> None:
-    """Write everything that happened as a table."""
-    with actions.Call(file).opened() as sites:
-        sites.campaign.export(out)
-        print(out)
-
-
 @app.command("backup")
 def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]

@@ -25,7 +25,6 @@ from tvbandits.comparison.entrants import NamedExpert
 from tvbandits.comparison.files import RunStore, can_keep
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.regret_plot import asks
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path
@@ -82,9 +81,9 @@ class Result:
         """Of the rewards, by problem."""
         return {text: problem.unit for text, problem in self.problems.items()}
 
-    def write(self, folder: Path, *, bound: bool) -> None:
+    def write(self, folder: Path) -> None:
         """Write rows, summary and picture; single runs are not needed any more."""
-        files.write(folder, self.rows, self.references, self.units, self.arguments, bound=bound)
+        files.write(folder, self.rows, self.references, self.units, self.arguments)
         shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
 
     def end(self, folder: Path | None, *written: str) -> None:
@@ -96,24 +95,18 @@ class Result:
             raise StoppedError(self.stopped)
 
 
-def compare(
-    order: Arguments, policies: list[str], out: str | None, format_: str, *, bound: bool
-) -> None:
+def compare(order: Arguments, policies: list[str], out: str | None, format_: str) -> None:
     """Play, print, and write files into the folder `out`."""
     if format_.lower() not in ("table", "json"):
         raise ValueError(f'--format must be table or json, got "{format_}"')
     folder = None if out is None else files.writable_folder(_folder("--out", out))
-    if bound and folder is None:
-        say("no bound is drawn: --bound is for the picture, which --out DIR writes")
     done = _played("compare", order, policies or list(FIRST_COMPARISON), folder)
     if format_.lower() == "json":
         print(json.dumps(_json(done.rows, done.references), allow_nan=False))
     else:
         print_tables(done.rows, done.references, done.problems, done.units)
     if folder is not None:
-        if bound and not asks(done.rows):
-            say("no bound is drawn: none of the policies asked an expert")
-        done.write(folder, bound=bound)
+        done.write(folder)
     done.end(folder)
 
 
@@ -127,7 +120,7 @@ def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str 
     for text in done.problems:
         print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
     if folder is not None:
-        done.write(folder, bound=False)
+        done.write(folder)
         frontiers.frontier(rows).to_csv(folder / "frontier.csv", index=False)
         frontiers.picture(rows, done.units).savefig(folder / "frontier.png", dpi=120)
     done.end(folder, "frontier.csv", "frontier.png")

@@ -1,10 +1,9 @@
-"""The `data` sub-commands of the command line: fetch, info, verify."""
+"""The `data` sub-commands of the command line: fetch."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,11 +39,6 @@ def fetch_command(
         Text, Option(metavar="DIR", help="Folder of downloads; $TVBANDITS_CACHE by default.")
     ] = None,
     base_url: Annotated[Text, Option("--base-url", help="A mirror of the EPA's files.")] = None,
-    largest: Annotated[int | None, Option(help="Most bytes of a file.")] = None,
-    seconds: Annotated[float | None, Option(help="Longest time of a download.")] = None,
-    anywhere: Annotated[
-        bool, Option("--anywhere", help="Also http, and redirects to other hosts.")
-    ] = False,
 ) -> None:
     """Download a data set, once, and say how to use it.
 
@@ -56,26 +50,7 @@ def fetch_command(
         raise ValueError("--years must name at least one year, such as --years 2008 2009")
     if cache is not None and not cache.strip():
         raise ValueError(f'--cache must name a folder, got "{cache}"')
-    limits = {"largest": largest, "seconds": seconds, "anywhere": anywhere}
-    fetching.fetch(years_of(years), state, cache, base_url, limits)
-
-
-@app.command("info")
-def info_command(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Files to look at.")],
-) -> None:
-    """Say what files are, and whether and how they can be used."""
-    if not fetching.tell(files):
-        raise typer.Exit(2)
-
-
-@app.command("verify")
-def verify_command(
-    files: Annotated[list[Path], Argument(metavar="FILE...", help="Recordings.")],
-) -> None:
-    """Say whether recordings of an expert's answers are as they were written."""
-    if not fetching.verify(files):
-        raise typer.Exit(2)
+    fetching.fetch(years_of(years), state, cache, base_url)
 
 
 def years_of(texts: Iterable[str]) -> list[int]:

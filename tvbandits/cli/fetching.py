@@ -1,13 +1,10 @@
-"""What the commands `data fetch` and `data info` do."""
+"""What the command `data fetch` does."""
 
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -20,11 +17,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from tvbandits.core.coercion import cleaned
-from tvbandits.core.protocols import ExpertError
-from tvbandits.datasets.description import describe
-from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, DownloadLimits, Progress, fetch_ozone
-from tvbandits.experts import verify_recording
+from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, Progress, fetch_ozone
 
 WITHOUT_STATE = "ozone:sites=28"
 """The problem to suggest for the whole country, which has more than a thousand sites."""
@@ -33,19 +26,8 @@ WITHOUT_STATE = "ozone:sites=28"
 messages = Console(stderr=True)
 
 
-LONGEST = 1500
-"""So many characters of a line are printed."""
-
-
-def fetch(
-    years: Sequence[int],
-    state: str | None,
-    cache: str | None,
-    base_url: str | None,
-    limits: Mapping[str, Any],
-) -> None:
-    """Download ozone, and say how to use it; of `limits`, what is None is as usual."""
-    given = {name: limit for name, limit in limits.items() if limit is not None}
+def fetch(years: Sequence[int], state: str | None, cache: str | None, base_url: str | None) -> None:
+    """Download ozone, and say how to use it."""
     with _bars() as progress:
         paths = fetch_ozone(
             years,
@@ -53,38 +35,11 @@ def fetch(
             cache=cache,
             base_url=base_url or AIRDATA_URL,
             progress=progress,
-            limits=DownloadLimits(**given),
         )
     for path in paths:
         print(path)
     data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
     print(f"tvbandits compare {WITHOUT_STATE if state is None else 'ozone'} {data}")
-
-
-def tell(files: Sequence[Path]) -> bool:
-    """Say what files are; whether all of them can be read."""
-    return _each(files, describe, apart=True)
-
-
-def verify(files: Sequence[Path]) -> bool:
-    """Say whether recordings are as they were written; whether all of them are."""
-    return _each(files, lambda file: f"{file}: {verify_recording(file)}")
-
-
-def _each(files: Sequence[Path], say: Callable[[Path], str], *, apart: bool = False) -> bool:
-    """Print what there is to say of each file, or what is wrong with it; whether nothing is."""
-    good = True
-    for place, file in enumerate(files):
-        if place and apart:
-            print()
-        try:
-            print("\n".join(cleaned(line, LONGEST) for line in say(file).splitlines()))
-        except (ValueError, OSError, ExpertError, MemoryError, RecursionError) as error:
-            sys.stdout.flush()
-            said = str(error) or f"{file}: {type(error).__name__}"
-            print("tvbandits: " + " ".join(cleaned(said, LONGEST).split()), file=sys.stderr)
-            good = False
-    return good
 
 
 @contextmanager

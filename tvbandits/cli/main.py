@@ -237,9 +237,6 @@ def compare_command(
         int | None,
         _whole_number("Points a step, whose regret is their mean; as each policy decides."),
     ] = None,
-    bound: Annotated[
-        bool, Option("--bound", help="Draw the theorem's bound in the picture of --out.")
-    ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
     order = comparing.Arguments(
@@ -254,7 +251,7 @@ def compare_command(
         cluster,
         batch,
     )
-    comparing.compare(order, policy or [], out, format_, bound=bound)
+    comparing.compare(order, policy or [], out, format_)
 
 
 @app.command("frontier")

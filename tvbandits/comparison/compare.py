@@ -43,23 +43,15 @@ from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
 
-MARKS = str.maketrans({each: rf"\{each}" for each in "&%$#_{}"})
-r"""What LaTeX reads as its own; no name of a policy or a problem holds ~, ^ or a backslash."""
-
-IN_PRINT = {
-    "problem": "problem",
-    "policy": "policy",
-    "seeds": "seeds",
-    "horizon": "steps",
-    "average_regret": "average regret",
-    "average_regret_ci95": r"95\% $\pm$",
-    "last_fifth_regret": "last fifth",
-}
-"""Columns of the summary that are shown, with their headings in LaTeX."""
+SHOWN = [
+    *("problem", "policy", "seeds", "horizon"),
+    *("average_regret", "average_regret_ci95", "last_fifth_regret"),
+]
+"""Columns of the summary that are printed."""
 
 
 class ComparisonResult(Sequence[Row]):
-    r"""The rows of a comparison: each is played when it is wanted first, and kept.
+    """The rows of a comparison: each is played when it is wanted first, and kept.
 
     Iterating plays as it goes. `len`, `print` and the tables play all there is to play; the `repr` plays
     nothing.
@@ -77,8 +69,6 @@ class ComparisonResult(Sequence[Row]):
     80 20 5
     >>> print(result.to_frame()["regret"].shape, result.summary()["policy"].to_list())
     (80,) ['uniform', 'eps-greedy']
-    >>> print(result.to_latex().splitlines()[0])
-    \begin{tabular}{llrrrrr}
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
@@ -128,7 +118,7 @@ class ComparisonResult(Sequence[Row]):
         return str(self._shown().to_html(index=False, float_format="{:.3f}".format))
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary()[list(IN_PRINT)]
+        return self.summary()[SHOWN]
 
     def to_frame(self) -> pd.DataFrame:
         """All rows."""
@@ -141,21 +131,6 @@ class ComparisonResult(Sequence[Row]):
     def paired(self, reference: str | None = None) -> pd.DataFrame:
         """Differences to one policy, or each problem's best: `tvbandits.comparison.summary.paired`."""
         return paired(self.to_frame(), reference)
-
-    def to_latex(self) -> str:
-        """The summary as a `tabular` with the rules of the package booktabs."""
-        lines = [" & ".join(IN_PRINT.values())]
-        lines += [" & ".join(map(_cell, line)) for line in self._shown().itertuples(index=False)]
-        head, *body = [rf"{line} \\" for line in lines]
-        kinds = "".join("l" if name in ("problem", "policy") else "r" for name in IN_PRINT)
-        rules = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head, r"\midrule", *body]
-        return "\n".join([*rules, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "--" if value != value else f"{value:.3f}"
-    return str(value).translate(MARKS)
 
 
 FEW_RUNS, FEW_STEPS = 4, 2000
@@ -278,8 +253,8 @@ def compare(
     Returns
     -------
     ComparisonResult
-        The rows, which are dicts: played as they are iterated over, and with `to_frame()`, `summary()`,
-        `paired()` and `to_latex()`. One row a step, in the order of problems, policies and seeds, with
+        The rows, which are dicts: played as they are iterated over, and with `to_frame()`, `summary()`
+        and `paired()`. One row a step, in the order of problems, policies and seeds, with
         the columns problem, policy, confidence, seed, t, x0, ..., reward, best, regret,
         cumulative_regret, average_regret, queries, answered, cost, seconds, batch_size,
         dictionary_size, beta, bound. `confidence` is the width that

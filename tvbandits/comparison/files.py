@@ -40,7 +40,6 @@ class Stored(NamedTuple):
     rows: pd.DataFrame
     references: dict[str, References]
     units: dict[str, str]
-    bound: bool
     interrupted: bool
 
 
@@ -71,8 +70,6 @@ def write(
     references: Mapping[str, References],
     units: Mapping[str, str],
     arguments: Mapping[str, Any],
-    *,
-    bound: bool,
 ) -> None:
     """Write rows, summary, picture and the record of the run into the folder `out`.
 
@@ -85,7 +82,6 @@ def write(
         "arguments": dict(arguments),
         "seeds": sorted(int(seed) for seed in rows["seed"].unique()),
         "units": dict(units),
-        "bound": bound,
         "references": as_plain(references),
     }
     out.mkdir(parents=True, exist_ok=True)
@@ -93,14 +89,12 @@ def write(
     put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     put_in_place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
     interrupted = bool(arguments.get("interrupted", False))
-    draw(out, Stored(rows, dict(references), dict(units), bound, interrupted))
+    draw(out, Stored(rows, dict(references), dict(units), interrupted))
 
 
 def draw(out: Path, found: Stored) -> None:
     """Write the picture alone."""
-    figure = regret_figure(
-        found.rows, found.references, found.units, bound=found.bound, interrupted=found.interrupted
-    )
+    figure = regret_figure(found.rows, found.references, found.units, interrupted=found.interrupted)
     put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
 
 
@@ -123,7 +117,7 @@ def read(out: Path) -> Stored:
             name: References(**found) for name, found in dict(record["references"]).items()
         }
         interrupted = bool(record.get("arguments", {}).get("interrupted", False))
-        return Stored(rows, references, dict(record["units"]), bool(record["bound"]), interrupted)
+        return Stored(rows, references, dict(record["units"]), interrupted)
     except BROKEN as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
@@ -215,7 +209,7 @@ _WHOLE = ("seed", "t", "queries", "answered", "batch_size")
 """Columns of whole numbers."""
 
 
-_NUMBERS = ["t", "seed", "regret", "average_regret", "queries", "bound"]
+_NUMBERS = ["t", "seed", "regret", "average_regret", "queries"]
 """What the picture is drawn from."""
 
 

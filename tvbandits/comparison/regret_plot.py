@@ -6,17 +6,13 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import ScaledTranslation
-from scipy.optimize import isotonic_regression
 
 from tvbandits.comparison.summary import counted, panels_of
-from tvbandits.core.arrays import Array
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots.figure import NotebookFigure
 from tvbandits.policies import POLICIES, PlotStyle, Policy
@@ -52,15 +48,11 @@ FREE_MARKERS = "osD^vP*X<"
 
 
 LONGEST_NAME = 40
-"""Letters at the end of a curve."""
+"""Letters of a name in the legend."""
 
 
 PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
-"""Inches: a panel is at least so high, and higher where its labels need the room."""
-
-
-LEADER, KEY = 1.03, 0.42
-"""Where labels begin, in widths of the picture, and inches of the curve's style before the name."""
+"""Inches: a panel is at least so high, and higher where its legend needs the room."""
 
 
 BAND = "Curve: mean over the seeds. Band: one standard deviation to either side."
@@ -80,13 +72,12 @@ def regret_figure(
     references: Mapping[str, References] | None = None,
     units: Mapping[str, str] | None = None,
     *,
-    bound: bool = False,
     interrupted: bool = False,
 ) -> Figure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
-    One panel a problem, or one a problem and width where a policy has several. The mean curves end in
-    the name of their policy, which has the same style in every picture.
+    One panel a problem, or one a problem and width where a policy has several. The legend names the
+    curves from above to below, as they end; a policy has the same style in every picture.
 
     Parameters
     ----------
@@ -96,8 +87,6 @@ def regret_figure(
         Drawn as thin horizontal lines.
     units : mapping of problem to str, optional
         Unit of the reward.
-    bound : bool
-        Draw the bound of SparQ-GP-UCB's theorem for the policies that ask an expert.
     interrupted : bool
         The comparison was cut short, which the title of its last panel says.
 
@@ -113,14 +102,14 @@ def regret_figure(
     """
     panels = panels_of(rows)
     styles = styles_of(rows["policy"].unique())
-    labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCE_NAMES) + bound
+    labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCE_NAMES)
     height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
     figure = NotebookFigure((9.6, height * len(panels)))
     for i, (problem, width, group) in enumerate(panels):
         axes = figure.add_subplot(len(panels), 1, i + 1)
         unit = (units or {}).get(problem, "")
         found = (references or {}).get(problem)
-        _draw_panel(axes, group, found, styles, bound=bound, gap=LABEL_HEIGHT / height)
+        _draw_panel(axes, group, found, styles)
         width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
         # Runs are played in the order of the panels.
@@ -192,11 +181,8 @@ def _draw_panel(
     group: pd.DataFrame,
     references: References | None,
     styles: Mapping[str, PlotStyle],
-    *,
-    bound: bool,
-    gap: float,
 ) -> None:
-    ends: list[tuple[float, str, Line2D]] = []
+    ends: list[tuple[float, Line2D]] = []
     horizon = int(group["t"].max())
     count = group["policy"].nunique()
     for i, (policy, rows) in enumerate(group.groupby("policy", sort=False)):
@@ -207,6 +193,7 @@ def _draw_panel(
         (curve,) = axes.plot(
             t,
             mean,
+            label=_short(str(policy)),
             color=style.colour,
             linestyle=style.dashes,
             linewidth=style.width,
@@ -220,31 +207,32 @@ def _draw_panel(
         axes.fill_between(
             t, mean - spread, mean + spread, color=style.colour, alpha=0.12, linewidth=0
         )
-        ends.append((float(mean[-1]), str(policy), curve))
-        if bound and asks(rows):
-            drawn = rows.groupby("t")["bound"].mean().dropna()
-            # Before the second step there is nothing to bound: the width has seen no data.
-            drawn = drawn[drawn.index >= 2]
-            if len(drawn):
-                (curve,) = axes.plot(drawn.index, drawn, color="black", linewidth=1.0)
-                ends.append((float(drawn.iloc[-1]), f"bound for {policy}", curve))
+        ends.append((float(mean[-1]), curve))
     axes.set_xlim(0, horizon)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     shown = _references_beside(references, set(group["policy"]))
-    _limit(axes, group, shown.values(), bound=bound)
+    _limit(axes, group, shown.values())
     low, high = axes.get_ylim()
     for name, value in shown.items():
         if low <= value <= high:
-            line = axes.axhline(value, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
-            ends.append((value, REFERENCE_NAMES[name], line))
-    _label_ends(axes, ends, gap)
+            line = axes.axhline(
+                value,
+                label=REFERENCE_NAMES[name],
+                color="black",
+                linewidth=0.7,
+                linestyle=(0, (1, 3)),
+            )
+            ends.append((value, line))
+    # From above to below, as the curves end.
+    by_height = [line for _, line in sorted(ends, key=lambda end: -end[0])]
+    legend = axes.legend(
+        handles=by_height, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False,
+        fontsize=9, handlelength=3.0,
+    )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.3)
-
-
-def asks(rows: pd.DataFrame) -> bool:
-    """Whether an expert was asked in these rows: for others no bound is drawn."""
-    return bool(rows["queries"].sum() > 0)
 
 
 def _references_beside(references: References | None, played: set[str]) -> dict[str, float]:
@@ -259,71 +247,15 @@ def _marks(n: int, i: int, count: int) -> tuple[int, int]:
     return (i * every // count + every // (2 * count)) % max(n, 1), every
 
 
-def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float], *, bound: bool) -> None:
+def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None:
     """Leave the first few steps, where averages jump, out of the choice of limits."""
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
-    positive = curves[curves > 0]
-    asked = group[(group["queries"] > 0) & group["bound"].notna()]
-    ends = [float(asked.loc[asked["t"] == asked["t"].max(), "bound"].mean())] if len(asked) else []
-    if bound and len(positive):
-        axes.set_yscale("log")
-        low, high = float(positive.min()), float(positive.max())
-        axes.set_ylim(low / 1.5, max(high, *(3 * end for end in ends), 0.0) * 1.3)
-    else:
-        highest = max([*positive, *references, *(ends if bound else [])], default=0.0)
-        axes.set_ylim(0, float(highest) * 1.12 or 1.0)
-
-
-def _label_ends(axes: Axes, ends: list[tuple[float, str, Line2D]], gap: float) -> None:
-    """Write names right of the picture, each behind a piece of its curve, pushed apart where close."""
-    low, high = axes.get_ylim()
-    heights = np.array([value for value, _, _ in ends])
-    if axes.get_yscale() == "log":
-        place = np.log(np.maximum(heights, low) / low) / np.log(high / low)
-    else:
-        place = (heights - low) / (high - low)
-    for (_, name, curve), at, true in zip(ends, _apart(place, gap), place, strict=True):
-        # Inches, from a point right of the picture at the height of the label.
-        place_of = ScaledTranslation(LEADER, at, axes.transAxes)  # type: ignore[arg-type]
-        beside = axes.figure.dpi_scale_trans + place_of
-        key = Line2D([0.0, KEY / 2, KEY], [0.0] * 3, transform=beside, clip_on=False, gid="key")
-        key.update_from(curve)
-        key.set(transform=beside, clip_on=False, gid="key", markevery=[1])
-        ends_at = float(np.clip(true, 0, 1))
-        leader = Line2D([1.0, LEADER], [ends_at, at], transform=axes.transAxes, clip_on=False)
-        leader.set(color=curve.get_color(), linewidth=0.6, gid="leader")
-        axes.add_artist(leader)
-        axes.add_artist(key)
-        axes.annotate(
-            _short(name),
-            xy=(KEY + 0.06, 0.0),
-            xycoords=beside,
-            color=curve.get_color(),
-            va="center",
-            fontsize=9,
-            annotation_clip=False,
-            parse_math=False,
-        )
+    highest = max([*curves[curves > 0], *references], default=0.0)
+    axes.set_ylim(0, float(highest) * 1.12 or 1.0)
 
 
 def _short(name: str) -> str:
     """A name that leaves room for the curves: a long one without its middle."""
     kept = LONGEST_NAME - 1
     return name if len(name) <= LONGEST_NAME else f"{name[: kept - 12]}…{name[-12:]}"
-
-
-def _apart(places: Array, gap: float) -> Array:
-    """The nearest places in [0, 1], in the same order, that are at least `gap` from each other.
-
-    Where [0, 1] has no room for that they stand around its middle.
-    """
-    order = np.argsort(places, kind="stable")
-    wanted = np.clip(places[order], 0.0, 1.0) - gap * np.arange(len(places))
-    # Isotonic regression of the places less the room they need.
-    spaced = np.asarray(isotonic_regression(wanted).x)
-    room = 1.0 - gap * (len(places) - 1)
-    spaced = np.clip(spaced, 0.0, room) if room > 0 else np.full(len(places), room / 2)
-    placed = np.empty(len(places))
-    placed[order] = spaced + gap * np.arange(len(places))
-    return placed

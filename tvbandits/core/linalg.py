@@ -71,12 +71,11 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
     _check_finite(what, A)
     if len(A) == 0:
         return Cholesky(np.empty((0, 0)), 0.0)
-    if scale is None:
-        scale = float(np.mean(np.diagonal(A)))
+    jitter = 0.0
     for relative in JITTERS:
-        jitter = relative * scale
         shifted = np.array(A, dtype=np.float64, order="F")
-        if jitter:
+        if relative:
+            jitter = relative * (float(np.mean(np.diagonal(A))) if scale is None else scale)
             shifted[np.diag_indices_from(shifted)] += jitter
         L, status = lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
         if status == 0:

@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import (
+    LARGEST_VALUE,
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
     Array,
     as_floats,
     check_sizes,
@@ -138,17 +141,9 @@ class Answers:
             variance = np.full(len(values), float(variance))
         if variance.shape != values.shape:
             raise ValueError(f"variance must have shape {values.shape}, got {variance.shape}")
-        if np.isinf(values).any():
-            where = int(np.isinf(values).argmax())
-            raise ValueError(
-                f"values must be finite, or NaN for no answer; got {values[where]} at {where}"
-            )
-        check_sizes(values, "values")
-        answered = ~np.isnan(values)
-        bad = answered & ~((variance > 0) & np.isfinite(variance))
-        if bad.any():
-            refuse(bad, variance, "variance must be positive and finite")
-        check_variances(np.where(answered, variance, 1.0), "variance")
+        plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
+        if not (plain & (variance <= LARGEST_VARIANCE)).all():
+            _check_answered(values, variance)
         cost = not_negative("cost", self.cost)
         for name, column in (("values", values), ("variance", variance)):
             column.setflags(write=False)
@@ -173,6 +168,20 @@ class Answers:
     def answered(self) -> NDArray[np.bool_]:
         """Which points have an answer, shape (q,)."""
         return ~np.isnan(self.values)
+
+
+def _check_answered(values: Array, variance: Array) -> None:
+    """Raise a `ValueError` that names the first value, or variance of an answer, that is unusable."""
+    if np.isinf(values).any():
+        where = int(np.isinf(values).argmax())
+        raise ValueError(
+            f"values must be finite, or NaN for no answer; got {values[where]} at {where}"
+        )
+    check_sizes(values, "values")
+    answered = ~np.isnan(values)
+    bad = answered & ~((variance > 0) & np.isfinite(variance))
+    refuse(bad, variance, "variance must be positive and finite")
+    check_variances(np.where(answered, variance, 1.0), "variance")
 
 
 def checked_answers(said: object, q: int, name: str = "the expert") -> Answers:
@@ -269,8 +278,9 @@ def restored(expert: object, state: Mapping[str, Any] | None) -> None:
 
 def inform(expert: object, rewards: Observations) -> None:
     """Show rewards to an expert that wants to see them; wrappers hand them on by this."""
-    if isinstance(expert, Observer):
-        expert.observe(rewards)
+    observe = getattr(expert, "observe", None)  # as `Observer`, which would be asked at every step
+    if observe is not None:
+        observe(rewards)
 
 
 @runtime_checkable
@@ -327,7 +337,7 @@ class NamedProblem:
         Makes it; what is in its signature are its parameters on the command line.
     summary : str
         One line.
-    files : "none", "optional" or "needed"
+    files : "none" or "needed"
         Whether `make` takes a list of files first, those of `--data`.
     length : str
         The parameter that makes it longer, which `--horizon` sets.
@@ -338,7 +348,7 @@ class NamedProblem:
     name: str
     make: Callable[..., Problem]
     summary: str
-    files: Literal["none", "optional", "needed"] = "none"
+    files: Literal["none", "needed"] = "none"
     length: str = "horizon"
     leading: str = ""
 

@@ -103,6 +103,8 @@ class CandidatePool:
         size : int, optional
             Up to this many points all of them belong to it.
         """
+        if self.seen == len(visited):
+            return self
         rows, known = self.rows.tolist(), self.known
         for row in range(self.seen, len(visited)):
             if size is None or len(rows) < size:

@@ -19,7 +19,7 @@ from tvbandits import Observations, SavedFileError, StateSpace, load, policies
 from tvbandits.core.files import values as words
 from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.files.values import KERNELS, UnknownPartError, UnknownVersionError, name_of
-from tvbandits.experts import CallableExpert, Recording
+from tvbandits.experts import CallableExpert, StubTransport
 
 GOOD = good()
 
@@ -184,8 +184,8 @@ def test_two_parts_of_one_word_are_found(monkeypatch: Any) -> None:
 
 
 def test_what_reaches_out_is_no_part() -> None:
-    assert words.part_by("Recording") is None
-    assert name_of(Recording) == "tvbandits:Recording"
+    assert words.part_by("StubTransport") is None
+    assert name_of(StubTransport) == "tvbandits:StubTransport"
     assert name_of(CallableExpert) == "CallableExpert"
     assert name_of(classes_with) == "tests.helpers.discovery:classes_with"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -288,18 +289,55 @@ def test_few_or_equal_readings_give_a_positive_number(y: list[float]) -> None:
     assert 0 < found.low < found.variance < found.high
 
 
-def test_only_readings_without_a_variance_count() -> None:
-    seen = drifting_with_noise(20, 6, 0.2)
-    stated = Observations(seen.X, seen.t, seen.y + 9.0, np.full(20, 0.3))
-    assert estimated_noise(RBF(2.0), stated.append(seen)) == estimated_noise(RBF(2.0), seen)
+@pytest.mark.parametrize("new", [0.0, 0.3])
+def test_readings_of_known_noise_tell_the_noise_from_what_is_new_every_time(new: float) -> None:
+    ratios = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        t, sites = np.repeat(np.arange(40.0), 3), np.tile(np.arange(3.0), 40)
+        same_site = sites[:, None] == sites
+        K = same_site * np.exp(-np.abs(t[:, None] - t) / 30.0) + new * np.eye(len(t))
+        f = np.linalg.cholesky(K) @ rng.standard_normal(len(t))
+        X, first = sites[:, None], sites == rng.integers(3, size=40)[t.astype(int)]
+        rewards = unknown(X[first], t[first], (f + 0.4 * rng.standard_normal(len(t)))[first])
+        answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # an instrument that is off
+        stated = Observations(X, t, answers, np.full(len(t), 0.01))
+        found = estimated_noise(RBF(0.1), stated.append(rewards))
+        assert found.readings == int(first.sum())
+        ratios.append(found.variance / 0.16)
+    assert np.exp(np.mean(np.log(ratios))) == pytest.approx(1.0, rel=0.25)
+
+
+def test_readings_of_known_noise_count_as_dense_algebra_says() -> None:
+    seen, kernel, size = drifting_with_noise(8, 1, 0.5), 2.0 * RBF(2.0), 2.0
+    stated = Observations(seen.X[:5], seen.t[:5] + 0.5, seen.y[:5] + 1.0, np.full(5, 0.3))
+    both = stated.append(seen)
+    values = both.y - 6.0
+    grid = np.geomspace(1e-6 * size, 30 * max(size, float(np.mean(values**2))), 201)
+    apart = np.abs(both.t[:, None] - both.t) / 0.5
+    logs = np.zeros((len(noise.MEMORIES), len(noise.NEW), len(grid)))
+    for (i, memory), (j, new) in product(enumerate(noise.MEMORIES), enumerate(noise.NEW)):
+        K = (1.0 - new) * RBF(2.0)(both.X) * np.exp(-apart / memory) + new * np.eye(13)
+        K[:5, :5] += noise.MEAN
+        for k, variance in enumerate(grid):
+            law = multivariate_normal(cov=size * K + np.diag([0.3] * 5 + [variance] * 8))
+            off = (np.log(variance / size) - np.log(noise.SHARE)) / noise.SPREAD
+            logs[i, j, k] = law.logpdf(values) - off**2 / 2
+    density = np.exp(logsumexp(logs, axis=(0, 1)) - logsumexp(logs))
+    assert estimated_noise(kernel, both, 6.0).variance == pytest.approx(density @ grid, rel=1e-5)
 
 
 def test_of_many_readings_repeats_and_the_latest_are_looked_at() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
     seen = unknown(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
-    rows = readings_for_noise(seen)
+    half = noise.MOST // 2
+    stated, rows = readings_for_noise(seen)
+    assert not len(stated)
     assert len(rows) == noise.MOST
-    assert set(rows) == {*range(80 - noise.MOST // 2, 80), *range(380 - noise.MOST // 2, 380)}
+    assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
+    answers = Observations(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
+    stated, rows = readings_for_noise(answers.append(seen))
+    assert len(stated) == len(rows) == half
 
 
 def test_it_is_due_at_every_doubling() -> None:

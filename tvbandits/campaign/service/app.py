@@ -2,7 +2,7 @@
 
 What is said over HTTP: the requests and their limits.
 
-The pages of the service besides the campaign's own: sign in, and the reference of its verbs.
+The page of the service besides the campaign's own: sign in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from html import escape
@@ -56,7 +56,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import count, rate
-from tvbandits.core.files.page import page, section, table, without_nan
+from tvbandits.core.files.page import page, without_nan
 from tvbandits.core.protocols import ExpertError
 
 T = TypeVar("T")
@@ -249,46 +249,6 @@ def sign_in_page(complaint: str = "") -> str:
     )  # fmt: skip
 
 
-def reference_page(description: Mapping[str, Any]) -> str:
-    """The verbs, out of the description in OpenAPI; without code from elsewhere."""
-    parts = ["<p>The same for programs: <a href='/openapi.json'>openapi.json</a>. Every request "
-             "carries <code>Authorization: Bearer TOKEN</code>.</p>"]  # fmt: skip
-    models = description.get("components", {}).get("schemas", {})
-    for path, verbs in description["paths"].items():
-        for method, verb in verbs.items():
-            fields = _fields(verb, models)
-            shown = table(["field", "kind", "needed"], fields) if fields else ""
-            about = escape(verb.get("description", ""))
-            parts.append(section(f"{method.upper()} {path}", f"<p>{about}</p>", shown))
-    return page(
-        "The service's verbs", "HTTP and JSON.", "".join(parts), f"tvbandits {__version__}",
-        drawing=False, served=True,
-    )  # fmt: skip
-
-
-def _fields(verb: Mapping[str, Any], models: Mapping[str, Any]) -> list[list[object]]:
-    found: list[list[object]] = [
-        [each["name"], _kind(each["schema"]), "yes" if each["required"] else "no"]
-        for each in verb.get("parameters", ())
-    ]
-    body = (
-        verb.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    )
-    model = models.get(str(body.get("$ref", "")).rpartition("/")[2], {})
-    needed = model.get("required", ())
-    for name, schema in model.get("properties", {}).items():
-        found.append([name, _kind(schema), "yes" if name in needed else "no"])
-    return found
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(each) for each in schema["anyOf"]))
-    if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
-    return str(schema.get("type", "object"))
-
-
 log = logging.getLogger("tvbandits.service")
 LONGEST_HISTORY = 10_000
 
@@ -297,7 +257,7 @@ VERBS = {
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
     **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
     "/predict": ("POST", "read"),
-    **dict.fromkeys(("/", "/health", "/reference", "/openapi.json"), ("GET", None)),
+    **dict.fromkeys(("/", "/health", "/openapi.json"), ("GET", None)),
     SIGN_IN: ("POST", None),
 }
 """All that there is: the method of a path, and who may; the `Door` lets nobody in to anything else."""
@@ -514,10 +474,6 @@ def _pages(served: FastAPI, campaign: Campaign, tokens: FreshTokens, *, secure: 
     @served.get("/openapi.json", include_in_schema=False)
     def openapi() -> JSONResponse:
         return JSONResponse(served.openapi())
-
-    @served.get("/reference", include_in_schema=False)
-    def reference() -> HTMLResponse:
-        return HTMLResponse(reference_page(served.openapi()))
 
 
 def _errors(served: FastAPI) -> None:

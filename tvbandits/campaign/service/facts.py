@@ -24,9 +24,6 @@ from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
 MOST_PLACES = 400
 """Of a domain that is not finite, or a large one: so many are shown."""
 
-WIDE, HIGH, MARK, LINE, LETTER = 600.0, 240.0, 16.0, 15.0, 7.5
-"""Pixels of a map, of a place on it, and of the text of a name."""
-
 SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
 """When a station is called stuck, silent or biased."""
 
@@ -62,22 +59,6 @@ class Plane:
     across: str
     up: str
     ratio: float
-
-    def labelled(self, names: list[str], first: list[int]) -> list[bool]:
-        """Which places have room for their names above them, those in `first` before the others."""
-        x, y = self.x, self.y * self.ratio
-        unit = max(np.ptp(x) / WIDE, np.ptp(y) / HIGH, 1e-300)  # of the map, a pixel
-        x, y = x / unit, y / unit
-        order = list(dict.fromkeys([*first, *range(len(names))]))
-        free, taken = [False] * len(names), list[tuple[float, float, float, float]]()
-        for i in order:
-            half = LETTER * len(names[i]) / 2
-            box = (x[i] - half, x[i] + half, y[i] + MARK / 2, y[i] + MARK / 2 + LINE)
-            marks = (abs(x - x[i]) < half + MARK / 2) & (y > y[i]) & (y < box[3] + MARK / 2)
-            if (i in first or not marks.any()) and not any(_overlap(box, each) for each in taken):
-                free[i] = True
-                taken.append(box)
-        return free
 
 
 @dataclass(frozen=True)
@@ -297,10 +278,6 @@ class Facts:
             return None
         across, up = names.coordinates
         return Plane(places[:, 0], places[:, 1], across, up, 1.0)
-
-
-def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
 def in_words(budget: Any) -> str:

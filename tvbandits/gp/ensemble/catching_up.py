@@ -65,24 +65,27 @@ class Said(NamedTuple):
 def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     """The models at the time of the last readings, once they know all of them, which are in order."""
     told = _Told.of(reads)
-    seen = _SeenTogether.of(filters, told)
-    known, said = _conditioned(filters, told, seen), seen.said
-    if not filters.layout.hazard.any():
-        return known, said
+    prior = _PriorOf.readings(filters.layout, told)
+    if not filters.layout.restarts:
+        seen = _SeenTogether.of(filters, told, prior)
+        return _conditioned(filters, told, prior, seen), seen.said
     # All but the constant may have started afresh before the first reading: the soft reset of
     # `Filters.observed`, once for all readings, with the hazard of so many steps.
-    afresh, layout = filters.layout.restarting
-    some = filters.some(afresh, layout)
+    M, (afresh, layout) = len(filters), filters.layout.restarting
+    some, everyone = filters.some(afresh, layout), np.append(np.arange(M), afresh)
+    beside = filters.joined(some.restarted(), filters.layout.with_restarting)
+    both = _SeenTogether.of(beside, told, prior.take(everyone))
+    seen, log_density = both.first(M), both.said.log_density
+    known, said = _conditioned(filters, told, prior, seen), seen.said
     stays = np.log1p(-layout.hazard) * len(reads)
-    on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
-    other = _SeenTogether.of(some.restarted(), told).said
-    off = np.log(-np.expm1(stays)) + np.cumsum(other.log_density, axis=0)
-    both = np.logaddexp(on, off)
-    said.log_density[:, afresh] = np.diff(both, axis=0, prepend=0.0)
-    kept = some.kept(on[-1], both[-1])
+    on = stays + np.cumsum(log_density[:, afresh], axis=0)
+    off = np.log(-np.expm1(stays)) + np.cumsum(log_density[:, M:], axis=0)
+    together = np.logaddexp(on, off)
+    said.log_density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
+    kept = some.kept(on[-1], together[-1])
     if (kept < 1.0).any():
-        drawn = some.drawn_to_prior(kept)
-        again = _conditioned(drawn, told, _SeenTogether.of(drawn, told))
+        drawn, own = some.drawn_to_prior(kept), prior.take(afresh)
+        again = _conditioned(drawn, told, own, _SeenTogether.of(drawn, told, own))
         for name in ("mean", "covariance"):
             getattr(known, name)[afresh] = getattr(again, name)
     return known, said
@@ -93,8 +96,8 @@ class _Told(NamedTuple):
 
     Attributes
     ----------
-    n : integer array of shape (s,)
-        How many there were at each time.
+    n, first : integer arrays of shape (s,)
+        How many there were at each time, and the number of the first of them.
     times : array of shape (s,)
     step : integer array of shape (N,)
         Which time each of them is of.
@@ -102,6 +105,7 @@ class _Told(NamedTuple):
     """
 
     n: Index
+    first: Index
     times: Array
     step: Index
     rows: Index
@@ -114,7 +118,7 @@ class _Told(NamedTuple):
         parts = ("rows", "values", "noise")
         rows, values, noise = (np.concatenate([getattr(r, part) for r in reads]) for part in parts)
         times = np.array([each.h for each in reads])
-        return cls(n, times, np.repeat(np.arange(len(n)), n), rows, values, noise)
+        return cls(n, np.cumsum(n) - n, times, np.repeat(np.arange(len(n)), n), rows, values, noise)
 
     @property
     def h(self) -> Array:
@@ -123,7 +127,38 @@ class _Told(NamedTuple):
 
     def summed(self, each: Array) -> Array:
         """Sums (s, M) over the readings of each time, of numbers (M, N)."""
-        return np.asarray(np.add.reduceat(each, np.cumsum(self.n) - self.n, axis=1).T)
+        return np.asarray(np.add.reduceat(each, self.first, axis=1).T)
+
+
+class _PriorOf(NamedTuple):
+    """What M models say of N readings before anything is observed.
+
+    Attributes
+    ----------
+    H : array of shape (N, S)
+        What observes a state at the places read.
+    back : array of shape (M, S, N)
+        F(h)^T H^T, to the state that is known.
+    joint : array of shape (M, N, N)
+        Prior covariance of what is read, without noise.
+    ahead : array of shape (M, S, N)
+        Prior covariance of the state at the end with what is read.
+    """
+
+    H: Array
+    back: Array
+    joint: Array
+    ahead: Array
+
+    @classmethod
+    def readings(cls, layout: Layout, told: _Told) -> _PriorOf:
+        time, H = _Fading(layout), layout.rows(told.rows)
+        joint = time.stationary(H, told.times, told.step)
+        return cls(H, time.back(H, told.h), joint, time.since(H, told.times[-1] - told.h))
+
+    def take(self, models: Index) -> _PriorOf:
+        """As some of the models say."""
+        return _PriorOf(self.H, *(each[models] for each in self[1:]))
 
 
 class _SeenTogether(NamedTuple):
@@ -154,30 +189,34 @@ class _SeenTogether(NamedTuple):
     said: Said
 
     @classmethod
-    def of(cls, filters: Filters, told: _Told) -> _SeenTogether:
-        layout, rows = filters.layout, told.rows
-        own = filters.layout.nugget[:, None] + layout.left[:, rows]
-        noise = np.maximum(own + told.noise / filters.variance[:, None], filters.layout.floor)
-        time, H = _Fading.of(layout), layout.rows(rows)
-        back = time.back(H, told.h)
+    def of(cls, filters: Filters, told: _Told, prior: _PriorOf) -> _SeenTogether:
+        layout = filters.layout
+        own = layout.nugget[:, None] + layout.left[:, told.rows]
+        noise = np.maximum(own + told.noise / filters.variance[:, None], layout.floor)
         learned = filters.covariance - layout.prior
-        known = np.matmul(learned, back)
-        joint = np.matmul(back.transpose(0, 2, 1), known)
-        joint += time.stationary(H, told.times, told.step)
-        diagonal = np.arange(len(rows))
-        joint[:, diagonal, diagonal] += noise
-        expected = np.matmul(back.transpose(0, 2, 1), filters.mean[:, :, None])
+        known = np.matmul(learned, prior.back)
+        ahead = prior.back.transpose(0, 2, 1)
+        joint = np.matmul(ahead, known)
+        joint += prior.joint
+        diagonal = np.einsum("mii->mi", joint)
+        diagonal += noise  # of `joint`: they are a view
+        expected = np.matmul(ahead, filters.mean[:, :, None])
         root, inverse = linalg.whitening_each(joint)
         whitened = np.matmul(inverse, told.values[:, None] - expected)[:, :, 0]
         judged = _judged(filters, told, root, whitened, noise - own)
         return cls(learned, known, inverse, whitened, *judged)
 
+    def first(self, M: int) -> _SeenTogether:
+        """To the first M of the models."""
+        said = Said(self.said.log_density[:, :M].copy(), self.said.squares[:, :M])
+        arrays = {name: getattr(self, name)[:M] for name in self._fields[:-1]}
+        return self._replace(**arrays, said=said)
 
-def _conditioned(filters: Filters, told: _Told, seen: _SeenTogether) -> Filters:
+
+def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenTogether) -> Filters:
     """Models at the last time, once they know all readings; `seen.learned` is used up."""
     layout, end = filters.layout, told.times[-1]
-    H = layout.rows(told.rows)
-    reach = layout.moved(seen.known, end) + _Fading.of(layout).since(H, end - told.h)
+    reach = layout.moved(seen.known, end) + prior.ahead
     gain = np.matmul(seen.inverse, reach.transpose(0, 2, 1))
     back = gain.transpose(0, 2, 1)
     mean = layout.moved(filters.mean, end) + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
@@ -208,17 +247,17 @@ def _judged(
     found = told.summed(whitened**2)
     log_determinant = 2.0 * told.summed(np.log(np.einsum("mii->mi", root)))
     share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
-    squares, counts, knew = filters.squares, [filters.count], []
-    for heard, part, of in zip(share * found, share, told.n.tolist(), strict=True):
-        knew.append(squares)
-        squares, count = remembered(squares + heard, counts[-1] + of * part)
-        counts.append(count)
-    density = student(n, np.array(counts[:-1]), np.array(knew), log_determinant, found)
+    scales = np.empty((len(n) + 1, 2, len(filters)))
+    scales[0] = filters.squares, filters.count
+    for i, heard in enumerate(np.stack([share * found, share * n], axis=1)):
+        scales[i + 1] = remembered(scales[i] + heard)
+    squares, counts = scales.swapaxes(0, 1)
+    density = student(n, counts[:-1], squares[:-1], log_determinant, found)
     errors = np.matmul(blocks, whitened[:, :, None])[:, :, 0]
     # Of two places or more only what they differ by counts.
     common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2
     off = np.maximum(told.summed(errors**2) - common, 0.0)
-    return squares, counts[-1], Said(density, off)
+    return squares[-1], counts[-1], Said(density, off)
 
 
 @dataclass(frozen=True)
@@ -226,14 +265,6 @@ class _Fading:
     """How the parts of the states of M models fade; times are arrays (n,), in steps."""
 
     layout: Layout
-    trend_scale: Array
-    static_scale: Array
-    drift_scale: Array
-
-    @classmethod
-    def of(cls, layout: Layout) -> _Fading:
-        scales = ("trend_scale", "static_scale", "drift_scale")
-        return cls(layout, *(np.array([getattr(s, n) for s in layout.settings]) for n in scales))
 
     @property
     def smooth(self) -> bool:
@@ -245,9 +276,9 @@ class _Fading:
     def _drift(self, h: Array) -> tuple[Array, Array, Array]:
         """What a value keeps of itself, takes of its derivative, and what that takes of the value."""
         if not self.smooth:
-            kept = self._kept(self.drift_scale, h)
+            kept = self._kept(self.layout.scales[2], h)
             return kept, np.zeros_like(kept), np.zeros_like(kept)
-        rate = matern32_rate(self.drift_scale)[:, None]
+        rate = matern32_rate(self.layout.scales[2])[:, None]
         return matern32_transition(rate, h, np.exp(-rate * h))[:3]
 
     def back(self, H: Array, h: Array) -> Array:
@@ -256,9 +287,9 @@ class _Fading:
         value, up, _ = self._drift(h)
         out = np.empty((len(value), layout.size, len(h)))
         out[:, 0] = H[:, 0]
-        out[:, 1] = self._kept(self.trend_scale, h) * H[:, 1]
+        out[:, 1] = self._kept(self.layout.scales[0], h) * H[:, 1]
         out[:, 2 : layout.drift] = (
-            self._kept(self.static_scale, h)[:, None] * H[:, 2 : layout.drift].T
+            self._kept(self.layout.scales[1], h)[:, None] * H[:, 2 : layout.drift].T
         )
         drift = H[:, layout.drift : layout.derivative].T
         out[:, layout.drift : layout.derivative] = value[:, None] * drift
@@ -277,9 +308,9 @@ class _Fading:
         a, b = layout.drift, layout.derivative
         out = np.empty((len(value), layout.size, len(h)))
         out[:, 0] = CONSTANT * H[:, 0]
-        out[:, 1] = prior[:, 1, 1, None] * self._kept(self.trend_scale, h) * H[:, 1]
+        out[:, 1] = prior[:, 1, 1, None] * self._kept(self.layout.scales[0], h) * H[:, 1]
         static = self._towards(H, slice(2, a))
-        out[:, 2:a] = self._kept(self.static_scale, h)[:, None] * static
+        out[:, 2:a] = self._kept(self.layout.scales[1], h)[:, None] * static
         drift = self._towards(H, slice(a, b))
         out[:, a:b] = value[:, None] * drift
         if self.smooth:
@@ -321,11 +352,11 @@ class _Fading:
         lag = len(times) * step[:, None] + step
         a, b = layout.drift, layout.derivative
         # Every reward is the constant and the trend as they are.
-        shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.trend_scale, apart)
+        shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.layout.scales[0], apart)
         out = np.take(shared, lag, axis=1)
         static = self._between(H, slice(2, a))
-        if np.isfinite(self.static_scale).any():
-            static *= np.take(self._kept(self.static_scale, apart), lag, axis=1)
+        if np.isfinite(self.layout.scales[1]).any():
+            static *= np.take(self._kept(self.layout.scales[1], apart), lag, axis=1)
         out += static
         drift = self._between(H, slice(a, b))
         drift *= np.take(self._drift(apart)[0], lag, axis=1)

@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.catching_up import Read, after
-from tvbandits.gp.ensemble.filters import Filters, Innovations, basis_of, filters_of, held
+from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, in_steps, settings_for
 from tvbandits.gp.fitting.calibration import HALF
@@ -132,27 +133,23 @@ def checked(
         raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
     if len(index) and (index.min() < 0 or index.max() >= points):
         raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
+    if (np.isfinite(y) & (noise > 0) & (noise < np.inf)).all():
+        return index, y, noise
     if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
         raise ValueError("values must not be infinite, and variances positive and finite")
     read = ~np.isnan(y)
-    return (index, y, noise) if read.all() else (index[read], y[read], noise[read])
+    return index[read], y[read], noise[read]
 
 
-def squares_of_differences(filters: Filters, state: Array, rows: Index, values: Array) -> Array:
+def squares_of_differences(errors: Array) -> Array:
     """Squared errors (M,) of differences between places, of a reading itself where it is alone.
 
     Parameters
     ----------
-    filters : Filters
-    state : array of shape (M, S)
-        As it was expected.
-    rows : integer array of shape (n,)
-        The places.
-    values : array of shape (n,)
-        Transformed rewards.
+    errors : array of shape (M, n)
+        Of the transformed rewards of n places at one time, as they were expected.
     """
-    errors = values - np.matmul(filters.layout.rows(rows), state[:, :, None])[:, :, 0]
-    if len(rows) > 1:
+    if errors.shape[1] > 1:
         errors = errors - errors.mean(axis=1, keepdims=True)
     return np.asarray((errors**2).sum(axis=1))
 
@@ -181,6 +178,12 @@ def squared_innovations(weights: Array, seen: Sequence[Innovations]) -> tuple[fl
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
     return tuple(np.minimum(mean**2 / variance, LARGEST_INNOVATION).tolist())
+
+
+def by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
+    """A value for each of all models, as those (M,) of each of their groups."""
+    ends = list(accumulate(map(len, filters)))
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -281,21 +284,23 @@ class Inactive:
             Time that a step takes.
         """
         backlog = (*self.backlog, over) if self.groups else ()
-        parts = np.split(score, np.cumsum([len(each) for each in active])[:-1])
-        pairs = zip(active, parts, strict=True)
+        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
+        if due is not None and due not in groups:
+            return tuple(active), score, Inactive(self.groups, backlog)
+        pairs = zip(active, by_group(score, active), strict=True)
         up = {each.group: Group(each, part, over[0]) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
-        turns = [group for group in sorted(up.keys() | down.keys()) if due in (None, group)]
+        turns = sorted(groups) if due is None else [due]
         down |= {g: down[g].caught_up(backlog, step) for g in turns if g in down}
         best = max([float(score.max()), *(float(down[g].score.max()) for g in turns if g in down)])
         for group in turns:
             _split(group, up, down, best + math.log(ACTIVE))
-        groups = tuple(down[group] for group in sorted(down))
-        known = min((each.time for each in groups), default=math.inf)
+        inactive = tuple(down[group] for group in sorted(down))
+        known = min((each.time for each in inactive), default=math.inf)
         backlog = tuple(each for each in backlog if each[0] > known)
         on = [up[group] for group in sorted(up)]
         scores = np.concatenate([each.score for each in on])
-        return tuple(each.filters for each in on), scores, Inactive(groups, backlog)
+        return tuple(each.filters for each in on), scores, Inactive(inactive, backlog)
 
 
 def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: float) -> None:
@@ -323,8 +328,8 @@ def thinned(
     fits = np.cumsum(numbers[order]) <= capacity
     kept = np.zeros(len(order), dtype=bool)
     kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
-    parts = np.split(kept, np.cumsum([len(each) for each in filters])[:-1])
-    pairs = [(each, part) for each, part in zip(filters, parts, strict=True) if part.any()]
+    parts = zip(filters, by_group(kept, filters), strict=True)
+    pairs = [(each, part) for each, part in parts if part.any()]
     return tuple(each.take(part) for each, part in pairs), score[kept]
 
 
@@ -511,13 +516,16 @@ class FilterEnsemble:
             innovations=(*present.innovations, *squared_innovations(ensemble.weights, seen)),
         )
         low, high = ensemble.seen
-        return replace(
+        observed = replace(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
             seen=(min(float(above.min()), low), max(float(above.max()), high)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
+        if not present.innovations:  # they were expected as the filters have just seen them
+            observed.__dict__["_errors"] = np.concatenate([each.errors for each in seen])
+        return observed
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""
@@ -669,14 +677,18 @@ class FilterEnsemble:
         """What the present step says about each member, and the variance of errors that it shows."""
         if not len(self._present.rows):
             return np.zeros_like(self._score), self._error_variance
+        squares = squares_of_differences(self._errors)
+        return self._judged(self._present.log_density, squares, len(self._present.rows))
+
+    @cached_property
+    def _errors(self) -> Array:
+        """What the readings of the present step are off, (M, n), as each member expected them."""
         of = self._present
-        squares = np.concatenate(
-            [
-                squares_of_differences(each, state, of.rows, of.values)
-                for state, each in zip(of.expected, self.filters, strict=True)
-            ]
-        )
-        return self._judged(of.log_density, squares, len(of.rows))
+        expected = [
+            np.matmul(each.layout.rows(of.rows), state[:, :, None])[:, :, 0]
+            for state, each in zip(of.expected, self.filters, strict=True)
+        ]
+        return np.asarray(of.values - np.concatenate(expected))
 
     def _judged(self, density: Array, squares: Array, count: int) -> tuple[Array, float]:
         """By log densities (M,) of so many readings of one time, and squares of differences (M,)."""
@@ -705,12 +717,10 @@ class FilterEnsemble:
         weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
-        ends = np.cumsum([len(each) for each in self.filters])
-        parts = np.split(weights, ends[:-1])
-        alike: dict[object, list[Mixture]] = {}
-        for each, part in zip(self.filters, parts, strict=True):
+        alike: dict[str, list[Mixture]] = {}
+        for each, part in zip(self.filters, by_group(weights, self.filters), strict=True):
             if part.any():
-                basis = basis_of(each.settings[0], len(self.points))
-                alike.setdefault(basis, []).append(Mixture.of(each, part, h, present))
+                mixture = Mixture.of(each, part, h, present)
+                alike.setdefault(each.layout.basis_key, []).append(mixture)
         mixtures = [Mixture.joined(each) for each in alike.values()]
         return Components.of(mixtures, self.transform, self.seen, self.origin, self.widening)

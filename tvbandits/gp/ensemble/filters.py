@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,19 +46,20 @@ ROUNDING = 1e-9
 """Noise below this share of the prior variance would be lost, and the filter with it."""
 
 
+Taken: TypeAlias = tuple[slice, Array, slice]
+"""A part of states that takes so much (M, n, 1) or (M, 1, 1) of another part."""
+
+
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
-    `own` (M, S) is what a number keeps of itself. For a smooth drift, `up` (M, 1) is what a value takes
-    of its derivative, and `down` (M, 1) what a derivative takes of its value. For a season, `turned`
-    (M, n) is what each of its n values takes of the other number of its pair, and that gives back.
-    Without both, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
+    `own` (M, S, 1) is what a number keeps of itself, `taken` what parts take of others: the values of a
+    smooth drift of their derivatives and these of them, and of a season the two numbers of a pair.
+    Without any, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
     """
 
     own: Array
-    up: Array
-    down: Array
-    turned: Array
+    taken: tuple[Taken, ...] = ()
     outer: Array | None = None
     fresh: Array | None = None
 
@@ -161,6 +162,11 @@ class Layout:
         return np.array([each.hazard for each in self.settings])
 
     @cached_property
+    def restarts(self) -> bool:
+        """Whether one of them may start afresh."""
+        return bool(self.hazard.any())
+
+    @cached_property
     def floor(self) -> Array:
         """Least noise (M, 1) of a reading, in units of the squared scale."""
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
@@ -177,6 +183,11 @@ class Layout:
     def _observing(self) -> Array:
         return np.asarray(self.basis @ self.fold.T)
 
+    @cached_property
+    def basis_key(self) -> str:
+        """Equal for layouts of the same `basis`."""
+        return repr(basis_of(self.settings[0], len(self.basis)))
+
     def take(self, members: NDArray[Any]) -> Layout:
         """Of some of the models, by their numbers or a mask."""
         rows = np.arange(len(self.settings))[members]
@@ -187,6 +198,18 @@ class Layout:
         """Which of the models may start afresh (m,), and the layout of these."""
         rows = np.flatnonzero(self.hazard > 0)
         return rows, self.take(rows)
+
+    @cached_property
+    def with_restarting(self) -> Layout:
+        """Of all models, and then once more of those that may start afresh."""
+        return self.joined(self.restarting[1])
+
+    @cached_property
+    def scales(self) -> tuple[Array, Array, Array]:
+        """Of trend, static part and drift (M,), in steps."""
+        names = "trend_scale", "static_scale", "drift_scale"
+        trend, static, drift = (np.array([getattr(s, n) for s in self.settings]) for n in names)
+        return trend, static, drift
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
@@ -213,16 +236,17 @@ class Layout:
         return np.asarray(self._observing[points])
 
     def folded(self, states: Array) -> Array:
-        """fold.T @ states (S, n), without the product with zeros."""
+        """States (..., S) folded to (..., c): states @ fold, without the product with zeros."""
         static, waves = self.drift - 2, self._waves
         shared = self.basis.shape[1] - waves == 1 + static
-        out = states[1 : self.drift if shared else self.derivative].copy(order="K")
-        out[0] += states[0]
+        out = states[..., 1 : self.drift if shared else self.derivative].copy(order="K")
+        out[..., 0] += states[..., 0]
         if shared:
-            out[1:] += states[self.drift : self.derivative]
+            out[..., 1:] += states[..., self.drift : self.derivative]
         if waves:
-            season = states[self.waves].reshape(-1, waves, states.shape[1]).sum(axis=0)
-            out = np.concatenate([out, season])
+            season = states[..., self.waves]
+            season = season.reshape(*states.shape[:-1], -1, waves).sum(axis=-2)
+            out = np.concatenate([out, season], axis=-1)
         return np.asarray(out)
 
     @property
@@ -254,10 +278,10 @@ class Layout:
             value, up[m], down[m], slope = matern32_transition(rate, h, math.exp(-rate * h))
             own[m, self.drift : self.derivative] = value
             own[m, self.derivative : self.season] = slope
-        change = Transition(own, up, down, turned)
+        change = Transition(own[:, :, None], self._taken(up, down, turned))
         if self.derivative == self.size:
             outer = own[:, :, None] * own[:, None, :]
-            change = Transition(own, up, down, turned, outer, (1.0 - outer) * self.prior)
+            change = Transition(own[:, :, None], (), outer, (1.0 - outer) * self.prior)
         self._latest[:] = [(h, change)]
         return change
 
@@ -276,22 +300,22 @@ class Layout:
         change = self.transition(h)
         if states.ndim == 2:
             return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
-        out = change.own[:, :, None] * states
-        for part, much, of in self._taken(change):
-            out[:, part] += much[:, :, None] * states[:, of]
+        out = change.own * states
+        for part, much, of in change.taken:
+            out[:, part] += much * states[:, of]
         return np.asarray(out)
 
-    def _taken(self, change: Transition) -> list[tuple[slice, Array, slice]]:
+    def _taken(self, up: Array, down: Array, turned: Array) -> tuple[Taken, ...]:
         """Which part of a state takes how much (M, n) or (M, 1) of which other part."""
         middle = (self.season + self.size) // 2
         value, slope = slice(self.drift, self.derivative), slice(self.derivative, self.season)
         wave, other = slice(self.season, middle), slice(middle, None)
         taken = []
         if self.derivative < self.season:
-            taken += [(value, change.up, slope), (slope, change.down, value)]
+            taken += [(value, up, slope), (slope, down, value)]
         if self.season < self.size:
-            taken += [(wave, change.turned, other), (other, -change.turned, wave)]
-        return taken
+            taken += [(wave, turned, other), (other, -turned, wave)]
+        return tuple((part, much[:, :, None], of) for part, much, of in taken)
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -312,13 +336,10 @@ class Layout:
         if change.outer is not None:
             known *= change.outer
             return
-        own = change.own[:, :, None]
         for _ in range(2):
             # From the left; and, turned over, from the right.
-            moved = [
-                (part, much[:, :, None] * known[:, of]) for part, much, of in self._taken(change)
-            ]
-            known *= own
+            moved = [(part, much * known[:, of]) for part, much, of in change.taken]
+            known *= change.own
             for part, much in moved:
                 known[:, part] += much
             known = known.transpose(0, 2, 1)
@@ -373,7 +394,7 @@ def kind(setting: ModelSpec, points: int) -> object:
 
 
 def basis_of(setting: ModelSpec, points: int) -> object:
-    """Settings of which this is equal have the same `Layout.basis`."""
+    """Settings of which this is equal, on equal points, have the same `Layout.basis`."""
     spaces = None if is_rough(setting, points) else (setting.static_space, setting.drift_space)
     season = setting.season
     return spaces, season and (season.space, season.harmonics)
@@ -478,8 +499,8 @@ class Filters:
         mean, covariance, squares, count = (each[members] for each in parts)
         return Filters(layout, mean, covariance, squares, count, self.group)
 
-    def joined(self, other: Filters) -> Filters:
-        """With other models of the same features."""
+    def joined(self, other: Filters, layout: Layout | None = None) -> Filters:
+        """With other models of the same features, whose joint layout may be known."""
         pairs = (
             (self.mean, other.mean),
             (self.covariance, other.covariance),
@@ -487,7 +508,7 @@ class Filters:
             (self.count, other.count),
         )
         mean, covariance, squares, count = (np.concatenate(pair) for pair in pairs)
-        layout = self.layout.joined(other.layout)
+        layout = self.layout.joined(other.layout) if layout is None else layout
         return Filters(layout, mean, covariance, squares, count, self.group)
 
     def counted_in(self, step: float) -> Filters:
@@ -522,7 +543,7 @@ class Filters:
         errors = seen.errors
         variances = seen.diagonal * self.variance[:, None]
         start = self
-        if self.layout.hazard.any():
+        if self.layout.restarts:
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
@@ -534,8 +555,8 @@ class Filters:
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
-        squares, count = self.squares + told * squares, self.count + told * len(values)
-        after = self.like(start.mean + gain, covariance, *remembered(squares, count))
+        scales = np.array([self.squares + told * squares, self.count + told * len(values)])
+        after = self.like(start.mean + gain, covariance, *remembered(scales))
         return after, Innovations(errors, variances, log_density)
 
     def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
@@ -612,16 +633,16 @@ class _Seen:
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
         HP = np.matmul(H, filters.covariance)
         spread = np.matmul(HP, H.T)
-        n, diagonals = np.arange(len(H)), np.einsum("mii->mi", spread)
-        diagonals += noise  # of `spread`: they are a view
+        diagonal = np.einsum("mii->mi", spread)
+        diagonal += noise  # of `spread`: they are a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
         size, whitened = H.shape[1], solved[:, :, -1]
         squares = (whitened**2).sum(axis=1)
-        log_determinant = 2.0 * np.log(root[:, n, n]).sum(axis=1)
+        log_determinant = 2.0 * np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
         density = student(len(H), filters.count, filters.squares, log_determinant, squares)
-        return cls(errors, solved[:, :, :size], whitened, spread[:, n, n], squares, density)
+        return cls(errors, solved[:, :, :size], whitened, diagonal.copy("F"), squares, density)
 
 
 def student(
@@ -648,10 +669,9 @@ def student(
     )
 
 
-def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
-    """Sums of squares (M,) and how many innovations (M,) they are of, the old ones forgotten."""
-    kept = np.minimum(1.0, MEMORY / count)
-    return squares * kept, count * kept
+def remembered(scales: Array) -> Array:
+    """Sums of squares and how many innovations they are of, (2, M), the old ones forgotten."""
+    return np.asarray(scales * np.minimum(1.0, MEMORY / scales[1]))
 
 
 def filters_of(

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.posteriors.lookahead import NODES, WEIGHTS, JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior
 
 # --- monotone transforms that bring skewed rewards closer to normal (Yeo and Johnson 2000) --------
 # With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
@@ -141,27 +141,26 @@ class Mixture:
         covariances = [later.covariance] + [filters.covariance] * present
         if present:
             covariances.append(layout.moved(filters.covariance, h))
-        share = weights / weights.sum()
+        total = float(weights.sum())
+        share = weights / total
         unit = share * filters.variance
-        sums = [
-            layout.folded(
-                layout.folded((unit @ each.reshape(len(unit), -1)).reshape(size, size)).T
-            ).T
-            for each in covariances
-        ]
+        mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
+        # From the left; and, turned over, from the right.
+        sums = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
+        sums = layout.folded(sums.swapaxes(1, 2))
         # What the models disagree about adds to what each of them does not know.
-        ahead = layout.folded(later.mean.T).T
+        ahead = layout.folded(later.mean)
         mean_ahead = share @ ahead
         from_ahead = ahead - mean_ahead
         mean_now = known = across = np.zeros(0)
         if present:
-            now = layout.folded(filters.mean.T).T
+            now = layout.folded(filters.mean)
             mean_now = share @ now
             from_now = now - mean_now
             known = sums[1] + (from_now.T * share) @ from_now
             across = sums[2].T + (from_now.T * share) @ from_ahead
         return cls(
-            weight=float(weights.sum()),
+            weight=total,
             basis=layout.basis,
             now=mean_now,
             ahead=mean_ahead,
@@ -292,29 +291,28 @@ class Components:
         apart_now = [m.basis @ m.now - now.center for m in mixtures]
         apart_ahead = [m.basis @ m.ahead - ahead.center for m in mixtures]
 
-        def covariance(r: Index, s: Index | None) -> Array:
-            """Of rewards now at some points with those at others, or with all at the time ahead."""
-            others, then = (slice(None), ahead) if s is None else (s, now)
-            shared = np.zeros((len(r), len(then.mean[others])))
-            for m, here, there in zip(
-                mixtures, apart_now, apart_ahead if s is None else apart_now, strict=True
-            ):
-                state = m.across if s is None else m.known
-                shared += (m.weight * m.basis[r] @ state) @ m.basis[others].T
+        def covariance(r: Index, s: Index | slice, later: bool) -> Array:
+            """Of rewards now at some points with those at others, now or at the time ahead."""
+            then, apart = (ahead, apart_ahead) if later else (now, apart_now)
+            slopes = then.slope[s]
+            shared = np.zeros((len(r), len(slopes)))
+            for m, here, there in zip(mixtures, apart_now, apart, strict=True):
+                state = m.across if later else m.known
+                shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
                 if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
-                    shared += np.outer(m.weight * here[r], there[others])
-                if s is not None:
+                    shared += np.outer(m.weight * here[r], there[s])
+                if not (later or isinstance(s, slice)):
                     shared += m.weight * np.equal.outer(r, s) * m.left[r][:, None]
             shared *= now.slope[r][:, None]
-            shared *= then.slope[others]
+            shared *= slopes
             return shared
 
-        def reach(rows: Sequence[int]) -> Array:
-            return covariance(np.array(rows, dtype=np.int64), None)
+        def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+            return covariance(np.array(rows, dtype=np.int64), others, True)
 
         def among(rows: Sequence[int], others: Sequence[int]) -> Array:
             r, s = (np.array(each, dtype=np.int64) for each in (rows, others))
-            return covariance(r, s)
+            return covariance(r, s, False)
 
         return JointPosterior(
             forecast.mean,

@@ -9,6 +9,7 @@ that it is by then (`faded`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -67,7 +68,7 @@ class Recent:
 
     def at(self, t: float) -> FilterEnsemble:
         """What was known at a time, as far back as is kept: without what was observed later."""
-        return self._after_times(sum(s <= t for s in self.times))
+        return self._after_times(bisect_right(self.times, t))
 
     def observed(self, t: float, readings: Readings) -> Recent:
         """With readings of a time, late or not."""
@@ -77,7 +78,7 @@ class Recent:
             return self._from(at, self.times, (*self.parts[:at], grown, *self.parts[at + 1 :]), 1)
         if t < self.before.time:
             return self._long_ago(t, readings)
-        at = sum(s < t for s in self.times)
+        at = bisect_left(self.times, t)
         times = (*self.times[:at], t, *self.times[at:])
         return self._from(at, times, (*self.parts[:at], (readings,), *self.parts[at:]), 0)
 

@@ -330,7 +330,7 @@ class ModelEnsemble:
         else:
             recent, search = known.recent, known.search
         begun = EnsemblePosterior(kernel, surface, self, data, recent, now, search)
-        return begun.told(fresh)
+        return begun.told(fresh, data, now)
 
 
 def of_another_unit(rule: T) -> T:
@@ -495,9 +495,9 @@ class EnsemblePosterior(CandidatePosterior):
         """Whether it is what a rule makes of readings of such noise."""
         return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
 
-    def told(self, fresh: Data) -> EnsemblePosterior:
-        """Once it has observed those of its data that are new, time after time."""
-        recent, search, surface, data = self.recent, self.search, self.surface, self.data
+    def told(self, fresh: Data, data: Data, now: float) -> EnsemblePosterior:
+        """At the time `now`, once it has observed those of `data` that are new, time after time."""
+        recent, search, surface = self.recent, self.search, self.surface
         for t in sorted(set(fresh.Z[:, -1].tolist())):
             at = fresh.Z[:, -1] == t
             rows = candidate_rows(surface, fresh.Z[at])
@@ -509,7 +509,7 @@ class EnsemblePosterior(CandidatePosterior):
             recent, search = seasons.observed(
                 recent, search, t, readings, partial(_timed, surface, earlier)
             )
-        return replace(self, recent=recent, search=search)
+        return EnsemblePosterior(self.kernel, surface, self.rule, data, recent, now, search)
 
     def continued(
         self, rows: Data, now: float, surface: CandidateGrid | None
@@ -522,7 +522,7 @@ class EnsemblePosterior(CandidatePosterior):
             return self if now == self.now else replace(self, now=now)
         if rows.Z[0, -1] < times[-1]:
             return None
-        return replace(self, data=self.data.append(rows), now=now).told(rows)
+        return self.told(rows, self.data.append(rows), now)
 
     # --- what it believes -----------------------------------------------------------------------------
 
@@ -552,8 +552,9 @@ class EnsemblePosterior(CandidatePosterior):
     @cached_property
     def own_nugget(self) -> float:
         """Variance of what is new at every place at every time, as the models have it."""
-        parts = zip(self.ensemble.members, self.ensemble.weights, self.ensemble.scales, strict=True)
-        return float(sum(weight * unit * each.nugget for each, weight, unit in parts))
+        ensemble = self.ensemble
+        nuggets = np.concatenate([each.layout.nugget for each in ensemble.filters])
+        return float((ensemble.weights * ensemble.scales * nuggets).cumsum()[-1])
 
     @property
     def nugget(self) -> float:

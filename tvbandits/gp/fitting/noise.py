@@ -2,11 +2,14 @@
 
 Readings y of a Gaussian process of unknown size and unknown forgetting have the covariance
 
-    a (k(x, x') exp(-|t - t'| / tau) + m) + s I,
+    a ((1 - n) k(x, x') exp(-|t - t'| / tau) + n 1[x = x', t = t'] + m) + s I,
 
-with m for a mean that nobody knows. The posterior of the noise variance s is summed over grids of a, tau
-and s. Readings of one place and time differ by their noise alone: what they say is the chi-square law.
-Without tau, a drift of the reward would be taken for noise.
+with m for a mean that nobody knows. The posterior of the noise variance s is summed over grids of a,
+tau, n and s. Readings of one place and time differ by their noise alone: what they say is the chi-square
+law. Without tau, a drift of the reward would be taken for noise. So would the share n that is new at
+every place and time; readings with a variance of their own, which takes the place of s, tell the two
+apart, and n is 0 where there are none. These, an expert's, have a mean of their own: a scale that is off
+by a constant is no noise.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.core.arrays import SMALLEST_VARIANCE, Index, usable_variances
-from tvbandits.core.linalg import eigenpairs
+from tvbandits.core.arrays import SMALLEST_VARIANCE, Array, Index, usable_variances
+from tvbandits.core.linalg import cholesky, eigenpairs, log_determinant, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
@@ -34,6 +37,9 @@ ALIKE = 0.7
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 """Values of tau, in steps; all are equally likely a priori."""
 
+NEW = (0.0, 0.1, 0.3)
+"""Values of n, where it can be told from noise; all are equally likely a priori."""
+
 SIZES = np.geomspace(0.5, 64.0, 8)
 """Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the whole."""
 
@@ -44,7 +50,8 @@ QUANTILES = (0.025, 0.975)
 """Low end and high end, as quantiles of the posterior."""
 
 LAST, MOST = 256, 128
-"""Learned at every doubling of the number of rewards up to `LAST`, from so many readings at the most."""
+"""Learned at every doubling of the number of rewards up to `LAST`, from so many readings at the most;
+half of them may have a variance of their own."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +120,9 @@ def estimated_noise(
     >>> print(estimated_noise(RBF(1.0), seen))
     0.24 (0.18 to 0.32), from 100 readings
     """
-    rows = readings_for_noise(seen)
-    X, t, y = seen.X[rows], seen.t[rows], seen.y[rows]
+    stated, rows = readings_for_noise(seen)
+    every = np.concatenate([stated, rows])
+    X, t, y, variance = seen.X[every], seen.t[every], seen.y[every], seen.variance[stated]
     kernels = [kernel] if rival is None else [kernel, rival]
     over_points = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
     size, *_ = own_sizes = [float(np.mean(np.diagonal(K))) for K in over_points]
@@ -127,13 +135,19 @@ def estimated_noise(
         doubt = math.log(prior.high / prior.low) / (2 * 1.96)
         off = np.log(noise / prior.variance)[None] / max(doubt, ALIKE)
     apart = np.abs(t[:, None] - t) / step_of(t)
+    here = (apart == 0) & (X[:, None] == X).all(axis=2)
+    shares = NEW if len(stated) else NEW[:1]
+    own_variance = np.arange(len(every)) < len(stated)
+    means = MEAN * np.outer(own_variance, own_variance)
+    means += (MEAN if mean is None else 0.0) * np.outer(~own_variance, ~own_variance)
+    alike = [K / own for K, own in zip(over_points, own_sizes, strict=True)]
     parts = []
-    for (K, own), memory in product(zip(over_points, own_sizes, strict=True), MEMORIES):
-        correlation = K / own * np.exp(-apart / memory) + (MEAN if mean is None else 0.0)
-        eigenvalues, vectors = eigenpairs(correlation)
-        squares = (vectors.T @ values) ** 2
-        spread = sizes[:, None, None] * np.maximum(eigenvalues, 0.0) + noise[:, None]
-        parts.append(-0.5 * (squares / spread + np.log(spread)).sum(axis=2) - 0.5 * off**2)
+    for among, memory, new in product(alike, MEMORIES, shares):
+        correlation = (1.0 - new) * among * np.exp(-apart / memory) + new * here + means
+        evidence, eigenvalues, squares = _spectra(correlation, values, sizes, variance)
+        spread = np.maximum(eigenvalues, 0.0)[:, None] + noise[:, None]
+        fit = (squares[:, None] / spread + np.log(spread)).sum(axis=2)
+        parts.append(evidence[:, None] - 0.5 * fit - 0.5 * off**2)
     density = np.exp(logsumexp(parts, axis=(0, 1)) - logsumexp(parts))
     quantiles = np.interp(QUANTILES, np.cumsum(density) - density / 2, np.log(noise))
     low, high, mean_noise = usable_variances(np.append(np.exp(quantiles), density @ noise)).tolist()
@@ -146,20 +160,56 @@ def first_guess(unit: float) -> NoiseEstimate:
     return NoiseEstimate(unit * SHARE, low, high)
 
 
-def readings_for_noise(seen: Observations) -> Index:
-    """Rows (n,) of at most `MOST` readings without a variance: repeats for up to half, and the latest.
+def _spectra(
+    correlation: Array, values: Array, sizes: Array, variance: Array
+) -> tuple[Array, Array, Array]:
+    """What values (n,) of noise variances (k,), the rest unknown, are like for each of s sizes.
+
+    Returns
+    -------
+    evidence : array of shape (s,)
+        Log density of the first k, up to a constant.
+    eigenvalues, squares : arrays of shape (s, n - k), (1 or s, n - k)
+        Of the covariance of the others given these, and of what they are off, in its eigenvectors.
+    """
+    k = len(variance)
+    if k == 0:
+        eigenvalues, vectors = eigenpairs(correlation)
+        return np.zeros(len(sizes)), np.outer(sizes, eigenvalues), (vectors.T @ values)[None] ** 2
+    found = []
+    for size in sizes:
+        covariance = size * correlation
+        factor = cholesky(covariance[:k, :k] + np.diag(variance), "readings of known noise").L
+        half = solve_lower(factor, np.column_stack([covariance[:k, k:], values[:k]]))
+        reach, told = half[:, :-1], half[:, -1]
+        eigenvalues, vectors = eigenpairs(covariance[k:, k:] - reach.T @ reach)
+        squares = ((values[k:] - told @ reach) @ vectors) ** 2
+        found.append((-0.5 * (told @ told + log_determinant(factor)), eigenvalues, squares))
+    evidence, spectra, errors = (np.array(each) for each in zip(*found, strict=True))
+    return evidence, spectra, errors
+
+
+def readings_for_noise(seen: Observations) -> tuple[Index, Index]:
+    """Rows of readings with a variance of their own, at most half of `MOST`, and rows of others."""
+    unknown = np.isnan(seen.variance)
+    stated = _latest(seen, np.flatnonzero(~unknown), MOST // 2)
+    return stated, _latest(seen, np.flatnonzero(unknown), MOST - len(stated))
+
+
+def _latest(seen: Observations, rows: Index, most: int) -> Index:
+    """At most so many of the rows: what shares place and time for up to half, and the latest.
 
     Repeats of one place and time tell most.
     """
-    rows = np.flatnonzero(np.isnan(seen.variance))
-    if len(rows) <= MOST:
+    if len(rows) <= most:
         return rows
+    _, which, counts = np.unique(
+        np.column_stack([seen.X, seen.t]), axis=0, return_inverse=True, return_counts=True
+    )
     rows = rows[np.argsort(seen.t[rows], kind="stable")]
-    places = np.column_stack([seen.X[rows], seen.t[rows]])
-    _, which, counts = np.unique(places, axis=0, return_inverse=True, return_counts=True)
-    repeats = np.flatnonzero(counts[which.ravel()] > 1)[-MOST // 2 :]
+    repeats = np.flatnonzero(counts[which.ravel()][rows] > 1)[-most // 2 :]
     others = np.setdiff1d(np.arange(len(rows)), repeats)
-    return np.asarray(rows[np.concatenate([others[len(repeats) - MOST :], repeats])])
+    return np.asarray(rows[np.concatenate([others[len(repeats) - most :], repeats])])
 
 
 def _unit(values: Any, y: Any) -> float:

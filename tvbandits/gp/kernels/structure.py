@@ -19,7 +19,13 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as_points
+from tvbandits.core.arrays import (
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    as_points,
+    at_times,
+)
 from tvbandits.core.coercion import shown
 from tvbandits.core.linalg import eigenpairs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
@@ -53,7 +59,7 @@ def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
     times = np.asarray(t, dtype=np.float64)
     if times.shape not in ((), (len(X),)):
         raise ValueError(f"t must be a number or have shape ({len(X)},), got {times.shape}")
-    return np.column_stack([X, np.broadcast_to(times, len(X))])
+    return at_times(X, times)
 
 
 def advance(kernel: Kernel, h: float) -> float | None:

@@ -39,6 +39,7 @@ from tvbandits.gp.posteriors.data import (
     level_noise,
     without_negligible,
 )
+from tvbandits.gp.posteriors.features import cheaper_state
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
 ROTATE_FROM = 96
@@ -102,22 +103,25 @@ class ExactPosterior(KernelPosterior):
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> ExactPosterior | None:
         """With observations more, as rows of the factor; None if that takes `condition`."""
-        on = self.surface
+        n, on = len(rows.Z), self.surface
         if len(self.rows.Z) == 0 or self.jitter > 0 or (surface is None) != (on is None):
             return None
-        if surface is not None and surface.space_time:
+        if n and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
             return None
-        if len(rows.Z) and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
-            return None
-        made: ExactPosterior | None = self
-        for i in range(len(rows.Z)):
-            row = rows if len(rows.Z) == 1 else rows.row(i)
-            made = None if made is None else _append(made, row, surface)
+        if surface is not None and on is not None:
+            on = on.moved(surface, self.rows.Z, now)
+            if on is None:
+                return None
+            if surface.space_time and cheaper_state(len(self.data.Z) + n, surface, False):
+                return None
+        made: ExactPosterior | None = replace(self, surface=on, extended=True)
+        for i in range(n):
+            made = None if made is None else _append(made, rows if n == 1 else rows.row(i), surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
-        on = made.surface and GridPosterior(**vars(made.surface) | {"now": now})
-        return without_repeats(replace(made, data=data, extended=True, surface=on))
+        object.__setattr__(made, "data", data)  # nobody has seen it yet
+        return without_repeats(made)
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
@@ -243,14 +247,20 @@ class Factored:
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
     rows, merged_log_density = Groups.of(data.apart).merge(data)
-    K = np.array(kernel(rows.Z)) if len(rows.Z) else np.empty((0, 0))
+    across = K = np.empty((0, 0))
+    if surface is not None and len(rows.Z):
+        across = surface.rows(rows.Z, now)
+        K = surface.among(rows.Z, across)
+    elif len(rows.Z):
+        K = np.array(kernel(rows.Z))
     noise = float(np.log(rows.variance).sum())
     if rows.levels is not None and len(rows.Z):
         shared = level_noise(rows.levels, rows.variance, float(np.max(kernel.diag(rows.Z))))
         K += shared
         shared[np.diag_indices_from(K)] += rows.variance
         noise = linalg.log_determinant(linalg.cholesky(shared, "noise with levels").L)
-    K[np.diag_indices_from(K)] += rows.variance
+    diagonal = np.einsum("ii->i", K)
+    diagonal += rows.variance  # of `K`: it is a view
     made = linalg.cholesky(K, "noisy kernel matrix")
     posterior = ExactPosterior(
         kernel=kernel,
@@ -266,16 +276,14 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
     )
     if surface is not None:
         # Nobody has seen it yet: filling the field in spares a copy of the whole value.
-        object.__setattr__(posterior, "surface", _spread(posterior, surface, now))
+        object.__setattr__(posterior, "surface", _spread(posterior, surface, now, across))
     return posterior
 
 
 def _spread(
-    posterior: ExactPosterior, surface: CandidateGrid | None, now: float
-) -> GridPosterior | None:
-    """V = L^-1 k(Z, points) and what follows from it, by one triangular solve."""
-    if surface is None:
-        return None
+    posterior: ExactPosterior, surface: CandidateGrid, now: float, across: Array
+) -> GridPosterior:
+    """V = L^-1 k(Z, points), `across`, and what follows from it, by one triangular solve."""
     W = posterior.weights.array
     prior = surface.prior_variance(now)
     if len(W) == 0:
@@ -283,7 +291,7 @@ def _spread(
         return GridPosterior(
             AppendBuffer.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior
         )
-    V = linalg.solve_lower(posterior._lower, surface.rows(posterior.rows.Z, now))
+    V = linalg.solve_lower(posterior._lower, across)
     explained = np.einsum("ij,ij->j", V, V)
     return GridPosterior(AppendBuffer.of(V), now, 1.0, V.T @ W, explained, prior)
 
@@ -292,7 +300,7 @@ def extend(
     previous: ExactPosterior, data: Data, surface: CandidateGrid | None, now: float
 ) -> ExactPosterior | None:
     """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
-    dropped = _dropped(previous.data, data)
+    dropped = _dropped(previous, data)
     if dropped is None or previous.jitter > 0:
         return None
     on = None
@@ -308,7 +316,8 @@ def extend(
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
-        posterior = replace(posterior, surface=_spread(posterior, surface, now))
+        across = surface.rows(posterior.rows.Z, now)
+        posterior = replace(posterior, surface=_spread(posterior, surface, now, across))
     return replace(posterior, data=data, extended=True)
 
 
@@ -325,10 +334,16 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
     return replace(posterior, merged=size)
 
 
-def _dropped(old: Data, new: Data) -> int | None:
-    """How many of the oldest rows of `old` are gone, if `new` is the rest and perhaps more."""
+def _dropped(previous: ExactPosterior, new: Data) -> int | None:
+    """How many of the oldest rows are gone, if `new` is the rest and perhaps more.
+
+    None as well where rows that are gone could not be rotated out.
+    """
+    old = previous.data
     if len(old.Z) == 0 or len(new.Z) == 0:
         return None
+    if len(previous.rows) != len(old) or len(old) < ROTATE_FROM:
+        return 0 if new.starts_with(old) else None
     first = (new.Z[0] == old.Z).all(axis=1) & (old.variance == new.variance[0])
     # Repeated points make false starts; a few are tried, then a new factorisation is no loss.
     for skip in np.flatnonzero(first)[:4]:
@@ -340,7 +355,7 @@ def _dropped(old: Data, new: Data) -> int | None:
 def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
     """Forget the `count` oldest rows of the factor."""
     rows = posterior.rows
-    if len(rows) != len(posterior.data) or len(rows) < ROTATE_FROM or count > len(rows) // 8:
+    if count > len(rows) // 8:
         return None
     on, W = posterior.surface, posterior.weights.array
     carried = W if on is None else np.hstack([W, on.V.array])

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index, row_keys
+from tvbandits.core.arrays import Array, Index, at_times, row_keys
 from tvbandits.core.observations import Room
-from tvbandits.gp.kernels.structure import advance, inputs, is_space_time
+from tvbandits.gp.kernels.structure import advance, is_space_time
 
 NEGLIGIBLE = 1e16
 """An observation whose noise variance exceeds the largest prior variance by this factor cannot move
@@ -179,14 +179,12 @@ class Groups:
         known = 0 if previous is None else len(previous.Z)
         if previous is None or known > len(Z) or not np.array_equal(Z[:known], previous.Z):
             previous, known = _UNGROUPED, 0
-        keys, first, group = dict(previous.keys), previous.first.tolist(), []
-        for row, key in enumerate(row_keys(Z[known:]), start=known):
-            number = keys.setdefault(key, len(keys))
-            if number == len(first):
-                first.append(row)
-            group.append(number)
+        keys, fresh = dict(previous.keys), row_keys(Z[known:])
+        group = [keys.setdefault(key, len(keys)) for key in fresh]
         numbers = np.concatenate([previous.group, np.array(group, dtype=np.int64)])
-        return cls(Z, numbers, np.array(first, dtype=np.int64), keys)
+        rows = dict(zip(reversed(group), range(len(Z) - 1, known - 1, -1), strict=True))
+        first = [rows[number] for number in range(len(previous.first), len(keys))]
+        return cls(Z, numbers, np.append(previous.first, np.array(first, dtype=np.int64)), keys)
 
     def merge(self, data: Data) -> tuple[Data, Array]:
         """Join observations of one input: precisions add up, values average by precision.
@@ -321,7 +319,7 @@ class CandidateGrid:
         """Kernel inputs of the points at the time `now`."""
         if not self.space_time:
             return self.points
-        return inputs(self.kernel, self.points, np.full(len(self.points), now))
+        return at_times(self.points, now)
 
     def prior_variance(self, now: float) -> Array:
         """k(x, x) at the points, shape (A,)."""
@@ -348,6 +346,13 @@ class CandidateGrid:
                 known = known.append(row)
             self._known = (where, known)
         return known.array[[where[key] for key in keys]]
+
+    def among(self, Z: Array, across: Array) -> Array:
+        """k(Z, Z) (n, n), in an array of its own: of k(Z, points) (n, A), where they are points."""
+        where = [] if self.space_time else [self._points_by_key.get(key) for key in row_keys(Z)]
+        if None in where or len(where) < len(Z):
+            return np.array(self.kernel(Z))
+        return across[:, np.array(where, dtype=np.int64)]
 
     def index(self, x: Array) -> int | None:
         """Which of the points `x` (d,) is, if any."""

@@ -20,7 +20,6 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor, without_repeats
 from tvbandits.gp.posteriors.data import (
     AppendBuffer,
@@ -30,21 +29,10 @@ from tvbandits.gp.posteriors.data import (
     Groups,
     without_negligible,
 )
-from tvbandits.gp.posteriors.features import SpaceFeatures
+from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, SPAN_TOLERANCE, cheaper_state
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
-
-FEW = 64
-"""With fewer observations than this, a new factorisation is as fast as a spanning dictionary."""
-
-
-SPAN_TOLERANCE = 1e-13
-"""A dictionary spans the domain when no point keeps more than this share of its prior variance."""
-
-
-LARGEST_SPAN = 256
-"""Rank beyond which a spanning dictionary is not looked for."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +72,11 @@ class Exact:
         """
         if data.levels is not None:  # of a time that goes on, they change with every reading
             return _beside_levels(kernel, without_negligible(kernel, data), surface, now)
-        state = _state(data, surface, previous)
-        if state is not None:
-            return filtered(kernel, data, surface, now, previous, lambda: state)
+        if surface is not None and surface.space_time:
+            goes_on = isinstance(previous, StateSpacePosterior) and data.starts_with(previous.data)
+            state = cheaper_state(len(data.Z), surface, goes_on)
+            if state is not None:
+                return filtered(kernel, data, surface, now, previous, lambda: state)
         data = without_negligible(kernel, data)
         if isinstance(previous, ExactPosterior):
             extended = extend(previous, data, surface, now)
@@ -117,36 +107,6 @@ def _beside_levels(
         return factor(kernel, data, surface, now)
     groups = Groups.of(data.apart)
     return assemble(kernel, data, groups, span, None, now, lowest=SPAN_TOLERANCE, exact=True)
-
-
-def _state(
-    data: Data, surface: CandidateGrid | None, previous: Posterior | None
-) -> SpaceFeatures | None:
-    """The state of a filter, where that is the cheaper way to the exact posterior, or is gone on with.
-
-    A row of a factor of n rows costs n (n + A) for A fixed points. Of a state of m numbers a step costs
-    m^2, and a look at all points A m^2.
-    """
-    n = len(data.Z)
-    goes_on = isinstance(previous, StateSpacePosterior) and data.starts_with(previous.data)
-    if surface is None or not surface.space_time or not (goes_on or n >= FEW):
-        return None
-    A = len(surface.points)
-    state: SpaceFeatures | None = surface.remember(spanning_state)
-    if state is None or not (goes_on or n * (n + A) > (A + 4) * len(state.prior) ** 2):
-        return None
-    return state
-
-
-def spanning_state(surface: CandidateGrid) -> SpaceFeatures | None:
-    """A state whose features hold all points of the surface to rounding, if a small one does."""
-    terms = terms_of(surface.kernel)
-    if terms is None:
-        return None
-    space = SpaceFeatures.of(terms, surface.points, SPAN_TOLERANCE, LARGEST_SPAN)
-    _, left = space.observe(surface.points)
-    spans = float(left.max()) <= 2 * SPAN_TOLERANCE * float(surface.prior_variance(0.0).max())
-    return space if spans and len(space.prior) <= LARGEST_SPAN else None
 
 
 def spanning(surface: CandidateGrid) -> ExactPosterior | None:

@@ -20,7 +20,8 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.kernels.terms import Term
+from tvbandits.gp.kernels.terms import Term, terms_of
+from tvbandits.gp.posteriors.data import CandidateGrid
 
 TOLERANCE = 1e-4
 """Features end when no point keeps more than this share of its prior variance."""
@@ -28,6 +29,15 @@ TOLERANCE = 1e-4
 
 LARGEST_RANK = 96
 """Features of a term at the most."""
+
+FEW = 64
+"""With fewer observations than this, a new factorisation is as fast as a spanning dictionary."""
+
+SPAN_TOLERANCE = 1e-13
+"""A dictionary spans the domain when no point keeps more than this share of its prior variance."""
+
+LARGEST_SPAN = 256
+"""Rank beyond which a spanning dictionary is not looked for."""
 
 
 @dataclass(frozen=True)
@@ -189,10 +199,11 @@ class SpaceFeatures:
             return mean, P
         # P is the stationary prior less what is known: only the latter moves.
         known = -P
-        known[np.diag_indices_from(known)] += self.prior
-        known = self.moved(self.moved(known, h).T, h)
-        after = -known
-        after[np.diag_indices_from(after)] += self.prior
+        diagonal = np.einsum("ii->i", known)
+        diagonal += self.prior  # of `known`: it is a view
+        after = -self.moved(self.moved(known, h).T, h)
+        diagonal = np.einsum("ii->i", after)
+        diagonal += self.prior
         return self.moved(mean, h), after
 
     def transition(self, h: float) -> tuple[Array, Array | None, Index]:
@@ -222,3 +233,29 @@ class SpaceFeatures:
     @cached_property
     def _latest(self) -> list[tuple[float, tuple[Array, Array | None, Index]]]:
         return []
+
+
+def cheaper_state(n: int, surface: CandidateGrid, goes_on: bool) -> SpaceFeatures | None:
+    """The state of a filter, where that is the cheaper way to the exact posterior, or is gone on with.
+
+    The surface is one of points and times. A row of a factor of n rows costs n (n + A) for A fixed
+    points. Of a state of m numbers a step costs m^2, and a look at all points A m^2.
+    """
+    if not (goes_on or n >= FEW):
+        return None
+    A = len(surface.points)
+    state: SpaceFeatures | None = surface.remember(spanning_state)
+    if state is None or not (goes_on or n * (n + A) > (A + 4) * len(state.prior) ** 2):
+        return None
+    return state
+
+
+def spanning_state(surface: CandidateGrid) -> SpaceFeatures | None:
+    """A state whose features hold all points of the surface to rounding, if a small one does."""
+    terms = terms_of(surface.kernel)
+    if terms is None:
+        return None
+    space = SpaceFeatures.of(terms, surface.points, SPAN_TOLERANCE, LARGEST_SPAN)
+    _, left = space.observe(surface.points)
+    spans = float(left.max()) <= 2 * SPAN_TOLERANCE * float(surface.prior_variance(0.0).max())
+    return space if spans and len(space.prior) <= LARGEST_SPAN else None

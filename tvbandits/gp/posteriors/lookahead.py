@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -17,6 +18,16 @@ WEIGHTS /= WEIGHTS.sum()
 
 ROUNDING = 1e-12
 """A gain below this share of the largest deviation is none."""
+
+EVERY = slice(None)
+"""All points."""
+
+
+class Reach(Protocol):
+    """The posterior covariance across the time from now to the decision."""
+
+    def __call__(self, rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+        """Between the reward at points `rows` now and at `others` then, (r, q)."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +46,8 @@ class JointPosterior:
     noise_variance : float or array of shape (N,)
         Of an answer (unit of reward squared).
     reach : callable
-        `reach(rows)` is the posterior covariance (r, N) between the reward at points `rows` now and the
-        reward at all points at the time of the decision.
+        `reach(rows, others)` is the posterior covariance (r, q) between the reward at points `rows` now
+        and the reward at points `others`, by default all, at the time of the decision.
     among : callable
         `among(rows, others)` is the posterior covariance (r, q) between the reward at points `rows` and
         at points `others`, all of them now.
@@ -50,7 +61,7 @@ class JointPosterior:
     >>> covariance = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> beliefs = JointPosterior(
     ...     np.array([0.2, 0.0]), np.ones(2), 2.0, 0.25,
-    ...     reach=lambda rows: covariance[list(rows)],
+    ...     reach=lambda rows, others=slice(None): covariance[list(rows)][:, others],
     ...     among=lambda rows, others: covariance[np.ix_(rows, others)],
     ... )
     >>> print(beliefs.upper, beliefs.after(0).deviation.round(3))
@@ -61,7 +72,7 @@ class JointPosterior:
     deviation: Array
     beta: float
     noise_variance: Array | float
-    reach: Callable[[Sequence[int]], Array]
+    reach: Reach
     among: Callable[[Sequence[int], Sequence[int]], Array]
     present: Array | None = None
     _rows: tuple[int, ...] = ()
@@ -89,7 +100,7 @@ class JointPosterior:
             self.deviation[rows],
             self.beta,
             np.broadcast_to(self.noise_variance, self.mean.shape)[rows],
-            lambda some: reach(rows[list(some)].tolist())[:, rows],
+            lambda some, others=EVERY: reach(rows[list(some)].tolist(), rows[others]),
             lambda some, more: among(rows[list(some)].tolist(), rows[list(more)].tolist()),
             None if self.present is None else self.present[rows],
         )
@@ -107,9 +118,14 @@ class JointPosterior:
         moves, variance, _ = self._answers(rows)
         return moves, variance
 
-    def _answers(self, rows: Sequence[int]) -> tuple[Array, Array, Array]:
-        """As `answers`, and the rows (n, r) of the factor that the points asked about give them."""
-        covariance = self.reach(rows)
+    def _answers(
+        self, rows: Sequence[int], others: Index | slice = EVERY
+    ) -> tuple[Array, Array, Array]:
+        """As `answers`, and the rows (n, r) of the factor that the points asked about give them.
+
+        Moves are those of the means of others alone.
+        """
+        covariance = self.reach(rows, others)
         if self.present is None:
             variance = np.diagonal(self.among(rows, rows)).copy()
         else:
@@ -117,7 +133,7 @@ class JointPosterior:
         below = np.empty((0, len(rows)))
         if self._rows:
             below = linalg.solve_lower(self._factor, self.among(self._rows, rows))
-            covariance = covariance - below.T @ self._known
+            covariance = covariance - below.T @ self._known[:, others]
             variance -= np.einsum("ij,ij->j", below, below)
         noise = np.broadcast_to(self.noise_variance, self.mean.shape)[list(rows)]
         variance = np.maximum(variance, 0.0) + noise
@@ -155,11 +171,11 @@ class JointPosterior:
         the gain is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the points `among`, the knowledge
         gradient (Frazier, Powell & Dayanik 2009), by Gauss-Hermite quadrature.
         """
-        moves, _ = self.answers(rows)
-        mean, reach = self.mean[among], moves[:, among]
-        best, means = np.zeros(len(rows)), np.empty_like(reach)
+        moves, *_ = self._answers(rows, among)
+        mean = self.mean[among]
+        best, means = np.zeros(len(rows)), np.empty_like(moves)
         for node, weight in zip(NODES, WEIGHTS, strict=True):
-            np.multiply(reach, node, out=means)
+            np.multiply(moves, node, out=means)
             means += mean
             best += weight * means.max(axis=1)
         # An answer cannot hurt, and what is within rounding is nothing.

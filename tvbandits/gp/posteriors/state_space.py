@@ -138,10 +138,10 @@ class Filter:
         h, noise = rows.H[i], float(rows.noise[i])
         reach, spread = gain_of(self.covariance, h, noise)
         error = rows.Y[i] - h @ self.mean
-        self.mean += np.outer(reach, error / spread)
+        self.mean += reach[:, None] * (error / spread)
         reach /= math.sqrt(spread)
-        self.covariance -= np.outer(reach, reach)
-        self.products += np.outer(error, error) / spread
+        self.covariance -= reach[:, None] * reach
+        self.products += error[:, None] * error / spread
         told = float(rows.variance[i])
         self.log_det_ratio += math.log(spread / noise) + math.log(noise / told)
         return reach, error, spread
