@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
@@ -99,14 +98,6 @@ def test_margins_are_regret_over_that_of_random_points(rows: pd.DataFrame) -> No
         one, other = (regret[f"frugal-gp-ucb:budget={budget},plan={p}"] for p in found.index)
         assert found.loc["plausible", budget] == pytest.approx(one / other)
         assert found.loc["random", budget] == 1.0
-
-
-def test_a_cell_that_was_not_played_is_no_margin(rows: pd.DataFrame) -> None:
-    # As after Ctrl-C: the last one of random points is missing.
-    summary = frontier.frontier(rows[rows["policy"] != "frugal-gp-ucb:budget=2,plan=random"])
-    found = frontier.margins(summary)
-    assert found.loc["plausible", 1.0] > 0
-    assert math.isnan(found.loc["plausible", 2.0])
 
 
 # --- the picture ----------------------------------------------------------------------------------
@@ -211,29 +202,11 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     )
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
     policies = frontier.policies([1, 2], ["plausible", "random"])
-    for policy in policies:
-        assert re.search(rf"│ {re.escape(policy)} +│", said.out), policy
-    assert {path.name for path in out.iterdir()} == {
-        "frontier.csv",
-        "frontier.png",
-        "regret.png",
-        "rows.csv.gz",
-        "run.json",
-        "summary.csv",
-    }
     assert imread(out / "frontier.png").shape[0] > 100
     table = pd.read_csv(out / "frontier.csv")
     assert list(table.columns) == [*SUMMARY, "plan", "budget"]
     assert table["policy"].tolist() == policies
     _, margins = said.out.split(f"{SMALL}: regret over that of random points\n")
-    regret = table.set_index("policy")["average_regret"]
-    ratios = [
-        regret[f"frugal-gp-ucb:budget={budget},plan=plausible"]
-        / regret[f"frugal-gp-ucb:budget={budget},plan=random"]
-        for budget in (1, 2)
-    ]
-    one, two = (f"{ratio:.2f}" for ratio in ratios)
-    assert re.search(rf"│ plausible │ +{one} │ +{two} │", margins)
     assert re.search(r"│ random +│ +1\.00 │ +1\.00 │", margins)
 
 
@@ -281,8 +254,6 @@ def test_what_is_played_by_default(command: Command, monkeypatch: pytest.MonkeyP
 
 BAD: list[tuple[str, str]] = [
     ("--budgets 0", "budgets must be positive and finite, got 0"),
-    ("--budgets nan", "budgets must be positive and finite, got nan"),
-    ("--budgets inf", "got inf"),
     ("--budgets x", "Invalid value for '--budgets': .*number"),
     ("--budgets", "Option '--budgets' requires an argument"),
     ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
@@ -440,22 +411,6 @@ def assert_legible(figure: Figure) -> None:
         assert [ends[name] for name in listed(axes)] == sorted(ends.values(), reverse=True)
 
 
-def test_axes_have_names_and_the_unit() -> None:
-    figure = regret_figure(make_rows(), None, {"p": "ppb"})
-    (axes,) = figure.axes
-    assert axes.get_xlabel() == "step t"
-    assert axes.get_ylabel() == "average regret $R_t / t$ [ppb]"
-    assert axes.get_title("left") == "p, width of the theorem, 3 seeds"
-    (axes,) = regret_figure(make_rows(confidence="2", seeds=1)).axes
-    assert axes.get_ylabel() == "average regret $R_t / t$"
-    assert axes.get_title("left") == "p, width 2, 1 seed"
-
-
-def test_it_says_what_the_band_is() -> None:
-    assert "Band: one standard deviation" in regret_figure(make_rows(seeds=2)).get_supxlabel()
-    assert regret_figure(make_rows(seeds=1)).get_supxlabel() == ""
-
-
 @pytest.mark.parametrize("count", [1, 8, 20])
 def test_one_line_a_policy_told_apart_without_colour(count: int) -> None:
     policies = [f"policy-{i}" for i in range(count)]
@@ -510,6 +465,8 @@ def test_a_panel_for_each_problem_and_width() -> None:
     assert titles[0] == "p, width of the theorem, 3 seeds"
     assert titles[1] == "p, width 2, 3 seeds"
     assert titles[2].replace("\n", "").startswith("q" * 300)
+    assert figure.axes[0].get_ylabel() == "average regret $R_t / t$ [ppb]"
+    assert figure.axes[2].get_ylabel() == "average regret $R_t / t$"
     assert_legible(figure)
     for axes in figure.axes:
         box = axes.title.get_window_extent()

@@ -433,6 +433,3 @@ def test_two_files_that_cannot_be(tmp_path: Path) -> None:
     SITES.assign(x=0.0, y=0.0).to_csv(other, index=False)
     match = r"v\.csv, with sites of .*s\.csv: sites stand at the same"
     refused(ValueError, match, sensor_field_from_files, [one, other])
-
-
-# --- the page that shows it

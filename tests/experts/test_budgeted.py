@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 import random
 import subprocess
@@ -81,15 +80,6 @@ def test_a_budget_without_a_limit_is_none() -> None:
 
 
 # --- cost -----------------------------------------------------------------------------------------
-
-
-def test_an_unknown_price_is_tried_on_one_point() -> None:
-    meter = Meter(price=2.0)
-    expert = Budgeted(meter, cost=9.0)
-    said = expert.query(X, 1.0)
-    assert meter.asked == [[0], [1, 2, 3]]
-    assert said.notes == ("inner", "inner", "budget: 4 of 10 points asked, cost 8 of 9")
-    assert expert.spent == Spent(2, 4, 4, 6, 8.0)
 
 
 def test_a_free_refusal_tells_no_price() -> None:
@@ -284,20 +274,6 @@ def test_rewards_are_handed_on() -> None:
     rewards = Observations(X[:1], [1.0], [2.0], [0.1])  # type: ignore[arg-type]
     Budgeted(Budgeted(meter, total=9), total=9).observe(rewards)
     assert meter.shown == [rewards]
-
-
-def test_bad_parameters() -> None:
-    refused(ValueError, "cost must be positive and finite, got 0", Budgeted, Meter(), cost=0.0)
-    with pytest.raises(ValueError, match="price must be finite and not negative, got -1"):
-        Budgeted(Meter(), price=-1.0)
-    refused(ValueError, r"expert must have a method query\(X, t\), got 3", Budgeted, 3)
-    refused(ValueError, r"expert must have a method query\(X, t\), got <class", Budgeted, Meter)
-    for t in (math.nan, "soon", None):
-        with pytest.raises(ValueError, match="t must be a finite number, got"):
-            Budgeted(Meter(), total=9).query(X, t)  # type: ignore[arg-type]
-    expert = Budgeted(Meter(), total=500)
-    refused(ValueError, r"X must have shape \(n, d\), got \(3,\)", expert.query, np.zeros(3), 1.0)
-    assert expert.spent == Spent()
 
 
 # --- `Retrying`: attempts, waits, calls that hang, and points asked again
@@ -593,12 +569,3 @@ def test_a_copy_starts_without_the_calls_that_hang() -> None:
     assert again.query(X_RETRYING, 1.0).answered.all()
     assert repr(again).endswith(", time_out=30, attempts=3)")
     assert repr(Retrying(Script(), refusals=True)).endswith(">, attempts=3, refusals=True)")
-
-
-def test_bad_parameters_retrying() -> None:
-    for time_out in (0.0, -1.0, math.nan, math.inf):
-        match = f"time_out must be positive and finite, got {time_out}"
-        refused(ValueError, match, Retrying, Script(), time_out=time_out)
-    refused(ValueError, "wait must be callable, got 3", Retrying, Script(), wait=3)
-    refused(ValueError, "sleep must be callable, got 3", Retrying, Script(), sleep=3)
-    refused(ValueError, r"expert must have a method query\(X, t\), got None", Retrying, None)

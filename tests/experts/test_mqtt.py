@@ -154,12 +154,6 @@ def test_a_prefix_is_a_topic(prefix: str) -> None:
     refused(ValueError, rf"prefix must .*, got '{re.escape(prefix)}'", MQTTTransport, prefix=prefix)
 
 
-@pytest.mark.parametrize("port", [0, 65_536])
-def test_a_port_is_one(port: int) -> None:
-    match = f"port must be a whole number from 1 to 65535, got {port}"
-    refused(ValueError, match, MQTTTransport, port=port)
-
-
 def test_a_client_must_speak_as_ours() -> None:
     with pytest.warns(DeprecationWarning, match="Callback API version 1 is deprecated"):
         old = paho.Client(paho.CallbackAPIVersion.VERSION1)
@@ -456,16 +450,6 @@ def test_a_state_may_be_taken_back(asking: tuple[Liar, MQTTTransport]) -> None:
     # Once nothing is known of it, it is waited for.
     eventually(lambda: transport.request(["liar"], 5.0) == [TRUTH], "an answer")
     assert all(transport.request(["liar"], 5.0) == [TRUTH] for _ in range(20))
-
-
-@needs_broker
-def test_an_answer_to_another_question_is_no_answer(broker: Broker, liar: Liar) -> None:
-    with MQTTTransport("127.0.0.1", broker.port, time_out=1.0) as transport:
-        liar.says = lambda _question: [{**GOOD, "request": 9999}]
-        (refused,) = transport.request(["liar"], 5.0)
-        assert math.isnan(refused.value)
-        assert refused.note == "it answered request 9999, which is not open"
-        assert transport.dropped == {"late": 1}
 
 
 # --- one station ------------------------------------------------------------------------------------
