@@ -108,7 +108,7 @@ class Decision:
     @property
     def restricted(self) -> bool:
         """Whether some points are not available, or cost something."""
-        return self.available is not None or self.priced
+        return any(each is not None for each in (self.available, self.move, self.price))
 
     def narrowed(self, wanted: Request) -> Decision:
         """Among the leaders alone."""
