@@ -31,10 +31,9 @@ from tvbandits.acquisition.batch_rules import (
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.core.arrays import Array
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.policies import gp_ucb, thompson
-from tvbandits.policies.ruled import PolicyAdapter
 
 SHARES = st.lists(st.floats(0.0, 1.5), min_size=30, max_size=30)
 BOUNDS = st.floats(1.0, 6.0)
@@ -338,30 +337,6 @@ def dense(dictionary: Array | None) -> tuple[Array, Array]:
     return mean, covariance
 
 
-def furthest(drawn: Array, mean: Array, covariance: Array) -> float:
-    """The largest deviation of the moments of samples, in standard errors."""
-    n, variance = len(drawn), np.diagonal(covariance)
-    means = (drawn.mean(axis=0) - mean) / np.sqrt(variance / n)
-    centred = drawn - mean
-    errors = np.sqrt((np.outer(variance, variance) + covariance**2) / n)
-    return float(max(abs(means).max(), abs((centred.T @ centred / n - covariance) / errors).max()))
-
-
-@pytest.mark.parametrize("width", [1.0, 2.5])
-def test_samples_of_the_sparse_posterior_have_its_moments(width: float) -> None:
-    # Few inducing points, so that there is something left of the prior to be drawn.
-    made = player(Nystrom(oversampling=0.02), confidence=width)
-    drawn = samples(made, 20_000)
-    assert isinstance(made.state.posterior, NystromPosterior)
-    dictionary = made.state.posterior.dictionary.rows.Z
-    assert 1 <= len(dictionary) < 4
-    mean, covariance = dense(dictionary)
-    assert furthest(drawn, mean, width**2 * covariance) < 4.5
-    # Without the residual the samples would be others; each variance is the posterior's.
-    _, deviation = made.predict(LINE.X, 2.0)
-    np.testing.assert_allclose(deviation**2, np.diagonal(covariance), rtol=1e-8)
-
-
 def test_samples_are_in_the_unit_of_the_reward() -> None:
     made = thompson(LINE, KERNEL, NOISE_THOMPSON, posterior=Exact(), seed=1)
     made.tell(X, 50.0 + 4.0 * Y, t=1.0)
@@ -426,63 +401,6 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
         later = made.ask(40.0)
         assert (later == LINE.X[4]).mean() < 0.3
         assert len(np.unique(later)) == 13
-
-
-@pytest.mark.parametrize("posterior", [Exact(), Nystrom(oversampling=1e9)], ids=["exact", "sparse"])
-@pytest.mark.parametrize("in_time", [Drift(0.4, "fixed"), OnTime(RBF(2.0))], ids=["drift", "rbf"])
-def test_samples_of_a_drifting_reward_have_its_moments(
-    posterior: Exact | Nystrom, in_time: Any
-) -> None:
-    made = thompson(LINE, OnSpace(KERNEL) * in_time, NOISE_THOMPSON, posterior=posterior, mean=0.3)
-    times = np.array([1.0, 2.0, 2.0, 3.0, 3.5])
-    for x, y, t in zip(X, Y, times, strict=True):
-        made.tell(x[None, :], [y], t)
-    made.ask(4.0)
-    decision = made._model.decision(made.state, 4.0, 1.0)
-    drawn = drawn_for(decision, 20_000, np.random.default_rng(2))
-    K = KERNEL(X) * in_time(np.column_stack([X, times]))
-    here, there = np.column_stack([X, times]), np.column_stack([LINE.X, np.full(13, 4.0)])
-    k = KERNEL(X, LINE.X) * in_time(here, there)
-    solved = np.linalg.solve(K + NOISE_THOMPSON * np.eye(5), np.column_stack([k, Y - 0.3]))
-    covariance = KERNEL(LINE.X) - k.T @ solved[:, :-1]
-    if not isinstance(made.state.posterior, NystromPosterior):  # a filter spans all candidates
-        assert furthest(drawn, 0.3 + k.T @ solved[:, -1], covariance) < 4.5
-        return
-    # On a dictionary of the points played, what is beyond it is drawn for each candidate alone.
-    dictionary = made.state.posterior.dictionary
-    cross = dictionary.kernel(dictionary.rows.Z, there)
-    beyond = KERNEL(LINE.X) - cross.T @ np.linalg.solve(dictionary.kernel(dictionary.rows.Z), cross)
-    assert (
-        furthest(
-            drawn,
-            0.3 + k.T @ solved[:, -1],
-            covariance - beyond + np.diag(np.maximum(np.diagonal(beyond), 0.0)),
-        )
-        < 4.5
-    )
-
-
-def run(made: Bandit | PolicyAdapter, steps: int, start: float = 0.0) -> Array:
-    points = []
-    for step in range(steps):
-        batch = made.ask(start + step)
-        made.tell(batch, np.cos(batch[:, 0] - 4.0) + 0.1 * math.sin(7.0 * step), start + step)
-        points.append(batch)
-    return np.array(points)
-
-
-def test_a_failing_draw_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, twin = (player(Nystrom(), batch=3) for _ in range(2))
-
-    def fail(*_: object) -> Array:
-        raise RuntimeError("out of luck")
-
-    before = made.state
-    with monkeypatch.context() as patch:
-        patch.setattr(NystromPosterior, "samples", fail)
-        refused(RuntimeError, "out of luck", made.ask)
-    assert made.state is before
-    np.testing.assert_array_equal(run(made, 5, 2.0), run(twin, 5, 2.0))
 
 
 MANY = Candidates(np.arange(2001.0)[:, None])

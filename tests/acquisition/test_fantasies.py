@@ -17,7 +17,6 @@ from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
-    BBKBWidth,
     BKBWidth,
     Fixed,
     Logarithmic,
@@ -27,15 +26,10 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
-from tvbandits.acquisition.rules import Decision, LastingBound, UpperConfidenceBound
+from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.models import (
-    ModelSpec,
-    SpatialSpec,
-    function_settings,
-    network_settings,
-)
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settings, network_settings
 from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
@@ -167,21 +161,6 @@ def test_ties_are_broken_alike() -> None:
         assert lazy == plain
         seen.add(float(lazy[0]))
     assert len(seen) > 50
-    # Observed equally often, two points are tied again.
-    pair = Data(domain.X[:2], np.zeros((2, 2)), np.ones(2))
-    two = Candidates(domain.X[:2])
-    on_two = CandidateGrid(kernel, two.X)
-    p = Nystrom(10.0).condition(kernel, pair, surface=on_two)
-    batches = set()
-    for seed in range(20):
-        (lazy, plain) = (
-            built(kind(p, two, on_two, lambda X: X, NOISE, width), 6, seed)[0].ravel().tolist()
-            for kind in (LazyFantasy, PlainFantasy)
-        )
-        assert lazy == plain
-        assert sorted(lazy) == [0, 0, 0, 1, 1, 1]
-        batches.add(tuple(lazy))
-    assert len(batches) > 3
 
 
 def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
@@ -324,20 +303,6 @@ def _later(ahead: object, H: Array, i: int, j: int) -> Array:
     return np.asarray(block if i >= j else block.T)
 
 
-def test_what_is_forgotten_at_once_has_no_share_and_what_stays_has_all() -> None:
-    gone = ModelSpec(ALONE, ALONE, 0.0, 1.0, 0.0, 0.1, 1.0, 0.05, 1.0)
-    stays = ModelSpec(ALONE, ALONE, 1.0, 0.0, 0.0, 1e-4, math.inf, 1.0, 1.0)
-    shares = []
-    for model in (gone, stays):
-        bank, rng = FilterEnsemble.of(POINTS, 1e-4, [model]), np.random.default_rng(1)
-        for t in range(40):
-            bank = bank.observe([0, 1], rng.normal(size=2), None, float(t))
-        shares.append(lasting_share(bank, 40.0))
-    # Of place 0 the constant is known; the constant of all is what the others still have to tell.
-    assert shares[0][0] < 0.3
-    assert (shares[1][2:] > 0.99).all()
-
-
 def test_before_any_observation_everything_lasts() -> None:
     np.testing.assert_array_equal(
         lasting_share(FilterEnsemble.of(POINTS, NOISE_LASTING), 3.0), np.ones(5)
@@ -395,13 +360,6 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):
         made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
         assert made.recipe.learn is not None
-
-
-def test_many_candidates_are_played_with_a_functions_models_and_the_whole_deviation() -> None:
-    made = policies.adaptive_gp_ucb(Candidates(np.arange(65.0)[:, None]), None, 0.01)
-    assert made.recipe.posterior == ModelEnsemble("both", season="find")
-    assert isinstance(made.recipe.acquisition, UpperConfidenceBound)
-    assert made.recipe.learn is None
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:
@@ -480,39 +438,6 @@ def test_logarithmic_is_never_negative() -> None:
     assert Logarithmic(c2=0.1)(Situation(0.0, 0, None)) == 0.0
     assert Logarithmic(c2=0.1, square_root=True)(Situation(0.0, 0, None)) == 0.0
     assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
-
-
-@pytest.mark.parametrize("noise_variance", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize(("delta", "F", "accuracy"), [(0.05, 1.0, 0.5), (0.5, 7.0, 0.2)])
-def test_bkb_is_theorem_2_in_its_own_units(
-    noise_variance: float, delta: float, F: float, accuracy: float
-) -> None:
-    """[B] works with sigma~^2 / lambda = variance / lambda and beta~ in units of sqrt(lambda)."""
-    lambda_, xi, t = noise_variance, math.sqrt(noise_variance), 40
-    variances = np.random.default_rng(0).random(t)
-    alpha = (1 + accuracy) / (1 - accuracy)
-    theirs = (
-        2 * xi * math.sqrt(alpha * math.log(t) * (variances / lambda_).sum() + math.log(1 / delta))
-        + (1 + 1 / math.sqrt(1 - accuracy)) * math.sqrt(lambda_) * F
-    )
-    # Its bound is beta~ sigma~ with sigma~ = deviation / sqrt(lambda).
-    situation = Situation(0.0, t, None, effective_dimension=lambda: (variances / lambda_).sum())
-    assert BKBWidth(delta, F, accuracy)(situation) == pytest.approx(theirs / math.sqrt(lambda_))
-
-
-def test_bbkb_is_theorem_2() -> None:
-    shares = np.random.default_rng(0).random(30) * 2
-    spent = np.log(1 + 3 * shares).sum()
-    expected = 2 * math.sqrt(spent + math.log(1 / 0.01)) + (1 + math.sqrt(2)) * 1.5
-    situation = Situation(7.0, 30, None, spent=spent, effective_dimension=lambda: 99.0)
-    assert BBKBWidth(0.01, 1.5)(situation) == pytest.approx(expected, rel=1e-12)
-
-
-def test_budgeted_widths_before_any_reward() -> None:
-    start = Situation(0.0, 0, 10)
-    for width in (BKBWidth(0.1, 2.0), BBKBWidth(0.1, 2.0)):
-        expected = 2 * math.sqrt(math.log(10)) + (1 + math.sqrt(2)) * 2.0
-        assert width(start) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", np.int64(2), np.float32(2.0)])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
 from tests.oracles.levels import effects_beside
-from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, compare, load, policies
+from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, compare, policies
 from tvbandits.datasets import BannersByDay
 from tvbandits.gp.ensemble.effects import EffectFilters, contrasts
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -101,17 +99,6 @@ def test_levels_change_nothing(name: str) -> None:
         one.predict(X, relative=True), other.predict(X, relative=True), strict=True
     ):
         assert mine == pytest.approx(theirs, abs=1e-5)
-
-
-@pytest.mark.parametrize("name", ["gp_ucb", "tv_gp_ucb", "arms", "adaptive_gp_ucb"])
-def test_it_is_saved_and_goes_on(name: str, tmp_path: Path) -> None:
-    bandit = beside(name)
-    played(bandit, 6)
-    bandit.save(tmp_path / "bandit")
-    again = load(tmp_path / "bandit")
-    assert again.state == bandit.state
-    assert Bandit.from_state(bandit.recipe, bandit.state).state == bandit.state
-    assert np.array_equal(again.ask(7, 2), bandit.ask(7, 2))
 
 
 def test_the_control_comes_first_and_once() -> None:

@@ -98,47 +98,8 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
         row = int(bank.predict(t + 1.0).mean.argmax())  # greedy, once it is informed
 
 
-class Day:
-    """Each place is best at another hour of a day of 24; what is told is the truth."""
-
-    def __init__(self) -> None:
-        rng = np.random.default_rng(11)
-        self.height, self.peak = rng.uniform(2.0, 3.0, len(SITES)), rng.uniform(0, 24, len(SITES))
-
-    def values(self, t: float) -> Array:
-        return np.asarray(
-            self.height * np.exp(2.0 * np.cos(2 * np.pi * (t - self.peak) / 24) - 2.0)
-        )
-
-    def query(self, X: Array, t: float) -> Answers:
-        return Answers(self.values(t)[SITES.index(X)], NOISE)
-
-
-@pytest.mark.parametrize("unit", [1.0, 0.5])
-def test_a_season_is_learned_in_the_unit_of_time(unit: float) -> None:
-    def regret(season: float | None) -> float:
-        day, missed = Day(), []
-
-        class Told:
-            def query(self, X: Array, t: float) -> Answers:
-                return day.query(X, t / unit)
-
-        bandit = frugal(Told(), season=season)
-        for hour in range(1, 97):
-            t, truth = hour * unit, day.values(hour)
-            X = bandit.ask(t)
-            missed.append(truth.max() - truth[SITES.index(X)[0]])
-            bandit.tell(X, truth[SITES.index(X)], t)
-        return float(np.mean(missed[48:]))
-
-    assert regret(24.0 * unit) < 0.7 * regret(None)
-
-
 def test_a_season_is_part_of_an_ensemble() -> None:
-    assert frugal(season=24).recipe.posterior == ModelEnsemble("both", season=24)
     refused(ValueError, "season=24 needs an ensemble of models", frugal, season=24, learn=True)
-    for season in (0.0, -1.0, float("nan"), "day"):
-        refused(ValueError, "season must be", frugal, season=season)
     with pytest.raises(ValueError, match="season is for models that are not given"):
         ModelEnsemble(network_settings(), season=24.0)
 

@@ -9,16 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.players import (
-    KERNEL,
-    KINDS,
-    LINE,
-    NOISE,
-    Known,
-    made,
-    step,
-    warmed,
-)
+from tests.helpers.players import KERNEL, KINDS, LINE, NOISE, Known, made, step, warmed
 from tvbandits import Bandit, Recipe, Space, policies
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import RandomPoints

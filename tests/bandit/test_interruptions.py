@@ -65,31 +65,6 @@ def test_after_an_interrupt_the_counts_say_whether_it_was_told() -> None:
         assert "an interrupt (Ctrl-C)" in " ".join(str(player.tell.__doc__).split())
 
 
-def test_the_attack_sees_a_call_that_is_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise it would be worth little: a bandit that drops its points one by one."""
-    right = Bandit.drop
-
-    def drop(self: Bandit, X: Array) -> None:
-        for x in X:
-            right(self, x[None])
-
-    monkeypatch.setattr(Bandit, "drop", drop)
-    duel = next(
-        duel
-        for seed in range(2, 60, 2)
-        if len((duel := interruptions.Duel(seed, interruptions.Count("half"))).twin.ask(1.0, 3))
-        == 3
-    )
-    duel.bandit.ask(1.0, 3)
-    call = interruptions.Call("drop", lambda b: b.drop(b.pending[:2]))
-    for _ in range(20):
-        if not duel.over:
-            duel.attack(call)
-            duel.bandit.ask(1.0, 2)
-            duel.twin.ask(1.0, 2)
-    assert duel.over
-
-
 class Worker:
     """Works in turn."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Box, Candidates, Limit, Space, load, policies
+from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit, started
 
@@ -114,16 +113,6 @@ def test_nothing_else_changes() -> None:
     assert here.state.rewards.y.tolist() == [0.1, 0.2]
     assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
     assert of_another_unit(here.recipe.posterior).unit == 0.0  # for outcomes
-
-
-def test_it_is_saved_with_it_and_corrections_keep_it(tmp_path: Path) -> None:
-    here = policies.adaptive_gp_ucb(HERE).learn_from(played(policies.adaptive_gp_ucb(THERE), 20))
-    played(here, 5).save(tmp_path / "bandit")
-    again = load(tmp_path / "bandit")
-    assert again.recipe.posterior == here.recipe.posterior
-    for each in (here, again):
-        each.correct(each.state.rewards.X[:1], [40.0], 1)
-    assert (again.ask(6) == here.ask(6)).all()
 
 
 def test_a_box_may_teach_candidates_and_the_other_way_round() -> None:

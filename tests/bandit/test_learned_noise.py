@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,20 +69,6 @@ def test_after_the_first_sample_it_is_the_recipe_with_that_noise(name: str) -> N
         if bandit.noise.variance != fixed.noise.variance:
             break  # learned once more
     assert t >= 18
-
-
-@pytest.mark.parametrize("name", ["gp-ucb", "sparq-gp-ucb", "adaptive", "fitted", "frugal"])
-def test_a_bandit_that_was_saved_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
-    bandit = MAKERS[name]()
-    play(bandit, 1, 7)
-    copy = pickle.loads(pickle.dumps(bandit))
-    if name in ("gp-ucb", "adaptive", "fitted"):
-        bandit.save(tmp_path / "bandit.saved")
-        copy = tvbandits.load(tmp_path / "bandit.saved")
-    assert copy.state == bandit.state
-    assert copy.noise == bandit.noise
-    np.testing.assert_array_equal(play(copy, 8, 18), play(bandit, 8, 18))
-    assert copy.noise == bandit.noise
 
 
 RIVALS: dict[str, dict[str, Any]] = {

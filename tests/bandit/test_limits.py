@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -13,17 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tests.oracles.limits import plain_trajectory
-from tvbandits import (
-    Bandit,
-    Box,
-    Candidates,
-    Limit,
-    LimitWarning,
-    Observations,
-    Recipe,
-    load,
-    policies,
-)
+from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Observations, Recipe, policies
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.limited import (
     MOST_EXCESS,
@@ -69,13 +58,6 @@ def test_candidates_come_and_go_under_limits() -> None:
     bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=domain.X[9:14])
     bandit = bandit.with_candidates(np.linspace(5.0, 15.0, 21)[:, None])
     assert 5.0 <= bandit.ask(1)[0, 0] <= 6.5  # of the safe ones, those that are left
-
-
-def test_what_is_known_to_hold_is_played_and_comes_near_to_the_limit() -> None:
-    X = played(limited(), 30)[:, 0]
-    assert X[:2].tolist() == [0.0, 1.0]
-    assert (X > 6.0).sum() <= 1
-    assert X[15:].mean() > 5.0
 
 
 def test_a_limit_that_wanders_is_followed() -> None:
@@ -210,14 +192,6 @@ def test_recommended_is_a_point_where_the_limit_holds() -> None:
     assert load_of(bandit.recommend(26)[None], 26)[0] <= 0.0
 
 
-def test_a_box_has_limits_too() -> None:
-    box = Box([(0.0, 10.0)])
-    bandit = Bandit(Recipe(box, RBF(2.0), 0.01, limits=[LOAD], safe=SAFE), seed=0)
-    X = played(bandit, 15)
-    assert (X[:, 0] > 6.0).sum() <= 1
-    assert X[:, 0].max() > 3.0
-
-
 def test_history_has_readings_and_violations() -> None:
     bandit = limited()
     bandit.tell([[0.0], [9.0]], [0.1, np.nan], 1, outcomes={"load": [-3.0, 2.0]})
@@ -227,21 +201,6 @@ def test_history_has_readings_and_violations() -> None:
     assert table["violations"].tolist() == [0, 1, 0, 0]
     assert table["load"].tolist()[:2] == [-3.0, 2.0]
     assert table["load"].isna().tolist() == [False, False, True, True]
-
-
-def test_it_goes_on_bit_for_bit(tmp_path: object) -> None:
-    bandit = limited()
-    played(bandit, 6)
-    bandit.save(tmp_path / "bandit")  # type: ignore[operator]
-    others = [
-        load(tmp_path / "bandit"),  # type: ignore[operator]
-        pickle.loads(pickle.dumps(bandit)),
-        Bandit.from_state(bandit.recipe, bandit.state),
-    ]
-    expected = played(bandit, 6, start=7)
-    for other in others:
-        assert played(other, 6, start=7).tolist() == expected.tolist()
-        assert other.state == bandit.state
 
 
 def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
@@ -333,14 +292,6 @@ def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
     played(bandit, 12)
     assert [limit.each for limit, _, _ in bandit._outcomes._parts.values()] == [True]
     assert bandit.state.outcomes["load"].spent == 0.0
-
-
-def test_no_warning_where_points_are_known() -> None:
-    bandit = limited()
-    played(bandit, 25)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        bandit.ask(26)
 
 
 def test_an_outage_is_warned_of_once() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-import tvbandits
 from tests.bandit.test_measured_context import learnable
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
@@ -227,13 +226,6 @@ def test_a_measured_context_needs_candidates_in_memory(tmp_path: Path) -> None:
         Candidates(elsewhere("file", tmp_path), context={"outside": (0, 1)})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY"])
-def test_a_file_of_something_else_is_named(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "odd.npy").write_bytes(content)
-    with pytest.raises(ValueError, match=r"as np\.save writes them, got .*odd\.npy"):
-        Candidates(tmp_path / "odd.npy")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("context", "asked"),
     [
@@ -293,6 +285,10 @@ def test_a_search_that_is_interrupted_leaves_no_bound(
 
 
 def test_what_is_read_is_checked(tmp_path: Path) -> None:
+    for content in (b"", b"hello", b"\x93NUMPY"):
+        (tmp_path / "odd.npy").write_bytes(content)
+        with pytest.raises(ValueError, match=r"as np\.save writes them, got .*odd\.npy"):
+            Candidates(tmp_path / "odd.npy")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"must be \.npy or \.parquet, got .*points\.csv"):
         Candidates(tmp_path / "points.csv")  # type: ignore[arg-type]
     np.save(tmp_path / "flat.npy", np.arange(5.0))
@@ -313,16 +309,6 @@ def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         Candidates(part)._points_at(np.array([0, 899])), POINTS[[400, 1299]]
     )
-
-
-def test_it_is_handed_over_when_a_bandit_is_loaded(tmp_path: Path) -> None:
-    domain = Candidates(elsewhere("file", tmp_path))
-    bandit = bbkb(domain)
-    play(bandit, 10)
-    bandit.save(tmp_path / "bandit.saved")
-    known = {"tvbandits:MappedRows": domain.X}
-    again = tvbandits.load(tmp_path / "bandit.saved", known)
-    np.testing.assert_array_equal(play(again, 20), play(bandit, 20))
 
 
 @pytest.mark.slow

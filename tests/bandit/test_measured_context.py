@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-import tvbandits
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Space, policies
 from tvbandits.core.arrays import Array
@@ -124,19 +122,6 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
         X = bandit.ask(1, n=3, among=among, context={"outside": 2.0})
         assert (X[:, 0] <= 0.5).all()
         assert (X[:, -1] == 2.0).all()
-
-
-@pytest.mark.parametrize("kind", DOMAINS)
-def test_it_survives_files_and_copies(kind: str, tmp_path: Any) -> None:
-    domain = DOMAINS[kind]
-    assert pickle.loads(pickle.dumps(domain)) == domain
-    bandit = played(domain, 3)
-    bandit.ask(4, context={"outside": 3.2})
-    bandit.save(tmp_path / "bandit")
-    again = tvbandits.load(tmp_path / "bandit")
-    assert again.state == bandit.state
-    one, other = (each.ask(5, context={"outside": 2.0}) for each in (bandit, again))
-    np.testing.assert_array_equal(one, other)
 
 
 def test_questions_are_about_the_context_of_the_decision() -> None:

@@ -38,14 +38,10 @@ def pair(variant: str, domain: Any = LINE, **more: Any) -> tuple[Any, Any, Known
 
 
 def assert_mirrored(one: Any, other: Any, t: float) -> None:
-    for mine, theirs in (("told", "told"), ("failed", "failed"), ("beta", "beta")):
-        np.testing.assert_array_equal(getattr(one.info, mine), getattr(other.info, theirs))
-    pending = (one.pending, other.pending)
-    np.testing.assert_array_equal(*pending)
-    for frames in (("reward",),):
-        np.testing.assert_array_equal(
-            one.history[list(frames)].to_numpy(), -other.history[list(frames)].to_numpy()
-        )
+    for name in ("told", "failed", "beta"):
+        np.testing.assert_array_equal(getattr(one.info, name), getattr(other.info, name))
+    np.testing.assert_array_equal(one.pending, other.pending)
+    np.testing.assert_array_equal(one.history["reward"], -other.history["reward"])
     if not isinstance(one, Bandit):
         return
     mean, deviation = one.predict(LINE.X, t)

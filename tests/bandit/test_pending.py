@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
@@ -14,7 +12,6 @@ from tests.helpers.players import (
     INTERVAL,
     KERNEL,
     KINDS,
-    KINDS_AND_DOMAINS,
     LINE,
     NOISE,
     ON_INTERVAL,
@@ -27,20 +24,15 @@ from tests.helpers.players import (
     warmed,
     wave,
 )
-from tests.oracles.dense import Dense
-from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
+from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace
 from tvbandits.acquisition.batch_rules import Batching, One
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.datasets import DriftingBump
-from tvbandits.experts import SimulatorExpert
 from tvbandits.forgetting.aging import Exponential, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.policies import POLICIES
 
 FEW = Candidates(np.array([[0.0], [1.0], [4.0]]))
-BUMP = DriftingBump(horizon=150)
 
 
 # --- points differ --------------------------------------------------------------------------------
@@ -146,6 +138,7 @@ AGED = {
         ("nystrom", "space", "weights"),
         ("nystrom", "drift", "wiener"),
         ("all points", "drift", "none"),
+        ("filter", "sum", "none"),
     ],
 )
 def test_the_next_point_is_that_of_a_dense_restatement(
@@ -153,7 +146,8 @@ def test_the_next_point_is_that_of_a_dense_restatement(
 ) -> None:
     """Each pending point is observed at its mean: bounds keep their mean, and lose variance."""
     kernel, (map_, grown) = SPACE_TIME[name], AGED[aging]
-    rule: Any = {"exact": Exact(), "nystrom": Nystrom(0.5), "all points": Nystrom(1e9)}[posterior]
+    rules = {"exact": Exact(), "nystrom": Nystrom(0.5), "filter": StateSpace()}
+    rule: Any = rules.get(posterior, Nystrom(1e9))
     parts: Any = {} if map_ is None else {"aging": map_}
     recipe = Recipe(LINE, kernel, NOISE, mean=0.2, confidence=Fixed(3.0), posterior=rule, **parts)
     bandit = Bandit(recipe, seed=1)
@@ -190,38 +184,6 @@ def left_after(bandit: Bandit, kernel: Any, asked: Any, t: float, grown: Any) ->
     cross = C[:, rows]
     A = C[np.ix_(rows, rows)] + np.diag(noise)
     return np.asarray(np.diagonal(C) - np.einsum("ij,ji->i", cross, np.linalg.solve(A, cross.T)))
-
-
-def test_a_learned_kernel_counts_points_that_are_out() -> None:
-    """On the filter: the bound that is chosen by is a dense one with the fantasies as observations."""
-    bandit = policies.adaptive_gp_ucb(LINE, None, NOISE, learn=6, confidence=3.0, seed=2)
-    for t in range(1, 14):
-        X = LINE.X[[(7 * t) % 41]]
-        bandit.tell(X, noisy(X, float(t)), float(t))
-    assert isinstance(bandit.recipe.posterior, StateSpace)
-    assert bandit.info.model.fits > 0
-    asked: list[tuple[Array, float]] = []
-    for t in (14.0, 14.0, 15.0, 16.5):
-        mean, _ = bandit.predict(LINE.X, t)
-        x = bandit.ask(t)
-        kernel, scale = bandit.state.model.kernel, bandit.info.model.scale
-        seen = bandit.state.rewards
-        v = seen.variance / scale**2
-        noise = [NOISE / scale**2 for _ in asked]
-        spoken = [
-            expected_noise(kernel, a, at, t, n) for (a, at), n in zip(asked, noise, strict=True)
-        ]
-        Z = np.column_stack([seen.X, seen.t])
-        if asked:
-            Z = np.vstack([Z, *[np.append(a, t) for a, _ in asked]])
-        oracle = Dense(kernel, Z, np.zeros((len(Z), 1)), np.append(v, spoken))
-        at = np.column_stack([LINE.X, np.full(41, t)])
-        bound = mean + 3.0 * scale * oracle.deviation(at)
-        for a, then in asked:
-            if then == t:
-                bound[LINE.index(a)[0]] = -np.inf
-        assert bound[LINE.index(x)[0]] == pytest.approx(bound.max(), abs=2e-3 * scale)
-        asked.append((x[0], t))
 
 
 def test_a_point_that_says_nothing_any_more_is_no_reason() -> None:
@@ -324,32 +286,6 @@ def test_pending_is_a_copy() -> None:
 # --- going on -------------------------------------------------------------------------------------
 
 
-def resumed(player: Any) -> Any:
-    if not isinstance(player, Bandit):
-        return pickle.loads(pickle.dumps(player))
-    return Bandit.from_state(*pickle.loads(pickle.dumps((player.recipe, player.state))))
-
-
-@pytest.mark.parametrize(("variant", "domain"), KINDS_AND_DOMAINS)
-def test_it_goes_on_bit_for_bit_with_points_out(variant: str, domain: Any) -> None:
-    player = warmed(made(variant, domain), domain)
-    X = np.concatenate([player.ask(10.0, n=3), player.ask(11.0, n=1)])
-    copy = resumed(player)
-    for each in (player, copy):
-        each.tell(X[[2]], [0.3])
-    for t in (12.0, 13.0):
-        np.testing.assert_array_equal(step(player, t, 2), step(copy, t, 2))
-    for each in (player, copy):  # late, and again after that
-        each.tell(X[[3]], [-0.2])
-    np.testing.assert_array_equal(step(player, 14.0, 2), step(copy, 14.0, 2))
-    np.testing.assert_array_equal(player.pending, copy.pending)
-    pd.testing.assert_frame_equal(player.history, copy.history, check_exact=True)
-    if isinstance(player, Bandit):
-        assert player.state == copy.state
-        for one, other in zip(player.predict(LINE.X), copy.predict(LINE.X), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 def test_a_state_with_points_out_of_another_domain_is_refused() -> None:
     bandit = warmed(made("gp-ucb"))
     bandit.ask(10.0, n=2)
@@ -359,44 +295,6 @@ def test_a_state_with_points_out_of_another_domain_is_refused() -> None:
         Bandit.from_state(recipe, bandit.state)
     bandit.drop(bandit.pending)
     assert Bandit.from_state(recipe, bandit.state).ask(10.0).shape == (1, 1)
-
-
-# --- what they are worth --------------------------------------------------------------------------
-
-
-def delayed(bandit: Bandit, delay: int, seed: int, steps: int) -> float:
-    """Average regret on the drifting bump where a reward comes `delay` steps late."""
-    waiting, lost = [], 0.0
-    for t in map(float, range(1, steps + 1)):
-        x = bandit.ask(t)
-        value = BUMP.value(x, t)
-        lost += BUMP.best(t) - float(value[0])
-        waiting.append((x, value + 0.1 * keyed_normal(seed, 1, x, t), t))
-        if len(waiting) > delay:
-            bandit.tell(*waiting.pop(0))
-    return lost / steps
-
-
-def sliding(seed: int) -> Bandit:
-    return policies.sw_gp_ucb(BUMP.domain, RBF(3.5), 0.01, window=25, seed=seed)
-
-
-def asking(seed: int) -> Bandit:
-    return policies.frugal_gp_ucb(
-        BUMP.domain,
-        None,
-        0.01,
-        expert=SimulatorExpert(BUMP, seed=seed),
-        consult="before ask",
-        seed=seed,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("make", "seeds"), [(sliding, 10), (asking, 1)])
-def test_late_rewards_still_explore(make: Any, seeds: int) -> None:
-    at_once, late = (np.mean([delayed(make(s), d, s, 60) for s in range(seeds)]) for d in (0, 4))
-    assert late <= 1.5 * at_once
 
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom()])

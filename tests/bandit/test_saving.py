@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,12 @@ from tests.helpers.players import (
 )
 from tests.helpers.refusals import refused
 from tvbandits import (
+    Arms,
     Bandit,
+    Box,
     Candidates,
     Integer,
+    Limit,
     SavedFileError,
     Space,
     StateSpace,
@@ -54,6 +59,9 @@ def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 8) 
     player.save(path)
     other = load(path, trusted)
     assert type(other) is type(player)
+    if len(late := player.pending):
+        for each in (player, other):
+            each.tell(late[:1], [0.3])
     for t in np.arange(13.0, 13.0 + steps):
         X, same = player.ask(t), other.ask(t)
         assert np.array_equal(X, same)
@@ -86,11 +94,63 @@ def test_also_on_an_interval(variant: str, tmp_path: Path) -> None:
     goes_on_alike(player, tmp_path / "saved", {OWN: Known()}, steps=3)
 
 
-def test_also_a_filter_and_a_learned_kernel(tmp_path: Path) -> None:
-    filtered = policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace())
-    goes_on_alike(played(filtered), tmp_path / "filtered")
-    learning = policies.adaptive_gp_ucb(LINE, KERNEL, NOISE)
-    goes_on_alike(played(learning), tmp_path / "learning", steps=25)
+ARMS, OUTSIDE = Arms(["a", "b", "c"]), {"outside": (-15, 20)}
+FEATURES: dict[str, Callable[[], Bandit]] = {
+    "filter": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace()),
+    "kernel learned": lambda: policies.adaptive_gp_ucb(LINE, KERNEL, NOISE),
+    "noise learned": lambda: policies.gp_ucb(LINE, KERNEL, None),
+    "noise and weights learned": lambda: policies.adaptive_gp_ucb(LINE),
+    "arms": lambda: policies.adaptive_gp_ucb(ARMS, None, NOISE),
+    "control": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05).with_control([0.0]),
+    "control of arms": lambda: policies.adaptive_gp_ucb(ARMS).with_control("a"),
+    "control of an ensemble": lambda: policies.adaptive_gp_ucb(LINE, None, NOISE).with_control([0]),
+    "limits": lambda: policies.gp_ucb(LINE, KERNEL, NOISE).with_limits(
+        [Limit("load", at_most=6.0)], safe=[[0.0], [1.0]]
+    ),
+    "moves": lambda: policies.gp_ucb(LINE, KERNEL, NOISE).with_move_cost(0.1),
+    "outliers": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, robust=True),
+    "retired": lambda: policies.gp_ucb(LINE, KERNEL, NOISE).with_candidates(LINE.X[:9]),
+    "learned from another": lambda: policies.adaptive_gp_ucb(LINE).learn_from(
+        played(policies.adaptive_gp_ucb(LINE))
+    ),
+    "context of a space": lambda: policies.gp_ucb(
+        Space(heat=(0.0, 1.0), mode=["eco", "loud"], context=OUTSIDE), RBF(3.0), NOISE
+    ),
+    "context of a box": lambda: policies.gp_ucb(Box([(0, 1)], context=OUTSIDE), RBF(3.0), NOISE),
+    "context of candidates": lambda: policies.gp_ucb(
+        Candidates(LINE.X, context=OUTSIDE), RBF(3.0), NOISE
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_whatever_a_bandit_has_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+    """From a file, from a pickle and from its state."""
+    bandit = FEATURES[name]()
+
+    def step(each: Bandit, t: float) -> Any:
+        X = each.ask(t, context={"outside": t / 2} if "context" in name else None)
+        y = noisy(X, t) + (40.0 if name == "outliers" and t == 11.0 else 0.0)
+        read = {limit.name: X[:, 0] for limit in each.recipe.limits}
+        each.tell(X, y, t, outcomes=read or None)
+        return X
+
+    for t in np.arange(1.0, 13.0):
+        step(bandit, t)
+    bandit.save(tmp_path / "saved")
+    others = [
+        load(tmp_path / "saved"),
+        pickle.loads(pickle.dumps(bandit)),
+        Bandit.from_state(bandit.recipe, bandit.state),
+    ]
+    assert all(each.state == bandit.state and each.noise == bandit.noise for each in others)
+    assert (bandit.info.outliers == 1) == (name == "outliers")
+    assert others[0].recipe == bandit.recipe
+    for t in np.arange(13.0, 19.0):
+        X = step(bandit, t)
+        for each in others:
+            assert np.array_equal(step(each, t), X)
+    assert all(each.state == bandit.state for each in others)
 
 
 def truth(X: Any, t: float) -> Any:

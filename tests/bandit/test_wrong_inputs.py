@@ -15,8 +15,7 @@ from tests.helpers.players import KERNEL, LINE
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, Candidates, Clock, ExpertError, Recipe, policies
-from tvbandits.acquisition.batch_rules import Batching
+from tvbandits import Answers, Bandit, Candidates, ExpertError, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.queries import KDPP, Choice, Pool
@@ -152,18 +151,6 @@ def test_the_cause_of_a_failing_expert_is_kept(cause: Exception) -> None:
     assert caught.value.__cause__ is cause
 
 
-def test_an_interrupt_while_the_expert_thinks_changes_nothing() -> None:
-    def interrupted(_X: Array, _t: float) -> Any:
-        raise KeyboardInterrupt("enough")
-
-    expert = Moody()
-    bandit = make("sparq-gp-ucb", expert=expert)
-    play(bandit, 3)
-    state, expert.mood = bandit.state, interrupted
-    refused(KeyboardInterrupt, "enough", bandit.tell, X, [1.0])
-    assert bandit.state is state
-
-
 # --- plans, thresholds and kernels that fail on the way -------------------------------------------
 
 
@@ -228,14 +215,7 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
         ValueError,
         r"threshold\(6\) is NaN",
     ),
-    "kernel": (
-        lambda: Fragile(1.5),
-        "kernel",
-        True,
-        lambda b: b.ask(),
-        MemoryError,
-        "too large",
-    ),
+    "kernel": (lambda: Fragile(1.5), "kernel", True, lambda b: b.ask(), MemoryError, "too large"),
 }
 
 
@@ -287,27 +267,10 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: policies.gp_ucb(LINE, DotProduct(0.0) * ConstantKernel(0.0), 0.01),
         "kernel must have a positive diagonal",
     ),
-    "expert without query": (
-        lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=reward),  # type: ignore[arg-type]
-        r"expert must be an object with a method query\(X, t\); got <function reward",
-    ),
-    "reset": (
-        lambda: Recipe(LINE, KERNEL, 0.01, reset=abs),
-        r"reset must be EventTrigger\(...\) or",
-    ),  # type: ignore[arg-type]
-    "batch rule": (lambda: Batching(5), r"rule must be a batch rule such as One\(\)"),  # type: ignore[arg-type]
-    "function": (lambda: CallableExpert(3.0, 0.01), r"function must be callable, got 3\.0"),  # type: ignore[arg-type]
-    "width": (
-        lambda: policies.gp_ucb(LINE, KERNEL, 0.01, confidence=object),  # type: ignore[arg-type]
-        'confidence must be "theory", a number or a Confidence, got <class',
-    ),
     "first sample": (
         lambda: policies.tv_gp_ucb(LINE, KERNEL, 0.01, epsilon=0.1, first_sample=9),
         "first_sample is for an epsilon that is not given",
     ),
-    "time NaN": (lambda: Clock("1h").time([NAN]), "number must be finite, got nan"),
-    "time far": (lambda: Clock("1h").time(1e300), "number must lie within 292 years of 1970"),
-    "times flat": (lambda: Clock("1h").time([[1.0]]), r"number must be one or have shape \(n,\)"),
 }
 
 
@@ -315,10 +278,3 @@ PARTS: dict[str, tuple[Callable[[], Any], str]] = {
 def test_parts_that_do_not_fit(parts: str) -> None:
     build, match = PARTS[parts]
     refused(ValueError, match, build)
-
-
-def test_state_and_recipe_the_wrong_way_round() -> None:
-    bandit = policies.gp_ucb(Candidates(np.linspace(0, 1, 5)[:, None]), RBF(0.3), 0.01)
-    with pytest.raises(ValueError, match="takes a Recipe and then a State, got State and Recipe"):
-        Bandit.from_state(bandit.state, bandit.recipe)  # type: ignore[arg-type]
-    assert repr(bandit) == "<Bandit on Candidates(5 points, d=1), 0 rewards told, at the start>"

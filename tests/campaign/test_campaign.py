@@ -196,20 +196,6 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
     campaign.close()
 
 
-def test_what_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
-    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
-        X = campaign.ask(2.0)
-        campaign.tell(X, [1.0])
-        before = campaign.state
-        refused(ValueError, "cannot ask for t = 1", campaign.ask, 1.0)
-        refused(ValueError, "X must be candidates", campaign.tell, [[99.0]], [1.0])
-        refused(ValueError, "not pending", campaign.drop, X)
-        refused(ValueError, "key must be a text of 1 to 500", campaign.ask, 3.0, key="")
-        refused(ValueError, "no clock; got '2026-01-01'", campaign.ask, "2026-01-01")
-        assert campaign.state == before
-        assert len(campaign.journal()) == 2
-
-
 def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     clock = Clock("1h", "2026-01-01")

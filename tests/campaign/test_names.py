@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,26 +142,6 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
         assert [each.t for each in campaign.outstanding] == [9.0, 13.0, 14.0]
         assert campaign.verify().fine
     tell(command, "AQ05", 20.0, 11)  # a reading that comes late still counts
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("drop_after = 0", r"\[campaign\] drop_after must be"),
-        ('drop_after = "soon"', r"drop_after must be a number, or a length .* got 'soon'"),
-        ("title = 3", r"\[campaign\] title must be a text, got 3"),
-        (
-            'units = "ppb"',
-            r"unknown 'units'; there are: drop_after, history, move_cost, title, unit",
-        ),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(command: Command, line: str, error: str) -> None:
-    text = CONFIG.partition("title")[0] + line
-    Path("d.toml").write_text(text)
-    said = command("new", "d.db", "--config", "d.toml")
-    assert said.status == 2
-    assert re.search(error, said.err)
 
 
 # --- the page

@@ -176,14 +176,6 @@ class Shrinking:
 narrow = Shrinking(0.5)
 
 
-def made():
-    return Shrinking(1.0)
-
-
-def itself(situation):
-    return 0.25
-
-
 @dataclass(frozen=True)
 class Halving:
     """A new way of forgetting: the noise variance doubles every `life` units of time."""
@@ -289,42 +281,16 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_width_is_a_class_an_instance_a_factory_or_a_function(folder: Path) -> None:
-    names = ("Shrinking", "narrow", "made", "itself")
-    found = [
-        compared(folder, "lab.ours:fixed", "--policy=gp-ucb", f"--confidence=lab.ours:{name}")[0]
-        for name in names
-    ]
-    assert [line["confidence"] for line in found] == [f"lab.ours:{name}" for name in names]
-    assert len({line["average_regret"] for line in found}) > 1
-    (within,) = compared(folder, "lab.ours:fixed", "--policy=gp-ucb:confidence=lab.ours:narrow")
-    assert within["average_regret"] == found[1]["average_regret"]
-
-
-@pytest.mark.slow
-def test_an_expert_is_a_class_too(folder: Path) -> None:
-    given = ["--policy=sparq-gp-ucb", "--expert=lab.ours:flat"]
-    of_class = [given[0], "--expert=lab.ours:Flat"]
-    assert compared(folder, "lab.ours:fixed", *given) == compared(
-        folder, "lab.ours:fixed", *of_class
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("nowhere:problem", '"nowhere:problem": cannot import nowhere: ModuleNotFoundError'),
-        ("mine.py:problem", '"mine.py:problem": a module is named without .py: mine:problem'),
         ("lab.ours:problm", '"lab.ours:problm": lab.ours has no "problm"; did you mean "problem"?'),
         ("lab.ours:problem:size=3", 'unknown parameter "size"; its parameters: candidates, horizon'),
-        ("lab.ours:fixed:size=3", 'unknown parameter "size"; its parameters: none'),
         ("lab.ours:narrow", "is not a problem: it has no best, domain"),
         ("lab.ours:fixed --policy lab.ours:fixed", "must be a policy, or a function of a Setting"),
-        ("lab.ours:fixed --policy lab.ours:greedy:x=1", 'unknown parameter "x"; its parameters: mean'),
         ("lab.ours:fixed --confidence lab.ours:fixed", 'confidence must be "theory", a number or'),
         ("lab.ours:fixed --expert lab.ours:fixed", "--expert must be package.module:maker"),
-        ("lab.ours:fixed --expert flat", "--expert must be package.module:maker"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_one_line(folder: Path, arguments: str, message: str) -> None:
@@ -502,27 +468,6 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     assert rows[0].who == "anna"
 
 
-def test_corrected_is_told_right_at_once(told: Command) -> None:
-    wrong(reading(told, "tell", "AQ06", "--reward", 2000, "--at", 5))
-    fine(reading(told, "tell", "AQ06", "--reward", 2000, "--at", 5, "--yes"))
-    fine(reading(told, "correct", "AQ06", "--reward", 20))
-    Path("c.db").rename("corrected.db")
-    for path in Path().glob("c.db*"):
-        path.unlink()
-    fine(told("campaign", "new", "c.db", "--config", "c.toml"))
-    for t in range(1, 5):
-        fine(reading(told, "tell", f"AQ0{t}", "--reward", 20 + t, "--at", t))
-    fine(reading(told, "tell", "AQ06", "--reward", 20, "--at", 5))
-    with Campaign.open("corrected.db") as one, Campaign.open("c.db") as other:
-        assert one.state == other.state
-        assert one.verify().fine
-    for verb in (("forecast", "--at", 6), ("ask", "--at", 6)):
-        one_said, other_said = (
-            fine(told("campaign", verb[0], file, *verb[1:])) for file in ("corrected.db", "c.db")
-        )
-        assert one_said == other_said
-
-
 def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     again = ("--reward", 30, "--at", 4)
     error = wrong(reading(told, "tell", "AQ04", *again))
@@ -564,26 +509,6 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
     assert "hyst" in error
 
 
-def test_the_report_speaks_in_names(command: Command) -> None:
-    pytest.importorskip("plotly", reason="no plotly: no report")
-    fine(command("campaign", "new", "c.db", "--config", "s.toml"))
-    place = "flow=40.0, pump=12, hyst=3.0, mode=eco"
-    fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
-    assert command("campaign", "report", "c.db").status == 0
-    assert place in Path("c.db.html").read_text()
-
-
-def test_a_point_of_a_box_can_be_given_back(command: Command) -> None:
-    Path("b.toml").write_text(
-        "[domain]\nbox = [[0, 100000], [0, 1e-3]]\n[policy]\nname = 'gp-ucb'\nnoise_sd = 1\n"
-        "length_scale = [1e4, 1e-4]\n"
-    )
-    fine(command("campaign", "new", "c.db", "--config", "b.toml"))
-    place = fine(command("campaign", "ask", "c.db", "--at", 1)).strip()
-    out = fine(reading(command, "tell", place, "--reward", 2, "--at", 1))
-    assert out.endswith("1 told, 0 pending\n")
-
-
 def test_a_season_is_left_out_by_a_word(command: Command) -> None:
     text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
     Path("t.toml").write_text(text + 'season = "none"\n')
@@ -594,9 +519,6 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
     for file in ("t.db", "s.db"):
         with Campaign.open(file) as campaign:
             assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
-
-
-# --- a context
 
 
 # --- every recipe

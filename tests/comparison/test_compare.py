@@ -33,7 +33,7 @@ from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import summarise
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Problem, added_noise
-from tvbandits.datasets import DriftingBump, GPDrift, Switching, TableProblem, ozone_network
+from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
 from tvbandits.experts import SimulatorExpert
 from tvbandits.policies import POLICIES, Setting
 
@@ -198,27 +198,6 @@ def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
     assert one_seed == [row for row in together if row["seed"] == "1"]
 
 
-def test_seeds_differ_and_repeat() -> None:
-    rows = list(compare(BUMP, ["gp-ucb"], [0, 1]))
-    first = [row["reward"] for row in rows if row["seed"] == 0]
-    second = [row["reward"] for row in rows if row["seed"] == 1]
-    assert first != second
-    assert first == [row["reward"] for row in compare(BUMP, ["gp-ucb"], 1)]
-
-
-@pytest.mark.parametrize("problem", [DRIFT, Switching(candidates=20, horizon=10, every=4)])
-def test_a_random_problem_is_drawn_once_for_each_seed(problem: Problem) -> None:
-    rows = list(compare(problem, ["uniform", "gp-ucb", "sparq-gp-ucb"], 3))
-    best = {
-        (policy, seed): [r["best"] for r in rows if (r["policy"], r["seed"]) == (policy, seed)]
-        for policy in ("uniform", "gp-ucb", "sparq-gp-ucb")
-        for seed in range(3)
-    }
-    for seed in range(3):
-        assert best["uniform", seed] == best["gp-ucb", seed] == best["sparq-gp-ucb", seed]
-    assert best["uniform", 0] != best["uniform", 1] != best["uniform", 2] != best["uniform", 0]
-
-
 # --- what may be given
 
 
@@ -363,8 +342,6 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
     ("arguments", "message"),
     [
         ({"policies": ["nope"]}, 'unknown policy "nope"; there are: uniform, gp-ucb, '),
-        ({"policies": ["gp-ucb", "uniform:x=1"]},
-         'unknown parameter "x"; its parameters: minimise'),
         ({"policies": []}, "policies must name at least one policy"),
         ({"problems": []}, "problems must hold at least one problem"),
         ({"problems": [BUMP, BUMP]},
@@ -374,24 +351,17 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
          "drifting-bump: the numbers of a kernel must be pos"),
         ({"problems": Changed(BUMP, noise_variance=0.0)},
          "drifting-bump: noise_variance must be positive and finite, got 0"),
-        ({"problems": Changed(BUMP, horizon=0)}, "horizon must be at least 1, got 0"),
-        ({"horizon": 0}, "horizon must be at least 1, got 0"),
         ({"horizon": 13},
          "drifting-bump has 12 steps, got horizon = 13; where it is made up, make"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
-        ({"seeds": []}, "seeds must be at least 1, or a sequence of seeds"),
-        ({"seeds": [-1]}, "seeds must not be negative, got -1"),
-        ({"seeds": [2, 2]}, "seeds must be different"),
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"confidence": "wide"}, "confidence must be \"theory\" or a number, got 'wide'"),
         ({"confidence": -1}, r"^confidence must lie in \[0, 1e\+50\], got -1"),
     ],
 )  # fmt: skip
-def test_refusals(arguments: Mapping[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
-        arguments
-    )
-    refused(ValueError, message, compare, **given)
+def test_what_cannot_be_played(arguments: Mapping[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1}
+    refused(ValueError, message, compare, **{**given, **arguments})
 
 
 def a_maker(setting: Setting) -> Any:
@@ -403,28 +373,18 @@ def a_maker(setting: Setting) -> Any:
     [
         ({"problems": "drifting-bump"},
          "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'"),
-        ({"problems": [BUMP, "gp-drift"]}, "problems must be objects .*, got 'gp-drift'"),
         ({"problems": DriftingBump}, r"DriftingBump is a class, .* by a call: DriftingBump\(\)"),
-        ({"problems": [DriftingBump]}, r"DriftingBump is a class, .* a call: DriftingBump\(\)"),
-        ({"problems": {"a": GPDrift}}, r"GPDrift is a class, .* a call: GPDrift\(\)"),
         ({"problems": ozone_network}, r"ozone_network is a function, .*: ozone_network\(\)"),
         ({"policies": ["uniform", a_maker]}, "a mapping of labels to makers; got <function a_mak"),
-        ({"policies": a_maker}, "names, or a mapping of labels to makers; got <function a_maker"),
         ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
         ({"policies": {"mine": "gp-ucb"}},
          "\"mine\" must be a function of a Setting, got 'gp-ucb'"),
-        ({"seeds": 1.5}, "seeds must be a whole number, or a sequence .*; got 1.5"),
         ({"horizon": 2.5}, "horizon must be a whole number, got 2.5"),
-        ({"n_jobs": 1.5}, "n_jobs must be a whole number, got 1.5"),
     ],
 )  # fmt: skip
-def test_refusals_of_another_kind(arguments: Mapping[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1} | dict(
-        arguments
-    )
-    with pytest.raises(TypeError, match=message) as caught:
-        compare(**given)
-    assert "\n" not in str(caught.value)
+def test_what_is_of_another_kind(arguments: Mapping[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1}
+    refused(TypeError, message, compare, **{**given, **arguments})
 
 
 @pytest.mark.parametrize("made", [None, 3, Recorder])
@@ -547,6 +507,9 @@ def test_who_asks_nobody_gets_as_many_answers() -> None:
     for policy in ("gp-ucb", "sw-gp-ucb:window=10"):
         pd.testing.assert_series_equal(counts[policy], asked, check_names=False)
     assert (counts["uniform"] == 0).all()
+    alone = pd.DataFrame(compare(LONGER, ["sparq-gp-ucb:queries=2"], 2, confidence=2.0))
+    asks = table["policy"] == "sparq-gp-ucb:queries=2"
+    assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
 
 def test_an_ensemble_gets_as_many_answers() -> None:
@@ -556,14 +519,6 @@ def test_an_ensemble_gets_as_many_answers() -> None:
     counts = rows.pivot_table(index="t", columns="policy", values="answered")
     assert counts[policies[0]].to_list() == counts[policies[1]].to_list()
     assert counts.to_numpy().sum() == 2 * 2 * 8
-
-
-def test_answers_at_random_points_help() -> None:
-    policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
-    alone = pd.DataFrame(compare(LONGER, policies, 2, confidence=2.0))
-    both = [frame.groupby("policy")["regret"].mean() for frame in (alone, informed(policies))]
-    assert both[1]["sw-gp-ucb:window=10"] < both[0]["sw-gp-ucb:window=10"]
-    assert both[1]["sparq-gp-ucb"] == both[0]["sparq-gp-ucb"]  # it is the same run
 
 
 @pytest.mark.slow

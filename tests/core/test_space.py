@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
-from tvbandits import Arms, Box, Candidates, Integer, Space, count, load, policies, rate
+from tvbandits import Arms, Box, Candidates, Integer, Space, count, policies, rate
 from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import Category, Real
 from tvbandits.core.space_kernel import PerParameter
@@ -37,11 +37,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 def test_a_point_inside() -> None:
     np.testing.assert_array_equal(OVEN.encode(GOOD), [[20.5, 3.0, 0.0, 1.0, 0.0]])
     assert OVEN.dimension == 5
-    assert OVEN.columns == {
-        "temperature": slice(0, 1),
-        "count": slice(1, 2),
-        "mode": slice(2, 5),
-    }
+    assert OVEN.columns == {"temperature": slice(0, 1), "count": slice(1, 2), "mode": slice(2, 5)}
 
 
 @pytest.mark.parametrize(
@@ -170,12 +166,7 @@ def test_what_are_no_whole_numbers(low: Any, high: Any, said: str) -> None:
     refused(ValueError, said, Integer, low, high)
 
 
-def test_it_is_a_value() -> None:
-    again = Space(temperature=Real(10.0, 80.0), count=Integer(1, 5), mode=("a", "b", "c"))
-    assert again == OVEN
-    assert hash(again) == hash(OVEN)
-    assert Space(count=Integer(1, 5), temperature=(10, 80), mode=["a", "b", "c"]) != OVEN
-    assert Space(temperature=(10, 81), count=Integer(1, 5), mode=["a", "b", "c"]) != OVEN
+def test_a_repr_has_what_was_said() -> None:
     said = "Space(temperature=(10, 80), count=Integer(1, 5), mode=['a', 'b', 'c'])"
     assert repr(OVEN) == said
     assert repr(Space(a=(0.1234567891, 1))) == "Space(a=(0.1234567891, 1))"
@@ -390,14 +381,9 @@ def test_a_table_checks_names_and_arrays() -> None:
     refused(ValueError, "mode must be one of", TABLE.check, point | {"mode": "z"})
 
 
-def test_a_table_is_a_value() -> None:
+def test_a_table_keeps_its_frame() -> None:
     again = pickle.loads(pickle.dumps(TABLE))
-    assert again == TABLE
-    assert hash(again) == hash(TABLE)
     pd.testing.assert_frame_equal(again.decode(again.X), FRAME)
-    assert OVEN.table(FRAME.assign(site="x")) != TABLE
-    assert Candidates(TABLE.X) != TABLE
-    assert OVEN.table(FRAME, context=["mode"]) != TABLE
     assert repr(OVEN.table(FRAME, context=["mode"])) == f"Table(3 rows of {OVEN}, context=['mode'])"
 
 
@@ -452,32 +438,49 @@ def test_rounding_is_forgiven_and_no_more() -> None:
 def test_a_context_that_no_candidate_has() -> None:
     said = r"context \[19.0, 1.0\] in columns \[1, 2\]; the nearest context is \[20.0, 1.0\]"
     refused(ValueError, said, WEATHER.rows_of, [19.0, 1.0])
+    refused(ValueError, r"context must have shape \(2,\), got \(1,\)", WEATHER.rows_of, [10.0])
+    refused(ValueError, "context must be numeric, got 'hot'", WEATHER.rows_of, "hot")
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ([10.0], r"context must have shape \(2,\), got \(1,\)"),
-        ([[10.0, 1.0], [20.0, 1.0]], r"context must have shape \(2,\), got \(2, 2\)"),
-        ([10.0, np.nan], r"context must be finite, got \[10.0, nan\]"),
-        ("hot", "context must be numeric, got 'hot'"),
+OTHERS: dict[str, list[Callable[[], object]]] = {
+    "space": [
+        lambda: Space(temperature=Real(10.0, 80.0), count=Integer(1, 5), mode=("a", "b", "c")),
+        lambda: Space(count=Integer(1, 5), temperature=(10, 80), mode=["a", "b", "c"]),
+        lambda: Space(temperature=(10, 81), count=Integer(1, 5), mode=["a", "b", "c"]),
     ],
-)
-def test_values_of_the_wrong_kind(values: Any, said: str) -> None:
-    refused(ValueError, said, WEATHER.rows_of, values)
+    "table": [
+        lambda: OVEN.table(FRAME),
+        lambda: OVEN.table(FRAME.assign(site="x")),
+        lambda: Candidates(TABLE.X),
+        lambda: OVEN.table(FRAME, context=["mode"]),
+    ],
+    "candidates": [
+        lambda: Candidates(np.where(X == 0.0, -0.0, X)),
+        lambda: Candidates(X[::-1]),
+        lambda: Candidates(X, context=[1]),
+        lambda: X.tolist(),
+    ],
+    "context": [lambda: Candidates(X, context=(1, 2)), lambda: Candidates(X, context=[1])],
+    "arms": [lambda: Arms(("red", "green", "blue")), lambda: Arms(["green", "red", "blue"])],
+    "box": [
+        lambda: Box([(0, 1), (0, 2)], samples=64, starts=3),
+        lambda: Box([(0, 1), (0, 2)], starts=3),
+        lambda: Box([(0, 1), (0, 2)], samples=64),
+        lambda: Box([(0, 1), (0, 3)], samples=64, starts=3),
+        lambda: "box",
+    ],
+}
+"""A domain, and others that are not it."""
 
 
-def test_it_counts_in_equality_hash_and_pickle() -> None:
-    assert Candidates(X, context=np.array([1, 2])) == WEATHER
-    assert hash(Candidates(X, context=(1, 2))) == hash(WEATHER)
-    assert Candidates(X) != WEATHER
-    assert Candidates(X, context=[1]) != WEATHER
-    again = pickle.loads(pickle.dumps(WEATHER))
-    assert again == WEATHER
-    assert again.context == (1, 2)
-    assert repr(WEATHER) == "Candidates(4 points, d=3, context=[1, 2])"
-    assert repr(Candidates(X)) == "Candidates(4 points, d=3)"
-    assert Candidates(X).context == ()
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_domain_is_a_value(kind: str) -> None:
+    make, *others = OTHERS[kind]
+    one = make()
+    for same in (make(), pickle.loads(pickle.dumps(one))):
+        assert (same, hash(same), repr(same)) == (one, hash(one), repr(one))
+    for other in others:
+        assert other() != one
 
 
 @given(
@@ -513,19 +516,6 @@ ARMS = Arms(["red", "green", "blue"])
 def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
     np.testing.assert_array_equal(ARMS.check(given), [[0, 0, 1], [1, 0, 0]])
     assert ARMS.decode(ARMS.check(given))["arm"].tolist() == ["blue", "red"]
-
-
-def test_arms_are_alike_where_their_names_are(tmp_path: Path) -> None:
-    assert ARMS == Arms(("red", "green", "blue")) == pickle.loads(pickle.dumps(ARMS))
-    assert Arms(["green", "red", "blue"]) != ARMS
-    assert repr(ARMS) == "Arms(['red', 'green', 'blue'])"
-    assert ARMS.names == ("red", "green", "blue")
-    bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
-    bandit.tell(["red"], [0.5], 1)
-    bandit.save(tmp_path / "kept")
-    again: Any = load(tmp_path / "kept")
-    assert again.recipe.domain == ARMS
-    np.testing.assert_array_equal(again.ask(2), bandit.ask(2))
 
 
 @pytest.mark.parametrize(
@@ -642,10 +632,7 @@ def test_a_bandit_is_told_counts() -> None:
 def test_what_is_wrong_is_named_counts() -> None:
     for k, n, said in (
         ([1, 5], [9, 4], r"successes must be no more than trials, got 5.0 at position 1"),
-        ([-1], [4], "successes must be finite and not negative, got -1.0"),
-        ([1], [np.inf], "trials must be finite and not negative, got inf"),
         ([1, 2], [4, 5, 6], "successes and trials must be of one length, got 2 and 3"),
-        ([[1]], [4], r"successes must have shape \(n,\), got \(1, 1\)"),
     ):
         refused(ValueError, said, rate, k, n)
     refused(ValueError, r"there are no events without exposure, got 2\.0", count, 2, 0)

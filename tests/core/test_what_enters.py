@@ -1,25 +1,23 @@
 """What is taken for a number, everywhere: arrays, and each number that a public part is made with.
 
-Parts are found by looking: a new one is attacked without being listed. What cannot be made from its
-defaults needs a line in `EXAMPLES`.
+Parts and good values of what they need are those of `tests.attack`, which attacks everything else, too.
 """
 
 from __future__ import annotations
 
 import decimal
-import enum
 import fractions
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.modules import modules
+from tests.attack.calls import Call, calls
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Box, Candidates, Observations
 from tvbandits.core.arrays import (
@@ -34,9 +32,7 @@ from tvbandits.core.arrays import (
     as_variances,
 )
 from tvbandits.core.protocols import as_effective
-from tvbandits.datasets import DriftingBump, TableProblem
-from tvbandits.experts import CallableExpert, StubTransport, stations_at
-from tvbandits.forgetting.aging import Constant
+from tvbandits.datasets import TableProblem
 
 NAN, INF = math.nan, math.inf
 
@@ -144,132 +140,34 @@ def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
 
 # --- every number that a public part is made with -------------------------------------------------
 
-EXPERT = CallableExpert(lambda X, t: X[:, 0], 1.0)  # noqa: ARG005
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "AllRead": {"places": 3},
-    "Answers": {"values": [1.0], "variance": 1.0},
-    "BackOff": {},
-    "Budgeted": {"expert": EXPERT, "total": 3},
-    "CachedLogExpert": {
-        "frame": pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [1.0], "variance": [1.0]})
-    },
-    "CallableExpert": {"function": EXPERT.function, "variance": 1.0},
-    "EpsilonGreedy": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
-    "Box": {"bounds": [[0.0, 1.0]]},
-    "Exponential": {"discount": 0.5},
-    "FixedSize": {"size": 2},
-    "Limit": {"name": "load", "at_most": 3.0},
-    "GlobalRatio": {"bound": 2.0},
-    "LocalRatio": {"bound": 2.0},
-    "LogThreshold": {"noise_variance": 1.0},
-    "OnAverage": {"rate": 1.0},
-    "PerStep": {"number": 1},
-    "ProductRatio": {"bound": 2.0},
-    "Real": {"low": 0.0, "high": 1.0},
-    "RegressionProblem": {"rewards": [1.0], "points": [[0.0]], "name": "one", "kernel": None},
-    "RegularisedEvolution": {"domain": Candidates([[0.0], [1.0]])},  # type: ignore[arg-type]
-    "ResetEvery": {"every": 3},
-    "SensorExpert": {
-        "stations": stations_at([[0.0]], noise_variance=1.0),
-        "transport": StubTransport([[1.0]], ["0"], noise_variance=1.0),  # type: ignore[arg-type]
-        "aging": Constant(),
-    },
-    "SimulatorExpert": {"problem": DriftingBump()},
-    "Station": {"id": "A", "coordinates": (0.0,), "noise_variance": 1.0},
-    "StubTransport": {"values": [[1.0]], "ids": ["A"], "noise_variance": 1.0},
-    "TableProblem": {
-        "values": [[1.0]],
-        "points": [[0.0]],
-        "name": "one",
-        "unit": "",
-        "noise_variance": 1.0,
-    },
-    "Total": {"total": 3, "horizon": 3},
-    "Wiener": {"rate": 1.0},
-    "Window": {"last": 3},
-}
-"""Arguments that make a part whose parameters do not all have defaults."""
-
-OTHERS = {
-    **dict.fromkeys(
-        ["OnSpace", "OnTime", "Drift", "PerParameter"],
-        "kernels follow scikit-learn, which checks at use",
-    ),
-    **dict.fromkeys(["Cholesky", "OzoneField", "Predictions", "Reach"], "made by the package"),
-    "Reading": "not checked where it is made: the expert judges it",
-    "Integer": "may be negative; see test_space",
-    "MQTTTransport": "see test_mqtt",
-    "MQTTStation": "see test_mqtt",
-}
-"""Parts that are not attacked here, and why."""
-
-ATTACKED = (
-    "core",
-    "forgetting",
-    "acquisition.confidence",
-    "queries.budgets",
-    "experts",
-    "datasets",
-)
-"""Folders and files whose public parts people make by hand."""
-
 BAD_NUMBERS: list[Any] = [
     True, "9", b"9", 1j, NAN, 10**400, [1.0], np.datetime64("2020-01-01"), object(),
 ]  # fmt: skip
-
-
-def parts() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for module in modules():
-        name = module.__name__.removeprefix("tvbandits.")
-        if not name.startswith(ATTACKED) or "mqtt" in name:
-            continue
-        for called, part in vars(module).items():
-            ours = inspect.isclass(part) and part.__module__ == module.__name__
-            if not ours or called.startswith("_") or issubclass(part, BaseException | enum.Enum):
-                continue
-            if getattr(part, "_is_protocol", False) or issubclass(part, tuple | dict):
-                continue
-            yield called, part
-
-
-def numbers_of(part: Callable[..., Any]) -> list[tuple[str, set[str]]]:
-    found = []
-    for name, parameter in inspect.signature(part).parameters.items():
-        kinds = {each.strip() for each in str(parameter.annotation).split("|")}
-        if kinds <= {"int", "float", "None"} or kinds == {"bool"}:
-            found.append((name, kinds))
-    return found
-
-
-def made_by_us(part: Any) -> bool:
-    """Whether it is a result, which people do not make: its docstring lists attributes."""
-    return "Attributes\n" in (part.__doc__ or "") and part.__name__ != "Station"
+CHECKED_AT_USE = ("Drift", "Reading")
+"""Kernels follow scikit-learn; and a reading is judged by the expert."""
 
 
 def cases() -> Iterator[Any]:
-    for called, part in parts():
-        if called in OTHERS or made_by_us(part):
+    """Each number of a public class, and the types that it may have."""
+    for call in calls():
+        part = call.make()
+        if not inspect.isclass(part) or part.__name__ in CHECKED_AT_USE:
             continue
-        for name, kinds in numbers_of(part):
-            yield pytest.param(called, part, name, kinds, id=f"{called}.{name}")
+        for name, hint in call.parameters.items():
+            kinds = get_args(hint) or (hint,)
+            if kinds == (bool,) or all(each in (int, float, type(None)) for each in kinds):
+                yield pytest.param(call, name, kinds, id=f"{part.__name__}.{name}")
 
 
-CASES = list(cases())
-
-
-@pytest.mark.parametrize(("called", "part", "name", "kinds"), CASES)
-def test_every_number_is_checked(
-    called: str, part: Callable[..., Any], name: str, kinds: set[str]
-) -> None:
-    alone = {"expert": EXPERT} if "expert" in inspect.signature(part).parameters else {}
-    good = EXAMPLES.get(called, alone)
-    part(**good)  # the example is one
-    bad: list[Any] = [*BAD_NUMBERS, *([] if "None" in kinds else [None])]
-    if kinds == {"bool"}:
+@pytest.mark.parametrize(("call", "name", "kinds"), list(cases()))
+def test_every_number_is_checked(call: Call, name: str, kinds: tuple[type, ...]) -> None:
+    call()  # what it is made of is good
+    bad: list[Any] = [*BAD_NUMBERS, *([] if type(None) in kinds else [None])]
+    if kinds == (bool,):
         bad = ["yes", 1, 0.0, None, "False"]
-    elif "int" in kinds and "float" not in kinds:
-        bad += [2.0, 2.5, INF, -1]
+    elif float not in kinds:
+        bad += [2.0, 2.5, INF, *([] if call.name == "tvbandits.Integer" else [-1])]
     for value in bad:
         with pytest.raises(ValueError, match=name) as caught:
-            part(**{**good, name: value})
+            call(**{name: value})
         assert len(str(caught.value)) < 500

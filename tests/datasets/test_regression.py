@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 import statistics
 import sys
-import warnings
 from collections.abc import Callable
-from http.client import IncompleteRead
 from pathlib import Path
-from types import SimpleNamespace
-from urllib.error import URLError
 
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn.datasets
 from numpy.typing import NDArray
-from scipy.optimize import differential_evolution
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
@@ -106,20 +99,12 @@ def test_inputs_are_standardised_over_rows(
     np.testing.assert_allclose(blocks.points, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_targets_are_merged_then_scaled(
-    shells: RegressionProblem, blocks: RegressionProblem
-) -> None:
+def test_targets_are_merged_then_scaled(shells: RegressionProblem) -> None:
     assert shells.rewards.tolist() == [1.0, 0.0, 2.0 / 3.5, 3.0 / 3.5]
     assert shells.summary == (
         "5 rows, 1 of them merged into others with the same inputs; "
         "rings from 7 to 10.5, scaled to [0, 1]"
     )
-    values = BLOCKS["MedHouseVal"].tolist()
-    low, high = min(values), max(values)
-    expected = [(value - low) / (high - low) for value in values]
-    np.testing.assert_allclose(blocks.rewards, expected, rtol=1e-12)
-    assert (blocks.rewards.min(), blocks.rewards.max()) == (0.0, 1.0)
-    assert "6 rows, 0 of them merged" in str(blocks)
 
 
 def test_merging_by_brute_force(tmp_path: Path) -> None:
@@ -172,20 +157,12 @@ def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
         assert problem.best(t) == 1.0
 
 
-def test_settings(tmp_path: Path) -> None:
-    path = csv(tmp_path / "blocks.csv", BLOCKS)
-    problem = california([path], bandwidth=5, horizon=20, noise_variance=0.25)
-    assert problem.kernel == RBF(5.0)
-    assert (problem.horizon, problem.noise_variance) == (20, 0.25)
-
-
 @pytest.mark.parametrize("make", [abalone, california])
 def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
     text = "name:bandwidth=3,horizon=7,noise_variance=0.5"
     path = csv(tmp_path / "table.csv", SHELLS if make is abalone else BLOCKS)
     made = make([path], **parse_call(parameters_of(make, given=1), text))
     assert (made.kernel, made.horizon, made.noise_variance) == (RBF(3.0), 7, 0.5)
-    same(make(**parse_call(parameters_of(make), f"{text},files={path}")), made)
 
 
 def test_references(shells: RegressionProblem) -> None:
@@ -197,9 +174,6 @@ def test_references(shells: RegressionProblem) -> None:
 
 def test_wrong_points_and_times(blocks: RegressionProblem) -> None:
     refused(ValueError, "X must be candidates", blocks.value, blocks.points[:1] + 0.01, 1)
-    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        blocks.value(blocks.points[:1], float("nan"))
-    refused(ValueError, "t must be a finite number, got inf", blocks.best, float("inf"))
     with pytest.raises(ValueError, match=r"rewards must have shape \(6,\), got \(2,\)"):
         RegressionProblem(np.ones(2), blocks.points, "t", RBF(1.0))
     with pytest.raises(ValueError, match="row 1 repeats row 0"):
@@ -286,80 +260,6 @@ def test_one_file_only(tmp_path: Path) -> None:
     refused(ValueError, both, abalone, [tmp_path / "a.csv", tmp_path / "b.csv"])
 
 
-# --- downloads
-
-
-def as_openml(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame as OpenML gives it: rings are categories, written as text."""
-    frame = frame.rename(columns=str.capitalize)
-    frame["Class_number_of_rings"] = frame.pop("Rings").astype(str).astype("category")
-    return frame.astype({"Sex": "category"})
-
-
-def test_fetched(
-    shells: RegressionProblem, blocks: RegressionProblem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def bunch(frame: pd.DataFrame) -> Callable[..., SimpleNamespace]:
-        def fetch(**options: object) -> SimpleNamespace:
-            asked.append(options)
-            return SimpleNamespace(frame=frame)
-
-        return fetch
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", bunch(as_openml(SHELLS)))
-    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", bunch(BLOCKS))
-    same(abalone(), shells)
-    same(california(horizon=3), blocks)
-    openml = {"name": "abalone", "version": 1, "as_frame": True, "parser": "auto"}
-    assert asked == [openml, {"as_frame": True}]
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", bunch(SHELLS))
-    refused(ValueError, r"california: the table that was downloaded: .*: MedInc", california)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        URLError("no route\nto host"),
-        TimeoutError(),
-        IncompleteRead(b""),
-        ValueError("md5 checksum of local file does not match"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-@pytest.mark.parametrize("make", [abalone, california])
-def test_failed_downloads(make: Make, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(**_: object) -> None:
-        warnings.warn("A network error occurred while downloading it. Retrying...", stacklevel=2)
-        warnings.warn("Retry downloading from url: it", stacklevel=2)
-        raise error
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
-    monkeypatch.setattr(sklearn.datasets, "fetch_california_housing", fail)
-    message = rf"{make.__name__}: the download failed \(.+\); give its table as a file$"
-    with pytest.raises(ValueError, match=message) as raised:
-        make()
-    assert raised.value.__cause__ is error
-    assert "\n" not in str(raised.value)
-
-
-def test_other_warnings_of_a_download_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(**_: object) -> SimpleNamespace:
-        warnings.warn("Version 1 of dataset abalone is inactive", stacklevel=2)
-        return SimpleNamespace(frame=SHELLS)
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
-    with pytest.warns(UserWarning, match="is inactive"):
-        abalone()
-
-
-def test_a_fault_of_ours_is_no_failed_download(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", lambda: None)
-    refused(TypeError, "unexpected keyword argument", abalone)
-
-
 # --- the real tables
 
 
@@ -394,12 +294,10 @@ def test_the_tables_of_the_paper(
 
 MINIMA = {
     "ackley4": ([0.0] * 4, 0.0, 1e-12),
-    "branin": ([(np.pi + 5) / 15, 2.275 / 15], 0.397887, 1e-6),
     "eggholder": ([512.0, 404.2319], -959.6407, 1e-4),
     "griewank6": ([0.0] * 6, 0.0, 1e-12),
     "hartmann3": ([0.114614, 0.555649, 0.852547], -3.86278, 1e-5),
     "hartmann6": ([0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573], -3.32237, 1e-5),
-    "levy4": ([1.0] * 4, 0.0, 1e-12),
     "powell4": ([0.0] * 4, 0.0, 1e-12),
     "rastrigin5": ([0.0] * 5, 0.0, 1e-12),
     "rosenbrock3": ([1.0] * 3, 0.0, 1e-12),
@@ -448,46 +346,6 @@ def test_values_of_the_functions_by_hand() -> None:
         assert FUNCTIONS[name].formula(Z)[0] == pytest.approx(value, rel=1e-12), name
 
 
-@pytest.mark.parametrize("name", MINIMA)
-@pytest.mark.parametrize("t", [1, 101])
-def test_the_best_is_what_an_independent_search_finds(name: str, t: int) -> None:
-    problem = Lifted(name)
-    least = min(
-        float(
-            differential_evolution(
-                lambda x: -problem.value(x.T if x.ndim == 2 else x[None], t),
-                problem.domain.bounds,
-                vectorized=True,
-                updating="deferred",
-                maxiter=400,
-                tol=1e-10,
-                seed=seed,
-                popsize=40,
-            ).fun
-        )
-        for seed in range(2)
-    )
-    # It is a maximum over points, so that no search can end above it.
-    assert -least <= problem.best(t) + 1e-6 * problem.deviation
-    assert problem.best(t) == pytest.approx(-least, abs=0.02 * problem.deviation)
-
-
-@pytest.mark.parametrize("name", MINIMA)
-def test_it_keeps_to_the_protocol(name: str) -> None:
-    problem = Lifted(name, horizon=5)
-    assert isinstance(problem, Problem)
-    X = problem.domain.sample(300, np.random.default_rng(0))
-    for t in (1, 3, 5):
-        values = problem.value(X, t)
-        assert values.shape == (300,)
-        assert values.max() <= problem.best(t) + 1e-9 * problem.deviation
-    assert problem.variation > 0
-    assert problem.noise_variance == pytest.approx(0.025 * problem.deviation**2)
-    again = pickle.loads(pickle.dumps(problem))
-    assert again == problem
-    np.testing.assert_array_equal(again.value(X, 2), problem.value(X, 2))
-
-
 def test_candidates_are_scattered_over_the_cube() -> None:
     cube, few = Lifted("schwefel4", horizon=9), Lifted("schwefel4", horizon=9, candidates=100)
     X = few.domain.sample(100, np.random.default_rng(0))
@@ -525,7 +383,7 @@ def test_the_best_point_moves_where_it_is_said_to(name: str) -> None:
         assert problem.best(t) == pytest.approx(problem.value(x[None], t)[0], abs=1e-6)
 
 
-def test_the_deviation_is_that_over_the_cube() -> None:
+def test_noise_and_deviation_are_those_over_the_cube() -> None:
     rng = np.random.default_rng(3)
     for name in ("rastrigin5", "hartmann3"):
         problem = Lifted(name)
@@ -533,12 +391,13 @@ def test_the_deviation_is_that_over_the_cube() -> None:
         Z = rng.uniform(low, high, (200_000, problem.domain.dimension + 1))
         values = FUNCTIONS[name.replace("5", "")].formula(Z)
         assert problem.deviation == pytest.approx(values.std(), rel=0.02)
+        assert problem.noise_variance == pytest.approx(0.025 * problem.deviation**2)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hartman3", 'did you mean "hartmann3"'),
+        ("hartman3", 'got "hartman3"'),
         ("hartmann35", 'got "hartmann35"'),
         ("ackley1", "at least 2 dimensions"),
         ("powell5", "4 dimensions, got 'powell5'"),
@@ -551,6 +410,6 @@ def test_an_unknown_function_is_named(text: str, message: str) -> None:
 def test_on_the_command_line() -> None:
     assert make_problem("lifted:hartmann3", [], None) == Lifted("hartmann3")
     assert make_problem("lifted:ackley4,horizon=120", [], 7) == Lifted("ackley4", horizon=120)
-    assert make_problem("Lifted:function=levy3", [], 7) == Lifted("levy3", horizon=7)
+    assert make_problem("Lifted:function=powell4", [], 7) == Lifted("powell4", horizon=7)
     assert make_problem("lifted", [], None) == Lifted()
-    refused(ValueError, 'did you mean "ackley"', make_problem, "lifted:akley4", [], None)
+    refused(ValueError, 'one of ackley, .* got "akley4"', make_problem, "lifted:akley4", [], None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -349,23 +348,6 @@ def test_broken_experts_are_found_out(broken: str) -> None:
 def test_every_finding_has_its_broken_expert() -> None:
     report = check_expert(Calibrated(SIMULATOR), X, 5.0, deterministic=True, outside=X)
     assert {f.sentence for f in report.findings} == {sentence for _, sentence, _ in BROKEN.values()}
-
-
-def test_a_clear_error_in_a_thread_or_a_copy_is_a_failure_too() -> None:
-    class Once:
-        """Cannot be asked by anyone but its maker."""
-
-        def __init__(self) -> None:
-            self.mine = threading.get_ident()
-
-        def query(self, points: Array, t: float) -> Answers:
-            if threading.get_ident() != self.mine:
-                raise ExpertUnavailableError("not your expert")
-            return plainly(points, t)
-
-    with pytest.raises(AssertionError, match="FAIL   answers 2 threads at once: raised ExpertUnav"):
-        check_expert(Once(), X, 5.0, threads=2)
-    assert check_expert(Once(), X, 5.0, threads=0).passed
 
 
 def test_the_kit_needs_a_question() -> None:

@@ -284,23 +284,6 @@ def test_stations_of_a_table() -> None:
         stations_at([[1.0], [2.0]], noise_variance=[1.0, 1.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        (("", (0.0,), 1.0), "id of a station must be a text that is not empty, got ''"),
-        ((3, (0.0,), 1.0), "id of a station must be a text that is not empty, got 3"),
-        (("A", (math.nan,), 1.0), "station 'A' must be finite, got"),
-        (("A", (), 1.0), r"station 'A' must be one point, got \(\)"),
-        (("A", ((0.0,), (1.0,)), 1.0), "station 'A' must be one point"),
-        (("A", ("x",), 1.0), "station 'A' must be numeric"),
-        (("A", (0.0,), 0.0), "noise_variance of station 'A' must be positive and finite, got 0.0"),
-        (("A", (0.0,), math.inf), "noise_variance of station 'A' must be positive"),
-    ],
-)
-def test_bad_stations(arguments: Any, match: str) -> None:
-    refused(ValueError, match, Station, *arguments)
-
-
 A = Station("A", (0.0,), 1.0)
 NETWORKS: dict[str, tuple[Any, str]] = {
     "none": ([], "stations must have at least one station, got none"),
@@ -330,16 +313,6 @@ def test_bad_networks(network: str) -> None:
 )
 def test_bad_options(options: Any, match: str) -> None:
     refused(ValueError, match, SensorExpert, STATIONS, Says([]), **options)
-
-
-def test_bad_questions() -> None:
-    with pytest.raises(ValueError, match=r"transport must have a method request\(stations, t\)"):
-        SensorExpert(STATIONS, object())  # type: ignore[arg-type]
-    expert = SensorExpert(STATIONS, Says([]))
-    with pytest.raises(ValueError, match=r"X must have shape \(n, 2\), got \(1, 3\)"):
-        expert.query(np.zeros((1, 3)), 1.0)
-    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        expert.query(np.zeros((1, 2)), math.nan)
 
 
 @dataclass
@@ -637,28 +610,12 @@ def test_bad_faults(options: Any, match: str) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"values": [1.0]}, r"values must have shape \(T, A\), T and A >= 1, got \(1,\)"),
-        ({"values": np.empty((0, 2))}, r"got \(0, 2\)"),
-        ({"values": [[1.0, math.inf]]}, "values must be finite, or NaN where nothing was measured"),
         ({"ids": ["a"]}, r"ids must name 2 stations, one for each column of values, got \['a'\]"),
-        ({"ids": "ab"}, "ids must be the names of 2 stations, got 'ab'"),
         ({"ids": ["a", "a"]}, "two stations are called 'a'"),
-        ({"times": [1.0, 2.0]}, r"times must have shape \(3,\), got \(2,\)"),
         ({"times": [1.0, 3.0, 3.0]}, r"times must increase, got 3\.0 and then 3\.0"),
-        ({"times": [1.0, math.nan, 3.0]}, "times must be finite, got nan"),
-        ({"noise_variance": 0.0}, "noise_variance must be positive, got 0.0"),
-        ({"noise_variance": [1.0]}, r"noise_variance must have shape \(2,\), got \(1,\)"),
-        ({"faults": "loss"}, r"faults must be Faults\(...\), or a sequence of them, got 'loss'"),
         ({"faults": Faults(stations=["c"])}, "a fault names the station 'c', which the table does"),
     ],
 )
 def test_bad_tables(options: Any, match: str) -> None:
     usual = {"values": np.zeros((3, 2)), "ids": ["a", "b"], "noise_variance": 1.0}
     refused(ValueError, match, StubTransport, **{**usual, **options})
-
-
-def test_bad_questions_stub() -> None:
-    refused(ValueError, "the table has no station 'z'", stub().request, ["s0", "z"], 1.0)
-    refused(ValueError, "the table has no station 'z'", stub().read, "z", 1.0)
-    refused(ValueError, "t must be a finite number, got nan", stub().request, ["s0"], math.nan)
-    assert stub().request([], 1.0) == []

@@ -93,10 +93,7 @@ def test_maps_are_their_formulas(aging: Aging, formula: Any) -> None:
 
 
 @modest
-@given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=15),
-    st.integers(0, 9),
-)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=15), st.integers(0, 9))
 def test_ages_are_those_of_a_plain_count(rows: list[tuple[int, int]], now: int) -> None:
     t, source = [float(a) for a, _ in rows], [b for _, b in rows]
     made = Ages.of(observed(t, source), float(now))
@@ -114,18 +111,6 @@ def test_ages_are_those_of_a_plain_count(rows: list[tuple[int, int]], now: int) 
 def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
     effective = aging(observations.variance, Ages.of(observations, now))
     return np.flatnonzero(np.isfinite(effective)).tolist()
-
-
-def test_answers_among_rewards() -> None:
-    """Rewards at 1 .. 6, and answers asked right after those of 2 and 5, told at the end."""
-    some = observed([1, 2, 3, 4, 5, 6, 2, 5], [0, 0, 0, 0, 0, 0, 1, 1])
-    assert Ages.of(some, 6.0).newer.tolist() == [5, 4, 3, 2, 1, 0, 4, 1]
-    assert kept(Window(last=2), some, 6.0) == [4, 5, 7]
-    assert kept(Window(last=4), some, 6.0) == [2, 3, 4, 5, 7]
-    assert kept(Window(last=5), some, 6.0) == [1, 2, 3, 4, 5, 6, 7]
-    assert kept(ResetEvery(4), some, 6.0) == [4, 5, 7]
-    assert kept(DiscardAbove(lambda _: 0.0), some, 6.0) == [5]
-    assert kept(DiscardAbove(lambda _: 0.0), observed([1, 2, 2], [0, 0, 1]), 2.0) == [1, 2]
 
 
 # Thresholds and compositions.
@@ -275,22 +260,6 @@ def test_an_event_within_a_batch() -> None:
     bandit.tell(np.vstack([x, x, x]), [0.1, 9.0, 9.1], [3.0, 4.0, 5.0])
     bandit.ask()
     assert (bandit.info.model.resets, bandit.info.posterior.in_use) == (1, 2)
-
-
-def test_rewards_are_counted_since_the_last_reset() -> None:
-    counts = []
-
-    class AtThree(EventTrigger):
-        def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:  # noqa: ARG002
-            counts.append(count)
-            return count == 3
-
-    bandit = Bandit(replace(make().recipe, reset=AtThree()))
-    bandit.tell(DOMAIN.X[:2], [0.1, 0.2], [1.0, 2.0])
-    for t in range(3, 8):
-        bandit.tell(DOMAIN.X[[30]], [0.1], t)
-    # The reward that was the event is the first since.
-    assert counts == [3, 2, 3, 2, 3]
 
 
 @pytest.mark.parametrize("most", [None, 3])

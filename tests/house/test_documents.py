@@ -178,13 +178,6 @@ def check_command(line: str) -> None:
     as_width(given.get("confidence"))
 
 
-def test_a_command_that_is_wrong_is_noticed() -> None:
-    with pytest.raises(ValueError, match="tv-gp-ucbx"):
-        check_command("tvbandits compare drifting-bump --policy tv-gp-ucbx")
-    with pytest.raises(Exception, match="--polices"):
-        check_command("tvbandits compare drifting-bump --polices uniform")
-
-
 @pytest.mark.parametrize("name", ["problems", "policies"])
 def test_a_quick_command_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"tvbandits {name}" in COMMANDS

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 
-import pytest
-
 import tvbandits
 from tests.helpers.modules import modules
 from tests.places import ROOT
@@ -125,7 +123,6 @@ LAZY = {
     "tvbandits/campaign/campaign.py": "a bandit, which only some commands need",
     "tvbandits/campaign/watching.py": "the same",
     "tvbandits/campaign/naming.py": "tables of places, where a site in degrees is added",
-    "tvbandits/campaign/status.py": "pandas, where a table is made",
     "tvbandits/core/clock.py": "pandas, for what is no plain text of a time",
     "tvbandits/core/space.py": "pandas and kernels, where a table or a kernel is made",
     "tvbandits/core/tables.py": "pandas, where a table is made",
@@ -319,70 +316,32 @@ def test_no_name_shadows_a_module() -> None:
 
 # --- the test itself, on a package that is wrong ----------------------------------------------------
 
-GOOD = {
-    "tvbandits/__init__.py": "from tvbandits.bandit import Bandit\nfrom tvbandits import policies\n",
-    "tvbandits/core/arrays.py": "import numpy as np\n",
-    LINALG: "from scipy.linalg import cholesky\nimport numpy as np\nnp.linalg.eigh(0)\n",
-    "tvbandits/gp/kernels/terms.py": "from tvbandits.core import linalg\nlinalg.cholesky(0)\n",
-    "tvbandits/gp/fitting/online.py": "from ..kernels.terms import k\n",
-    "tvbandits/bandit/__init__.py": "from .bandit import Bandit\n",
-    "tvbandits/bandit/bandit.py": "from ..gp.kernels.terms import k\nfrom ..core import arrays\n",
-    "tvbandits/policies/__init__.py": "import tvbandits.bandit\nimport numpy\nnumpy.linalg.norm(0)\n",
-    "experts/functions.py": "from tvbandits.core.arrays import Array\n",
-    "experts/records/log.py": "from tvbandits.experts.sensors.expert import S\n",
-    "experts/sensors/expert.py": "from tvbandits.core.arrays import Array\n",
-}
-
-
-def test_a_good_package_has_no_complaints() -> None:
-    assert complaints(GOOD) == []
-
-
 TERMS = "tvbandits/gp/kernels/terms.py"
+GOOD = {
+    LINALG: "from scipy.linalg import cholesky\nimport numpy as np\nnp.linalg.eigh(0)\n",
+    TERMS: "from tvbandits.core import linalg\nlinalg.cholesky(0)\n",
+    "tvbandits/gp/fitting/online.py": "from ..kernels.terms import k\n",
+    "experts/functions.py": "from tvbandits.core.arrays import Array\n",
+    "tvbandits/core/arrays.py": "import numpy as np\n",
+}
 WRONG = [
-    (LINALG, "from tvbandits.gp.kernels import terms", "terms, which is below it"),
     (LINALG, "from ..gp.kernels import terms", "terms, which is below it"),
-    (
-        LINALG,
-        "if x:\n    import tvbandits.gp.kernels.terms as k",
-        "linalg.py:2: core.linalg imports",
-    ),
     (TERMS, "from tvbandits.gp.fitting.online import f", "circle of files: "),
-    ("experts/sensors/b.py", "from tvbandits.experts.records.log import x", "circle of folders: "),
-    (
-        TERMS,
-        "from tvbandits import Bandit",
-        "gp.kernels.terms imports tvbandits, which is below it",
-    ),
-    (
-        TERMS,
-        "class A:\n    async def f(self):\n        import json",
-        "terms.py:3: an import inside",
-    ),
-    (TERMS, "import importlib\nimportlib.import_module('x')", "terms.py:2: an import by name"),
+    (TERMS, "class A:\n    async def f(self):\n        import json", "an import inside"),
     (
         "experts/functions.py",
         "from ..gp.kernels.terms import k",
         "but experts may import ['core', ",
     ),
     ("tvbandits/attic/box.py", "", "attic is not in the order of folders"),
-    (TERMS, "from tvbandits.cellar import wine", "imports cellar, which does not exist"),
     (TERMS, "import numpy as np\nnp.linalg.cholesky(0)", "terms.py:2: cholesky is a factorisation"),
-    (TERMS, "from scipy.linalg import solve_triangular as s", "terms.py:1: solve_triangular is a"),
     (TERMS, "from scipy import linalg as la\nla.cho_factor(0)", "terms.py:2: cho_factor is a"),
-    (TERMS, "from scipy.linalg.lapack import dpotrf", "lapack is a factorisation"),
     (TERMS, "x = 0\n" * (LONGEST + 1), f"{LONGEST + 1} lines, more than {LONGEST}"),
 ]
 
 
-@pytest.mark.parametrize(("path", "source", "complaint"), WRONG, ids=lambda each: each[:30])
-def test_a_wrong_package_is_complained_about(path: str, source: str, complaint: str) -> None:
-    found = complaints({**GOOD, path: source})
-    assert any(complaint in each for each in found), found
-
-
-def test_a_crowded_folder_is_complained_about() -> None:
-    many = {f"tvbandits/core/room_{i}.py": "" for i in range(MOST_ENTRIES)}
-    assert any(f"more than {MOST_ENTRIES}" in each for each in complaints({**GOOD, **many}))
-    few = dict(list(many.items())[: MOST_ENTRIES - 3])
-    assert complaints({**GOOD, **few}) == []
+def test_a_wrong_package_is_complained_about() -> None:
+    assert complaints(GOOD) == []
+    for path, source, complaint in WRONG:
+        found = complaints({**GOOD, path: source})
+        assert any(complaint in each for each in found), found

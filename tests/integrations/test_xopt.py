@@ -104,26 +104,6 @@ def test_two_objectives_and_constraints_are_refused() -> None:
             TVGenerator(vocs=xopt.VOCS(**parts))
 
 
-def test_xopt_plays_on_ten_minutes_of_its_own_example() -> None:
-    """(x - k(t))^2 on [-1, 1], as its documents have it, but with a clock that is made."""
-    clock = Clock()
-
-    def read(inputs: dict[str, float]) -> dict[str, float]:
-        clock.hour += 0.1
-        t = clock.hour - 100.0
-        return {"y": (inputs["x"] - 0.25 * np.sin(0.6 * t)) ** 2, "time": clock.hour}
-
-    vocs = xopt.VOCS(variables={"x": [-1.0, 1.0]}, objectives={"y": "MINIMIZE"})
-    X = xopt.Xopt(
-        generator=TVGenerator(vocs=vocs, clock=lambda: clock.hour, policy=quick, added_time=0.1),
-        evaluator=xopt.Evaluator(function=read),
-    )
-    X.random_evaluate(2, seed=1)
-    for _ in range(30):
-        X.step()
-    assert X.data["y"].iloc[-10:].mean() < 0.05
-
-
 def test_the_example_follows_the_machine(tmp_path: Path) -> None:
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "xopt_run.py"))
     assert example["main"](tmp_path) < 0.072  # a fifth of what points at random lose

@@ -236,12 +236,6 @@ class Plain:
         largest = np.flatnonzero(self.ucb == self.ucb.max())
         chosen = largest[self.rng.integers(len(largest))] if len(largest) > 1 else largest[0]
         figures = Figures(
-            beta,
-            len(y),
-            n_seen - len(y),
-            sample_size,
-            log_det_ratio / 2,
-            float(centre),
-            self.scale,
+            beta, len(y), n_seen - len(y), sample_size, log_det_ratio / 2, float(centre), self.scale
         )
         return int(chosen), figures

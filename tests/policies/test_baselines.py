@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chisquare, kstest
+from scipy.stats import chisquare
 
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates, policies
@@ -97,11 +97,7 @@ def test_the_best_mean_is_played_but_for_epsilon() -> None:
     player.tell(SQUARE.X[[3, 3, 5, 5, 7, 7, 0]], [-1.0, -9.0, -3.0, -3.5, -4.0, -4.0, -5.0])
     shares = np.full(9, 0.5 / 9)
     shares[5] += 0.5
-    found = counts_after(player, 3000)
-    assert chisquare(found, 3000 * shares).pvalue > 1e-3
-    wrong = np.full(9, 0.4 / 9)
-    wrong[5] += 0.6
-    assert chisquare(found, 3000 * wrong).pvalue < 1e-6
+    assert chisquare(counts_after(player, 3000), 3000 * shares).pvalue > 1e-3
 
 
 def test_ties_fall_at_random() -> None:
@@ -187,12 +183,7 @@ def test_evolution_is_its_pseudo_code(domain: Candidates | Box, mutation: float)
     def reward(x: Array) -> float:
         return float(np.sin(3 * x[0]) + np.cos(x[1]))
 
-    options: dict[str, Any] = {
-        "population": 12,
-        "tournament": 4,
-        "mutation": mutation,
-        "seed": 6,
-    }
+    options: dict[str, Any] = {"population": 12, "tournament": 4, "mutation": mutation, "seed": 6}
     player = policies.evolution(domain, **options)
     points = []
     for _ in range(150):
@@ -216,51 +207,3 @@ def test_few_candidates_are_all_neighbours() -> None:
     alone = policies.evolution(Candidates([[1.0, 3.0]]), population=1)
     for _ in range(3):
         np.testing.assert_array_equal(played(alone, 1), [[1.0, 3.0]])
-
-
-def test_mutants_in_a_box_are_gaussian() -> None:
-    player = policies.evolution(BOX, population=1, tournament=1, mutation=0.05, seed=1)
-    player.tell([0.0, 2.5], 1.0)
-    points = np.array([drawn(player)[0] for _ in range(500)])
-    for column, middle, side in zip(points.T, (0.0, 2.5), (2.0, 5.0), strict=True):
-        assert kstest((column - middle) / (0.05 * side), "norm").pvalue > 1e-3
-    player.tell([1.0, 5.0], 1.0)
-    corner = np.array([drawn(player)[0] for _ in range(500)])
-    assert (corner <= [1.0, 5.0]).all()
-    clipped = (corner == [1.0, 5.0]).sum(axis=0)
-    assert (abs(clipped - 250) < 4 * math.sqrt(125)).all()
-
-
-# --- on a small problem ---------------------------------------------------------------------------
-
-
-def bump(X: Array) -> Array:
-    """Largest, 1, at (0.5, 3.5)."""
-    return np.asarray(np.exp(-8 * (X[:, 0] - 0.5) ** 2 - (X[:, 1] - 3.5) ** 2))
-
-
-GRID = Candidates.grid([(-1.0, 1.0), (0.0, 5.0)], [9, 11])
-LEARNERS: dict[str, Callable[..., Player]] = {
-    "greedy": policies.eps_greedy,
-    "evolution": lambda domain, **seed: policies.evolution(
-        domain, population=20, mutation=4 if domain is GRID else 0.05, **seed
-    ),
-}
-
-
-@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS.keys())
-@pytest.mark.parametrize("domain", [GRID, BOX], ids=["candidates", "box"])
-def test_regret_is_a_fraction_of_the_uniform_one(
-    make: Callable[..., Player], domain: Candidates | Box
-) -> None:
-    def late_regret(player: Player, seed: int) -> float:
-        noise = np.random.default_rng(seed).standard_normal(600) * 0.05
-        rewards = []
-        for step in range(600):
-            x = player.ask(float(step))
-            rewards.append(float(bump(x)[0]))
-            player.tell(x, rewards[-1] + noise[step], float(step))
-        return 1.0 - float(np.mean(rewards[300:]))
-
-    uniform = late_regret(policies.uniform(domain, seed=1), 1)
-    assert late_regret(make(domain, seed=1), 1) < 0.5 * uniform

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import deciding
 from tests.oracles import loops
 from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.terms import leaves_of
 from tvbandits.policies.expert import INFORMED_WIDTH
 from tvbandits.queries import OnAverage, PlausibleMaximisers, RandomPoints
 
@@ -151,24 +149,6 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
     assert differ == 0 if confidence == 0.4 else differ > 2
 
 
-def test_answers_of_an_earlier_tell_are_answers_too() -> None:
-    bandit = frugal(Asked(answers=lambda X, _t: np.full(len(X), len(expert.times) == 1)))
-    expert: Any = bandit.recipe.asking.expert
-    bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 5.0), 5.0)
-    assert bandit.info.queries.answered > 0
-    asked = bandit.info.queries.total_asked
-    bandit.tell(LINE.X[[0]], value(LINE.X[[0]], 4.5), 4.5)  # late: nothing is asked about the past
-    assert (expert.times, bandit.info.queries.total_asked) == ([5.0], asked)
-    mean, deviation = bandit.predict(LINE.X, 6.0)
-    x = bandit.ask(6.0)
-    informed, upper = mean + deviation, mean + bandit.info.beta * deviation
-    assert bandit.info.beta > 1.0
-    assert informed.argmax() != upper.argmax()
-    assert LINE.index(x)[0] == informed.argmax()
-    # They inform one decision: the next one is not after an answer.
-    assert LINE.index(bandit.ask(6.0))[0] == upper.argmax()
-
-
 @pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]], samples=32, starts=1)], ids=str)
 @pytest.mark.parametrize("how", ["down", "refusing"])
 def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, domain: Any) -> None:
@@ -188,100 +168,7 @@ def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, doma
     assert len(outages) == len(caught) == (1 if how == "down" else 0)
 
 
-def test_answers_help() -> None:
-    def regret(budget: float) -> float:
-        bandit = frugal(Asked(), budget=budget, seed=1)
-        plays = play(bandit, range(1, 31))
-        best = np.array([value(LINE.X, t).max() for t in range(1, 31)])
-        got = np.array([value(x[None], t)[0] for t, x in enumerate(plays, 1)])
-        return float((best - got).mean())
-
-    helped, alone = regret(3.0), regret(0.0)
-    assert helped < 0.7 * alone
-
-
-# --- odd problems ---------------------------------------------------------------------------------
-
-
-RNG = np.random.default_rng(0)
-
-ODD: dict[str, dict[str, Any]] = {
-    "one candidate": {"domain": Candidates([[0.3]])},
-    "three dimensions": {"domain": Candidates(RNG.random((30, 3)))},
-    "any kernel, three dimensions": {"domain": Candidates(RNG.random((20, 3))), "kernel": False},
-    "no noise": {"noise": 1e-12},
-    "an offset": {"truth": lambda X, t: 1e6 + value(X, t)},
-    "a large budget": {"budget": 30.0},
-    "a large domain": {"domain": Candidates.grid([[0, 1e6]], 12), "kernel": RBF(2e5)},
-    "a short length scale": {"kernel": RBF(1e-3)},
-    "a long length scale": {"kernel": RBF(1e4)},
-}
-
-
-def healthy(bandit: Bandit, domain: Any, plays: Array, steps: int) -> None:
-    """What holds on any problem."""
-    np.testing.assert_array_equal(domain.check(plays), plays)
-    assert len(bandit.state.rewards) == steps
-    assert bandit.info.queries.total_asked <= bandit.info.told * 30
-    mean, deviation = bandit.predict(plays)
-    assert np.isfinite(mean).all()
-    assert np.isfinite(deviation).all()
-    assert (deviation >= 0).all()
-    kernel = bandit.state.model.kernel
-    assert bandit.info.model.fits == 2
-    assert (kernel.theta >= kernel.bounds[:, 0] - 1e-9).all()
-    assert (kernel.theta <= kernel.bounds[:, 1] + 1e-9).all()
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_odd_problems(name: str) -> None:
-    parts = {"domain": LINE, **ODD[name]}
-    truth = parts.pop("truth", value)
-    if parts.get("kernel") is False:
-        del parts["kernel"]
-        bandit = policies.frugal_gp_ucb(
-            parts["domain"], None, NOISE, expert=Asked(), budget=2.0, learn=LEARN
-        )
-        assert len(bandit.recipe.learn.rivals) == 1  # type: ignore[union-attr]
-    else:
-        bandit = frugal(Asked(truth=truth), **parts)
-    healthy(bandit, parts["domain"], play(bandit, range(1, 10), truth=truth), 9)
-    assert leaves_of(bandit.state.model.kernel) is not None
-
-
-@pytest.mark.parametrize("unit", [1e-6, 3.0, 1e6])
-def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
-    one, other = frugal(Asked()), frugal(Asked(unit), unit=unit)
-    plays = play(one, STEPS)
-    np.testing.assert_array_equal(play(other, STEPS, unit), plays)
-    assert other.info.queries.total_asked == one.info.queries.total_asked
-    for mine, its in zip(other.predict(LINE.X), one.predict(LINE.X), strict=True):
-        np.testing.assert_allclose(mine, unit * its, rtol=1e-9, atol=1e-9 * unit)
-    for component, its_own in zip(other.info.model.terms, one.info.model.terms, strict=True):
-        assert component.deviation == pytest.approx(unit * its_own.deviation, rel=1e-9)
-
-
 # --- forecasts ------------------------------------------------------------------------------------
-
-AHEAD = [0.0, 1.0, 5.0, 20.0, 100.0, 1e3, 1e6]
-
-
-def test_forecasts_return_to_the_level() -> None:
-    # Everything drifts: far ahead nothing is left but the centre and the prior deviation.
-    kernel = ConstantKernel(0.3) * OnTime(Matern(5.0, nu=0.5)) + ConstantKernel(0.7) * OnSpace(
-        RBF(0.5)
-    ) * OnTime(Matern(8.0, nu=1.5))
-    bandit = frugal(Asked(), kernel=kernel)
-    play(bandit, STEPS)
-    bandit.ask(13.0)
-    centre, scale = bandit.info.model.centre, bandit.info.model.scale
-    off = [np.abs(bandit.predict(LINE.X, 13.0 + ahead)[0] - centre).max() for ahead in AHEAD]
-    assert off[0] > 0.3
-    assert off[-1] < 1e-9 * scale
-    assert off[-2] <= off[2] <= 1.5 * off[0]
-    deviation = deciding(bandit, LINE.X, 13.0 + AHEAD[-1])
-    prior = scale * np.sqrt(bandit.state.model.kernel.diag(np.column_stack([LINE.X, np.zeros(10)])))
-    np.testing.assert_allclose(deviation, prior, rtol=1e-6)
 
 
 def test_a_forecast_is_the_exact_posterior() -> None:

@@ -11,11 +11,7 @@ from hypothesis import given, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits.cli.main import spread
-from tvbandits.policies.names import (
-    parameters_of,
-    parse_call,
-    parse_spec,
-)
+from tvbandits.policies.names import parameters_of, parse_call, parse_spec
 
 
 def made(

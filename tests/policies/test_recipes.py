@@ -13,23 +13,16 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, Problem, Recipe, policies
-from tvbandits.acquisition.confidence import (
-    BBKBProgramWidth,
-    BBKBWidth,
-    BKBWidth,
-    Fixed,
-    Theory,
-)
+from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.datasets import DriftingBump, Switching
+from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory
 from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.ruled import PolicyAdapter
-from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import KDPP, LogSchedule
 
 BUMP = DriftingBump(candidates=101, horizon=150)
@@ -56,58 +49,6 @@ def setting(**changes: Any) -> Setting:
 
 def recipe(**parts: Any) -> Recipe:
     return Recipe(*PARTS, confidence=2.0, **parts)  # type: ignore[arg-type]
-
-
-# --- recipes --------------------------------------------------------------------------------------
-
-sparq_aging = aging.compose(aging.Linear(1.0), aging.DiscardAbove(aging.LogThreshold(0.01)))
-RECIPES: dict[str, tuple[Bandit, Recipe]] = {
-    "gp": (policies.gp_ucb(*PARTS), recipe()),
-    "r": (policies.r_gp_ucb(*PARTS, reset_every=12), recipe(aging=aging.ResetEvery(12))),
-    "sw": (policies.sw_gp_ucb(*PARTS, window=12), recipe(aging=aging.Window(last=12))),
-    "w": (policies.w_gp_ucb(*PARTS, discount=0.8), recipe(aging=aging.Exponential(0.8))),
-    "ui": (policies.ui_gp_ucb(*PARTS, rate=0.2), recipe(aging=aging.Wiener(0.2))),
-    "ui-linear": (
-        policies.ui_gp_ucb(*PARTS, rate=0.2, growth="linear"),
-        recipe(aging=aging.Linear(0.2)),
-    ),
-    "sparq": (
-        policies.sparq_gp_ucb(*PARTS, expert=EXPERT),
-        recipe(aging=sparq_aging, asking=Asking(KDPP(LogSchedule(6.0)), EXPERT), lead=1.0),
-    ),
-    "sparq, other parts": (
-        policies.sparq_gp_ucb(
-            *PARTS,
-            expert=EXPERT,
-            queries=KDPP(LogSchedule(2.0), sweeps=3.0),
-            rate=0.5,
-            threshold=math.sqrt,
-        ),
-        recipe(
-            aging=aging.compose(aging.Linear(0.5), aging.DiscardAbove(math.sqrt)),
-            asking=Asking(KDPP(LogSchedule(2.0), sweeps=3.0), EXPERT),
-            lead=1.0,
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_its_row_of_the_table(name: str) -> None:
-    bandit, expected = RECIPES[name]
-    assert bandit.recipe == expected
-    assert bandit.recipe.mean == "online"
-    assert bandit.recipe.confidence == Fixed(2.0)
-
-
-def test_tv_gp_ucb_is_a_kernel() -> None:
-    made = policies.tv_gp_ucb(*PARTS, epsilon=0.3).recipe
-    assert made.aging == aging.Constant()
-    Z = np.array([[0.0, 1.0], [0.0, 4.0], [2.0, 1.0], [2.0, 4.0]])
-    np.testing.assert_allclose(made.kernel(Z), (OnSpace(RBF(3.5)) * Drift(0.3))(Z))
-    np.testing.assert_allclose(
-        made.kernel(Z)[0], RBF(3.5)(Z[:, :1])[0] * [1, 0.7**1.5, 1, 0.7**1.5]
-    )
 
 
 @pytest.mark.parametrize("posterior", ["exact", "nystrom"])
@@ -160,27 +101,6 @@ def test_no_drift_is_gp_ucb() -> None:
     np.testing.assert_array_equal(
         run(policies.r_gp_ucb(*PARTS, reset_every=61, **options), BUMP, 60), still
     )
-
-
-def test_forgetting_pays_after_a_switch() -> None:
-    problem = Switching(every=80, horizon=160, candidates=61, seed=5)
-    parts: tuple[Any, Any, float] = (problem.domain, problem.kernel, 0.01)
-    made = {
-        "gp": policies.gp_ucb(*parts, confidence=1.5, mean=0.0),
-        "sw": policies.sw_gp_ucb(*parts, window=20, confidence=1.5, mean=0.0),
-        "w": policies.w_gp_ucb(*parts, discount=0.9, confidence=1.5, mean=0.0),
-        "r": policies.r_gp_ucb(*parts, reset_every=40, confidence=1.5, mean=0.0),
-    }
-    after = {name: run(bandit, problem, 160)[100:].mean() for name, bandit in made.items()}
-    assert all(after[name] < 0.7 * after["gp"] for name in ("sw", "w", "r")), after
-
-
-def test_asking_an_expert_pays() -> None:
-    sparq = policies.sparq_gp_ucb(*PARTS, expert=EXPERT, confidence="theory", seed=1)
-    window = policies.sw_gp_ucb(*PARTS, window=20, confidence="theory", seed=1)
-    uniform = run(policies.uniform(BUMP.domain, seed=1), BUMP, 150)[75:].mean()
-    assert run(sparq, BUMP, 150)[75:].mean() < 0.35 * uniform
-    assert run(window, BUMP, 150)[75:].mean() > 0.5 * uniform
 
 
 # --- by name --------------------------------------------------------------------------------------

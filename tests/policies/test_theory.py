@@ -60,16 +60,6 @@ def test_time_is_held_still() -> None:
     assert moving == pytest.approx(information_gains(RBF(0.3), points, 0.1, 8))
 
 
-@pytest.mark.parametrize("horizon", [1, 10, 500])
-@pytest.mark.parametrize("budget", [0.01, 1.0, 30.0, 1e6])
-@pytest.mark.parametrize("gain", [0.3, 5.0, 200.0])
-def test_windows_and_resets_are_their_formula(horizon: int, budget: float, gain: float) -> None:
-    """ceil(gamma^(1/4) sqrt(T / B)), from 1 to T."""
-    raw = math.ceil(math.sqrt(math.sqrt(gain)) * math.sqrt(horizon / budget))
-    expected = min(max(raw, 1), horizon)
-    assert theory.window_length(horizon, budget, gain) == expected
-
-
 def test_windows_by_hand() -> None:
     assert theory.window_length(400, 4.0, 16.0) == 20
     assert theory.window_length(400, 4.0, 16.1) == 21

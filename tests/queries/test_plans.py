@@ -80,9 +80,6 @@ def test_random_points_are_uniform() -> None:
     counts = np.array([draws[subset] for subset in subsets(N, 3)])
     assert counts.sum() == 8400  # every draw is a sorted subset
     assert chisquare(counts).pvalue > 1e-3
-    lazy = counts.copy()
-    lazy[: len(lazy) // 2] += lazy[len(lazy) // 2 :] // 3  # a draw that prefers some would be seen
-    assert chisquare(lazy).pvalue < 1e-3
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -99,12 +96,13 @@ def test_how_many(plan: Any) -> None:
     assert len(plan(OnAverage(3.0)).choose(pool(5, 15), rng()).rows) == 0
 
 
-def test_a_question_that_is_not_asked_costs_nothing() -> None:
+@pytest.mark.parametrize(("plan", "free"), [(NextDecision, (0, N)), (PlausibleMaximisers, (0,))])
+def test_a_question_that_is_not_asked_costs_nothing(plan: Any, free: tuple[int, ...]) -> None:
     shut = Pool(POINTS, 5, lambda: PRIOR, None)
-    for k in (0, N):
-        NextDecision(k).choose(shut, rng())
+    for k in free:
+        assert len(plan(k).choose(shut, rng()).rows) == k
     with pytest.raises(ValueError, match="looks at the posterior, and the pool has no beliefs"):
-        NextDecision(3).choose(shut, rng())
+        plan(3).choose(shut, rng())
 
 
 @pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximisers])
@@ -120,32 +118,6 @@ def test_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
 def test_a_budget_that_is_none(plan: Any) -> None:
     with pytest.raises(ValueError, match=r"budget must be a whole number of at least 0, got -2"):
         plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
-
-
-@pytest.mark.parametrize("about", ["played", "domain"])
-@pytest.mark.parametrize("plan", PLANS)
-def test_in_a_bandit(plan: Any, about: str) -> None:
-    class Wave:
-        asked = 0
-
-        def query(self, X: Array, t: float) -> Answers:
-            self.asked += len(X)
-            return Answers(np.sin(X[:, 0] + t / 9), 0.01)
-
-    domain = Candidates(np.linspace(0, 6, 40)[:, None])
-    kernel, expert = RBF(1.0), Wave()
-    parts: Any = {"expert": expert, "queries": plan(OnAverage(2.0)), "confidence": 2.0}
-    bandit = policies.sparq_gp_ucb(domain, kernel, 0.01, **parts)
-    asking: Any = replace(bandit.recipe.asking, about=about)  # type: ignore[type-var]
-    bandit = Bandit(replace(bandit.recipe, asking=asking), seed=0)
-    for t in range(1, 31):
-        x = bandit.ask(t)
-        info = bandit.tell(x, np.sin(x[:, 0] + t / 9), t)
-        assert info.queries.total_asked <= 2 * t
-    assert info.queries.total_asked == expert.asked
-    assert (
-        info.queries.total_asked == 60 if about == "domain" else 40 < info.queries.total_asked <= 60
-    )
 
 
 # --- plausible maximisers -------------------------------------------------------------------------
@@ -247,50 +219,8 @@ def test_plausible_maximisers_of_any_pool(seed: int, k: int, beta: float, **part
     assert rows == by_hand(plan, k, asked, mean, beta, ties=rows)
 
 
-def apart(mean: list[float], deviation: list[float], beta: float = 1.0, noise: float = 0.01) -> Any:
-    """A pool of points that say nothing about each other."""
-    K, n = np.diag(np.square(deviation)), len(mean)
-    shown = JointPosterior(
-        np.array(mean),
-        np.array(deviation),
-        beta,
-        noise,
-        lambda rows, others=slice(None): K[list(rows)][:, others],
-        lambda rows, others: K[np.ix_(list(rows), list(others))],
-    )
-    return Pool(np.arange(float(n))[:, None], 1, lambda: K, shown, 0)
-
-
 def rows_of(plan: PlausibleMaximisers, pool_: Any) -> list[int]:
     return [int(i) for i in plan.choose(pool_, rng()).rows]
-
-
-def test_only_what_may_be_the_best_is_asked_about() -> None:
-    # Upper bounds 1, 1.1, -1 and lower bounds -1, -0.9, -9: the last one is out of the question.
-    shown = apart([0.0, 0.1, -5.0], [1.0, 1.0, 4.0])
-    for every in (None, 1, 2):
-        assert sorted(rows_of(PlausibleMaximisers(3, explore_every=every), shown)) == [0, 1]
-    # An upper bound that is just the best lower bound is enough.
-    bound = apart([0.0, 3.0], [1.0, 2.0])
-    assert rows_of(PlausibleMaximisers(1, explore_every=1), bound) == [1]
-    short = apart([0.0, 3.1], [1.0, 2.0])
-    assert rows_of(PlausibleMaximisers(1, explore_every=1), short) == []
-
-
-def test_where_no_answer_changes_the_decision_what_promises_most_is_asked_about() -> None:
-    # Promises at most 4, -7 and 5 above the centre; with so much noise no answer lifts a mean by 9.
-    for centre in (0.0, 7.3, 100.0):
-        for deviation in (0.5, 1.0, 1.3, 2.0):
-            means = [centre, centre - 9.0, centre - 9.0]
-            shown = apart(means, [deviation, 1.0, 7.0], beta=9.0, noise=1e4)
-            assert rows_of(PlausibleMaximisers(1), shown) == [2]
-
-
-def test_no_budget_no_look() -> None:
-    shut = Pool(POINTS, 5, lambda: PRIOR, None)
-    assert rows_of(PlausibleMaximisers(0), shut) == []
-    with pytest.raises(ValueError, match="looks at the posterior, and the pool has no beliefs"):
-        rows_of(PlausibleMaximisers(1), shut)
 
 
 # --- budgets: never more than allowed, and what is saved is not lost

@@ -143,14 +143,6 @@ def test_drift_without_forgetting_is_constant() -> None:
     assert gradient.shape == (4, 4, 0)
 
 
-@given(st.floats(1e-6, 0.99), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12))
-def test_drift_is_a_covariance_at_any_times(epsilon: float, times: list[float]) -> None:
-    Z = np.column_stack([np.zeros(len(times)), times])
-    K = Drift(epsilon)(Z)
-    assert np.linalg.eigvalsh(K).min() > -1e-10
-    np.testing.assert_array_equal(np.diagonal(K), 1.0)
-
-
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan, 2.0])
 def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
     refused(ValueError, "epsilon must be at least 0 and below 1, got", Drift, epsilon)
@@ -473,12 +465,6 @@ def test_time_scales_are_in_steps() -> None:
         return [term.time_scale for term in terms]
 
     np.testing.assert_allclose(scales(60.0), 60.0 * np.array(scales(1.0)))
-
-
-@pytest.mark.parametrize("step", [0.0, -1.0, math.inf, math.nan])
-def test_a_step_that_is_none(step: float) -> None:
-    with pytest.raises(ValueError, match=f"step must be positive and finite, got {step}"):
-        structured_kernel(RBF(1.0), step=step)
 
 
 @pytest.mark.parametrize("name", DOMAINS)

@@ -19,12 +19,12 @@ from tests.helpers.discovery import classes_with
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Exact, Nystrom, StateSpace
+from tvbandits import StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior, PosteriorRule
+from tvbandits.gp.posteriors.protocol import LazyBounds
 
 KERNELS: dict[str, Kernel] = {
     "smooth": 2.0 * RBF([0.35, 0.6]),
@@ -48,13 +48,12 @@ class Maker:
     exact : bool
         Whether it is the exact posterior where all observations are at points of a small domain.
     kernels : tuple of str
-        Those it is for; others are refused by an error that says `refuses`, where that is given.
+        Those it is for.
     """
 
     make: Callable[[Any], Any]
     exact: bool = True
     kernels: tuple[str, ...] = tuple(KERNELS)
-    refuses: str | None = None
 
 
 MAKERS: dict[str, dict[str, Maker]] = {
@@ -71,20 +70,10 @@ MAKERS: dict[str, dict[str, Maker]] = {
         ),
     },
     "NystromFilter": {
-        "every point": Maker(
-            lambda cls: cls(1e12, tolerance=1e-12),
-            kernels=("drift",),
-            refuses="a filter on a dictionary needs",
-        ),
+        "every point": Maker(lambda cls: cls(1e12, tolerance=1e-12), kernels=("drift",)),
         "few points": Maker(lambda cls: cls(0.5), exact=False, kernels=("drift",)),
     },
-    "StateSpace": {
-        "": Maker(
-            lambda cls: cls(),
-            kernels=("drift", "sum of terms"),
-            refuses="a state space needs a sum of terms",
-        ),
-    },
+    "StateSpace": {"": Maker(lambda cls: cls(), kernels=("drift", "sum of terms"))},
 }
 RULES = {
     name: cls
@@ -198,45 +187,6 @@ def test_rules_are_found() -> None:
     assert set(MAKERS) <= set(RULES), "a maker of a rule that is no more"
     named = [name for makers in MAKERS.values() for m in makers.values() for name in m.kernels]
     assert set(named) <= set(KERNELS)
-
-
-class _Deaf:
-    """A rule that makes too little of what it hears."""
-
-    def condition(self, kernel: Any, data: Data, **more: Any) -> Any:
-        del more["rng"], more["previous"]
-        return Exact().condition(kernel, Data(data.Z, data.Y, 1.01 * data.variance), **more)
-
-
-class _Demanding(_Deaf):
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def test_a_new_rule_is_tested_or_asks_for_a_maker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RULES, "Deaf", _Deaf)
-    monkeypatch.setitem(RULES, "Demanding", _Demanding)
-    with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        test_it_is_what_dense_algebra_says(("Deaf", "", "smooth"))
-    with pytest.raises(pytest.fail.Exception, match="Demanding needs a maker in MAKERS"):
-        test_it_is_what_dense_algebra_says(("Demanding", "", "smooth"))
-
-
-REFUSED = [
-    (rule, variant, kernel, maker.refuses)
-    for rule, makers in MAKERS.items()
-    for variant, maker in makers.items()
-    for kernel in KERNELS
-    if maker.refuses is not None and kernel not in maker.kernels
-]
-
-
-@pytest.mark.parametrize(("rule", "variant", "kernel", "message"), REFUSED)
-def test_a_kernel_that_a_rule_is_not_for_is_refused(
-    rule: str, variant: str, kernel: str, message: str
-) -> None:
-    setting = Setting((rule, variant, kernel))
-    refused(ValueError, message, setting.condition, setting.data)
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -469,90 +419,34 @@ def test_another_unit_of_reward_is_another_unit_and_nothing_else(case: Any) -> N
     assert made.log_det_ratio == pytest.approx(scaled.log_det_ratio, rel=1e-7)
 
 
-# --- samples, and who has lazy bounds
-
-POINTS_OF_RULES = np.random.default_rng(0).uniform(0.0, 3.0, (9, 2))
-NOW_OF_RULES, ALL = 8.0, Nystrom(oversampling=1e12, tolerance=1e-12)
-SPACE, DRIFTING = Matern(0.8, nu=1.5), OnSpace(Matern(0.8, nu=1.5)) * Drift(0.2)
-SUM = ConstantKernel(0.5) * OnTime(Matern(4.0, nu=0.5)) + DRIFTING
-
-CASES_OF_RULES: dict[str, tuple[PosteriorRule, Any]] = {
-    "exact": (Exact(), SPACE),
-    "exact in time": (Exact(), OnSpace(SPACE) * OnTime(RBF(4.0))),
-    "nystrom": (ALL, SPACE),
-    "nystrom, drifting": (ALL, DRIFTING),
-    "nystrom, other kernels in time": (ALL, OnSpace(SPACE) * OnTime(RBF(4.0))),
-    "state space": (StateSpace(), SUM),
-}
-each = pytest.mark.parametrize(
-    ("rule", "kernel"), CASES_OF_RULES.values(), ids=CASES_OF_RULES.keys()
-)
+# --- samples
 
 
-def told(kernel: Any, n: int = 12) -> Data:
-    """Rewards at all fixed points, and a few more, each at its time."""
-    rng = np.random.default_rng(1)
-    X = POINTS_OF_RULES[np.arange(n) % len(POINTS_OF_RULES)]
-    Z = inputs(kernel, X, np.sort(rng.uniform(0.0, 7.0, n)))
-    return Data(Z, np.column_stack([rng.standard_normal(n), np.ones(n)]), rng.uniform(0.1, 1.0, n))
-
-
-def conditioned(rule: PosteriorRule, kernel: Any) -> tuple[Posterior, CandidateGrid]:
-    surface = CandidateGrid(kernel, POINTS_OF_RULES)
-    return rule.condition(kernel, told(kernel), surface=surface, now=NOW_OF_RULES), surface
-
-
-def dense(kernel: Any, Z: Array) -> tuple[Array, Array]:
-    """Means and covariance by plain inversion."""
-    data = told(kernel)
-    solve = np.linalg.inv(kernel(data.Z) + np.diag(data.variance))
-    k = kernel(Z, data.Z)
-    return k @ solve @ data.Y, kernel(Z) - k @ solve @ k.T
-
-
-@each
-def test_samples_have_the_covariance(rule: PosteriorRule, kernel: Any) -> None:
-    made, surface = conditioned(rule, kernel)
-    count = 20_000
-    drawn = made.samples(surface, count, np.random.default_rng(2))
-    _, covariance = dense(kernel, inputs(kernel, POINTS_OF_RULES, NOW_OF_RULES))
-    variance = np.diag(covariance)
-    if isinstance(made, LazyBounds) and surface.space_time:
+@every_case_with_an_oracle
+def test_samples_have_the_covariance(case: Any) -> None:
+    setting = Setting(case)
+    made, count, here = setting.condition(setting.data), 20_000, setting.at(NOW)
+    drawn = made.samples(setting.surface, count, np.random.default_rng(2))
+    if isinstance(made, LazyBounds) and setting.surface.space_time:
         # The dictionary is of the past: what it leaves out now is drawn for each point on its own.
         np.testing.assert_allclose(drawn.var(axis=0), made.on_surface()[1], rtol=0.05)
         return
+    covariance = oracle_of(made, setting.data).covariance(here, here)
+    variance = np.diag(covariance)
     errors = np.sqrt((np.outer(variance, variance) + covariance**2) / count)
     assert (np.abs(drawn.mean(axis=0)) < 4.5 * np.sqrt(variance / count)).all()
     assert (np.abs(drawn.T @ drawn / count - covariance) < 4.5 * errors).all()
     assert (np.abs(drawn.T @ drawn / count - 1.1 * covariance) > 6.0 * errors).any()
 
 
-@each
-def test_without_fixed_points_there_is_nothing_to_say_about_them(
-    rule: PosteriorRule, kernel: Any
-) -> None:
-    if isinstance(rule, StateSpace):
-        rule = StateSpace(anchors=POINTS_OF_RULES)
-    made = rule.condition(kernel, told(kernel), now=NOW_OF_RULES)
-    surface, rng = CandidateGrid(kernel, POINTS_OF_RULES), np.random.default_rng(0)
+@every_exact_case
+def test_without_fixed_points_there_is_nothing_to_say_about_them(case: Any) -> None:
+    setting = Setting(case)
+    rule = StateSpace(anchors=POINTS) if case[0] == "StateSpace" else setting.rule
+    made = rule.condition(setting.kernel, setting.data, now=NOW)
     for ask in (
         made.on_surface,
         made.means_on_surface,
-        lambda: made.samples(surface, 3, rng),
+        lambda: made.samples(setting.surface, 3, np.random.default_rng(0)),
     ):
         refused(ValueError, "conditioned without fixed points", ask)
-
-
-def test_who_has_lazy_bounds_and_inducing_points() -> None:
-    found = {name: conditioned(*case)[0] for name, case in CASES_OF_RULES.items()}
-    assert [name for name, made in found.items() if isinstance(made, LazyBounds)] == [
-        "nystrom",
-        "nystrom, other kernels in time",
-    ]
-    assert [name for name, made in found.items() if made.dictionary_size is not None] == [
-        "nystrom",
-        "nystrom, other kernels in time",
-    ]
-    shrunk = found["nystrom"].shrunk(POINTS_OF_RULES[:1], 0.3, None)
-    assert not shrunk.settled
-    assert shrunk.dictionary_size == found["nystrom"].dictionary_size

@@ -196,9 +196,7 @@ def window_of(n: int) -> tuple[ExactPosterior, Data]:
     return Factored().condition(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
 
 
-def test_repeated_points_do_not_hide_where_a_window_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_repeated_points_do_not_hide_where_a_window_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     _, every = window_of(120)
     every.Z[:3] = every.Z[0]
     every.variance[:3] = 0.1
@@ -250,9 +248,6 @@ def test_appending_after_a_merge() -> None:
     np.testing.assert_allclose(grown.log_evidence(), fresh.log_evidence(), rtol=1e-10)
     expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
     assert grown.log_det_ratio == pytest.approx(expected, rel=1e-10)
-
-
-# Frozen values.
 
 
 # The surface itself.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
-from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Candidates, Nystrom, Recipe
-from tvbandits.acquisition.batch_rules import Batching, GlobalRatio
-from tvbandits.acquisition.confidence import BBKBWidth
+from tvbandits import Nystrom
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.nystrom import leverage_dictionary, leverage_scores
 from tvbandits.gp.posteriors.sparse import NystromPosterior
@@ -89,31 +84,6 @@ def test_inclusion_probabilities_to_the_digit(q: float) -> None:
                 {i} if side < 0 else set()
             )
             assert set(position(data, got.dictionary.rows.Z)) == expected
-
-
-def count(q: float, draws: int) -> tuple[Array, Array]:
-    p, data, probability = case(1.0)
-    counts = np.zeros(len(probability))
-    for seed in range(draws):
-        got = drawn(Nystrom(q, keep=False), data, np.random.default_rng(seed), p)
-        counts[position(data, got.dictionary.rows.Z)] += 1
-    return counts, probability
-
-
-def misfit(counts: Array, probability: Array, draws: int) -> float:
-    """Largest deviation of a count, in deviations of its binomial law."""
-    free = probability < 1
-    assert (counts[~free] == draws).all()
-    spread = np.sqrt(draws * probability * (1 - probability))[free]
-    return float((np.abs(counts - draws * probability)[free] / spread).max())
-
-
-def test_inclusion_probabilities_by_counting() -> None:
-    counts, probability = count(1.0, 400)
-    assert misfit(counts, probability, 400) < 4.0
-    counts, probability = count(0.7, 400)  # a wrong sampler is found out
-    with pytest.raises(AssertionError):
-        assert misfit(counts, probability, 400) < 4.0
 
 
 def test_the_first_draw_uses_prior_variances() -> None:
@@ -188,65 +158,6 @@ def numbers_(n: int) -> Numbers:
     return Numbers(np.zeros(n))
 
 
-# --- what the draw guarantees ---------------------------------------------------------------------
-
-STEPS, DELTA, C = 300, 1 / 300, 2.0
-THEORY = 8 * math.log(4 * STEPS / DELTA)
-
-
-def bbkb(part: Nystrom, noise: float, seed: int) -> tuple[list[float], ...]:
-    """Ratios to the exact variances, dictionary sizes to Theorem 1's bound, and to the inputs seen."""
-    domain = Candidates.grid([(0.0, 1.0), (0.0, 1.0)], [21, 21])
-    kernel, value = RBF(0.15), np.sin(7 * domain.X[:, 0]) * np.cos(5 * domain.X[:, 1])
-    recipe = Recipe(
-        domain,
-        kernel,
-        noise,
-        posterior=part,
-        batching=Batching(GlobalRatio(C)),
-        confidence=BBKBWidth(delta=DELTA),
-        mean=0.0,
-    )
-    bandit, rng = Bandit(recipe, seed=seed), np.random.default_rng(seed)
-    ratios, sizes, shares = [], [], []
-    while len(bandit.state.rewards) < STEPS:
-        X = bandit.ask()
-        p = bandit.state.posterior
-        assert isinstance(p, NystromPosterior)
-        if len(p.data):
-            exact = Dense(kernel, *p.data)
-            ratio = p.on_surface()[1] / exact.variance(domain.X)
-            ratios += [float(ratio.min()), float(ratio.max())]
-            effective = (exact.variance(p.data.Z) / p.data.variance).sum()
-            bound = 9 * C * (1 + 1 / noise) * part.oversampling * effective
-            sizes.append(p.dictionary_size / bound)
-            shares.append(p.dictionary_size / p.size)
-        y = value[domain.index(X)] + math.sqrt(noise) * rng.standard_normal(len(X))
-        bandit.tell(X, y)
-    return ratios, sizes, shares
-
-
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize(
-    ("q", "noise", "high"),
-    [
-        (2.0, 0.05, 6.0),  # fewer points than the theory asks for
-        (2.0, 10.0, 6.0),
-        (THEORY, 10.0, 3.0),
-    ],
-)
-def test_variances_and_sizes_are_what_the_theory_says(
-    q: float, noise: float, high: float, keep: bool
-) -> None:
-    """Lemma 2 and Theorem 1 of BBKB, at every candidate and every batch of a run."""
-    ratios, sizes, shares = bbkb(Nystrom(q, keep=keep), noise, seed=1)
-    assert min(ratios) >= 1 / 3
-    assert max(ratios) <= high
-    assert max(sizes) <= 1
-    if q < THEORY and noise > 0.05:
-        assert min(shares) < 0.95  # not everything is in the dictionary
-
-
 # --- the first dictionary of many inputs
 
 CASES: dict[str, tuple[Kernel, int, int, float]] = {
@@ -313,27 +224,6 @@ def test_a_point_is_kept_with_its_probability() -> None:
     assert (counts / draws >= low - error).all()
     assert (counts / draws <= high + error).all()
     assert counts[0] == draws
-
-
-@pytest.mark.slow
-def test_the_sparse_posterior_of_3000_inputs_is_near_the_exact_one() -> None:
-    rng = np.random.default_rng(3)
-    kernel, Z = RBF(0.15), rng.random((3000, 2))
-    variance = 0.1 * 10 ** rng.uniform(-0.5, 0.5, 3000)
-    y = np.sin(9 * Z[:, 0]) * np.cos(7 * Z[:, 1]) + np.sqrt(variance) * rng.standard_normal(3000)
-    data = Data(Z, y[:, None], variance)
-    made = Nystrom(oversampling=2.0).condition(kernel, data, rng=rng)
-    assert isinstance(made, NystromPosterior)
-    scores = exact_scores(kernel, Z, variance)
-    assert 0.5 * scores.sum() < made.dictionary_size < 3 * scores.sum()
-    tests = np.vstack([rng.random((300, 2)), Z[:300], rng.random((20, 2)) + 1.0])
-    means, found = made.predict(tests)
-    exact = Factored().condition(kernel, data)
-    expected, right = exact.predict(tests)
-    assert (found / right).min() > 1 / 3
-    assert (found / right).max() < 3
-    assert (np.abs(means - expected)[:, 0] < np.sqrt(right)).all()
-    assert 0.9 < made.log_det_ratio / exact.log_det_ratio <= 1.0
 
 
 def test_no_matrix_of_all_inputs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,6 +300,3 @@ def test_repeated_inputs_share_their_scores() -> None:
     # A dictionary of the sparse posterior has each point once.
     made = Nystrom().condition(RBF(0.3), Data(Z, np.ones((1200, 1)), variance), rng=rng)
     assert len(np.unique(made.dictionary.rows.Z, axis=0)) == made.dictionary_size <= 40
-
-
-# --- where it is used -----------------------------------------------------------------------------

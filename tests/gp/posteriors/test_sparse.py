@@ -16,24 +16,17 @@ from tvbandits import Exact, Nystrom, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import Factored
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
-SPACE: dict[str, Kernel] = {
+KERNELS: dict[str, Kernel] = {
     "matern": 2.0 * ROUGH,
-    "rbf": RBF(0.15),
-    "sum": Matern(0.4, nu=0.5) + 0.3 * DotProduct(1.0),
-}
-MOVING: dict[str, Kernel] = {
     "drift sum": OnSpace(ROUGH) * Drift(0.1) + ConstantKernel(0.5) * Drift(0.1),
-    "smooth in time": OnSpace(ROUGH) * OnTime(RBF(4.0)),
-    "two rates": OnSpace(ROUGH) * Drift(0.1) + OnSpace(Matern(0.5, nu=0.5)) * Drift(0.3),
 }
-KERNELS = SPACE | MOVING
 
 
 class Draw:
@@ -90,10 +83,7 @@ def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(1, 12),
-    noise=st.floats(-3, 3),
-    scale=st.floats(-4, 6),
+    seed=st.integers(0, 10**6), n=st.integers(1, 12), noise=st.floats(-3, 3), scale=st.floats(-4, 6)
 )
 def test_any_size_and_scale(seed: int, n: int, noise: float, scale: float) -> None:
     rng = np.random.default_rng(seed)

@@ -105,17 +105,18 @@ class JointPosterior:
             None if self.present is None else self.present[rows],
         )
 
-    def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
+    def answers(self, rows: Sequence[int], others: Index | slice = EVERY) -> tuple[Array, Array]:
         """What an answer about each of some points, on its own, would move.
 
         Returns
         -------
         moves : array of shape (r, N)
-            Change of the means at the decision if the answer is one deviation above its expectation.
+            Change of the means at the decision if the answer is one deviation above its expectation;
+            of `others` alone, if they are given.
         variance : array of shape (r,)
             Of the answers, with their noise.
         """
-        moves, variance, _ = self._answers(rows)
+        moves, variance, _ = self._answers(rows, others)
         return moves, variance
 
     def _answers(
