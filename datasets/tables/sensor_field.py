@@ -19,10 +19,8 @@ from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
-    IDS,
     LATITUDE,
     LONGITUDE,
-    PLANES,
     Source,
     as_ids,
     as_numbers,
@@ -107,7 +105,7 @@ def sensor_field(
         makes such a one.
     sites : DataFrame or path
         A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files. The ids
-        stand in the column that is called id, sensor, station, moteid or the like, or else in the first.
+        stand in the first column.
         Coordinates are latitude and longitude, which are degrees and become km east and north of the
         centre, or else x, y, z, or else all that is left, which are taken as they are.
     unit : str
@@ -251,44 +249,30 @@ def read_places(sites: Source) -> pd.DataFrame:
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
             f"{len(table)} rows of {few(map(str, table.columns)) or 'nothing'}"
         )
-    column = _id_column(table)
+    column = str(table.columns[0])
     ids = as_ids(table[column])
     if "" in ids:
         raise ValueError(f"sites must all have an id ({column}); row {ids.index('') + 1} has none")
     twice = [each for each, times in Counter(ids).items() if times > 1]
     if twice:
         raise ValueError(f"sites are given twice: {few(twice)}")
-    chosen = _coordinates(table, column)
+    chosen = _coordinates(table)
     return as_numbers(table[chosen].set_axis(ids, axis=0), "coordinate").dropna()
 
 
-def _id_column(table: pd.DataFrame) -> str:
-    """Column of the ids."""
-    names = list(table.columns)
-    known = {plain(name): name for name in reversed(names)}
-    return str(next((known[each] for each in IDS if each in known), names[0]))
-
-
-def _coordinates(table: pd.DataFrame, ids: str) -> list[str]:
-    """Columns of the coordinates."""
-    names = [name for name in table.columns if name != ids]
-    named = named_coordinates(names)
+def _coordinates(table: pd.DataFrame) -> list[str]:
+    """Columns of the coordinates: of degrees, or x, y and z, or all behind the ids."""
+    names = list(table.columns[1:])
+    known = {plain(name): name for name in names}
+    named = list(degrees_in(names) or ())
+    if not named and {"x", "y"} <= known.keys():
+        named = [known[each] for each in ("x", "y", "z") if each in known]
     if not named and len(names) not in (2, 3):
         raise ValueError(
             f"which columns are coordinates? Leave 2 or 3 of {few(map(str, names))}, or call them "
             "latitude and longitude, or x and y"
         )
     return named or names
-
-
-def named_coordinates(names: Iterable[str]) -> list[str]:
-    """Those columns whose names say that they are coordinates; none if there are no two."""
-    known = {plain(name): name for name in names}
-    for pair in ((LATITUDE, LONGITUDE), *(tuple({each} for each in plane) for plane in PLANES)):
-        found = [[known[name] for name in known if name in spellings] for spellings in pair]
-        if all(found[:2]):
-            return [each[0] for each in found if each]
-    return []
 
 
 def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:

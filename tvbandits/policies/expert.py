@@ -264,8 +264,9 @@ def adaptive_gp_ucb(
         mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
-        mean; on up to 64 its width counts the lasting deviation (`LastingBound`). Elsewhere a Kalman
-        filter, `StateSpace()`, and on a box `Exact`. `docs/ensemble.md` compares them.
+        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more a play counts
+        for what it tells, too (`InformedBound`). Elsewhere a Kalman filter, `StateSpace()`, and on a box
+        `Exact`. `docs/ensemble.md` compares them.
 
     Examples
     --------
