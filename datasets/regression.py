@@ -2,22 +2,18 @@
 
 The two tables are those of section 5 of Calandriello et al. (2020), "Near-linear time Gaussian process
 optimization with adaptive batching and resparsification". No table comes with the package: each is
-read from a file, or fetched and cached by scikit-learn (`fetch_openml`, `fetch_california_housing`).
+read from a file, such as what scikit-learn's `fetch_openml("abalone", version=1)` and
+`fetch_california_housing` have as `frame`.
 """
 
 from __future__ import annotations
 
-import tarfile
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import datasets as sklearn_datasets
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from tvbandits.core.arrays import (
@@ -45,52 +41,16 @@ NOISE_VARIANCE = 1e-4
 """Default noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1]."""
 
 
-@dataclass(frozen=True)
-class TableSource:
-    """Where a table comes from, and what it holds.
-
-    Parameters
-    ----------
-    name : str
-        What rows and pictures call the problem.
-    form : Form
-        The columns and their spellings: the inputs, then the target.
-    fetch : callable
-        Gets scikit-learn's bunch, whose `frame` has the same columns.
-    """
-
-    name: str
-    form: Form
-    fetch: Callable[[], Any]
-
-    @property
-    def inputs(self) -> list[str]:
-        """Our names of the inputs, in the order of the coordinates."""
-        return list(self.form.required)[:-1]
-
-    @property
-    def target(self) -> str:
-        """Our name of the target."""
-        return list(self.form.required)[-1]
-
-
-ABALONE = TableSource(
-    "abalone",
-    Form.of(
-        *("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
-        *("viscera_weight", "shell_weight", "rings"),
-        rings=("rings", "Class_number_of_rings"),
-    ),
-    lambda: sklearn_datasets.fetch_openml(name="abalone", version=1, as_frame=True, parser="auto"),
+ABALONE = Form.of(
+    *("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
+    *("viscera_weight", "shell_weight", "rings"),
+    rings=("rings", "Class_number_of_rings"),
 )
-CALIFORNIA = TableSource(
-    "california",
-    Form.of(
-        *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
-        *("Latitude", "Longitude", "MedHouseVal"),
-    ),
-    lambda: sklearn_datasets.fetch_california_housing(as_frame=True),
+CALIFORNIA = Form.of(
+    *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
+    *("Latitude", "Longitude", "MedHouseVal"),
 )
+"""The inputs, and then the target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +125,7 @@ class RegressionProblem(OnCandidates):
 
 
 def abalone(
-    files: File | Iterable[File] | None = None,
+    files: File | Iterable[File],
     *,
     bandwidth: float = 17.5,
     horizon: int = 10_000,
@@ -179,10 +139,9 @@ def abalone(
 
     Parameters
     ----------
-    files : path, or a sequence with one path, optional
+    files : path, or a sequence with one path
         A CSV or Parquet file with a header: sex, length, diameter, height, whole_weight,
-        shucked_weight, viscera_weight, shell_weight, rings (case and punctuation are free). None:
-        fetched from OpenML by scikit-learn, once.
+        shucked_weight, viscera_weight, shell_weight, rings (case and punctuation are free).
     bandwidth : float
         Length scale of the recommended RBF kernel, in deviations of the inputs.
     horizon : int
@@ -193,14 +152,14 @@ def abalone(
     Raises
     ------
     ValueError
-        If the download fails, there is more than one file, the file cannot be used (one line that
-        names it and why), or a parameter is not positive.
+        If there is not one file, it cannot be used (one line that names it and why), or a parameter is
+        not positive.
     """
-    return _problem(ABALONE, files, bandwidth, horizon, noise_variance)
+    return _problem("abalone", ABALONE, files, bandwidth, horizon, noise_variance)
 
 
 def california(
-    files: File | Iterable[File] | None = None,
+    files: File | Iterable[File],
     *,
     bandwidth: float = 12.5,
     horizon: int = 10_000,
@@ -214,10 +173,9 @@ def california(
 
     Parameters
     ----------
-    files : path, or a sequence with one path, optional
+    files : path, or a sequence with one path
         A CSV or Parquet file with a header: MedInc, HouseAge, AveRooms, AveBedrms, Population,
-        AveOccup, Latitude, Longitude, MedHouseVal (case and punctuation are free). None: fetched by
-        scikit-learn, once.
+        AveOccup, Latitude, Longitude, MedHouseVal (case and punctuation are free).
     bandwidth : float
         Length scale of the recommended RBF kernel, in deviations of the inputs.
     horizon : int
@@ -228,93 +186,62 @@ def california(
     Raises
     ------
     ValueError
-        If the download fails, there is more than one file, the file cannot be used (one line that
-        names it and why), or a parameter is not positive.
+        If there is not one file, it cannot be used (one line that names it and why), or a parameter is
+        not positive.
     """
-    return _problem(CALIFORNIA, files, bandwidth, horizon, noise_variance)
+    return _problem("california", CALIFORNIA, files, bandwidth, horizon, noise_variance)
 
 
 def _problem(
-    source: TableSource,
-    files: File | Iterable[File] | None,
+    name: str,
+    form: Form,
+    files: File | Iterable[File],
     bandwidth: float,
     horizon: int,
     noise_variance: float,
 ) -> RegressionProblem:
     positive_number("bandwidth", bandwidth)
-    path = _only_file(source.name, files)
-    inputs, target = _fetched(source) if path is None else _read(source, path)
+    paths = file_paths("files", files)
+    if len(paths) != 1:
+        given = ", ".join(map(str, paths)) or "none"
+        raise ValueError(f"files must be one file for {name}, got {len(paths)}: {given}")
+    (path,) = paths
+    with naming(path):
+        inputs, target = _columns(name, form, read_as_text(path))
     points, means = merged(standardised(inputs), target)
     low, high = float(means.min()), float(means.max())
+    rewarded = list(form.required)[-1]
     if low == high:
-        raise ValueError(f"{path or source.name}: {source.target} is {low} in every row")
+        raise ValueError(f"{path}: {rewarded} is {low} in every row")
     return RegressionProblem(
         rewards=(means - low) / (high - low),
         points=points,
-        name=source.name,
+        name=name,
         kernel=RBF(float(bandwidth)),
         horizon=horizon,
         noise_variance=noise_variance,
         summary=(
             f"{len(target)} rows, {len(target) - len(points)} of them merged into others with the "
-            f"same inputs; {source.target} from {low:g} to {high:g}, scaled to [0, 1]"
+            f"same inputs; {rewarded} from {low:g} to {high:g}, scaled to [0, 1]"
         ),
     )
 
 
-def _only_file(name: str, files: File | Iterable[File] | None) -> Path | None:
-    """The one file that was given, if any."""
-    if files is None:
-        return None
-    paths = file_paths("files", files)
-    if len(paths) > 1:
-        given = ", ".join(str(path) for path in paths)
-        raise ValueError(f"files must be one file for {name}, got {len(paths)}: {given}")
-    if not paths:
-        raise ValueError(f"files must be one file for {name}, got none; None downloads it")
-    return paths[0]
-
-
-def _fetched(source: TableSource) -> tuple[Array, Array]:
-    """Inputs (n, d) and target (n,) by scikit-learn's fetcher, which keeps a copy of its own."""
-    try:
-        with warnings.catch_warnings():
-            # Every retry warns; what matters is whether the last one fails, which is an error below.
-            for retry in ("A network error occurred while downloading", "Retry downloading"):
-                warnings.filterwarnings("ignore", message=retry, category=UserWarning)
-            frame = source.fetch().frame
-    except (OSError, ValueError, EOFError, HTTPException, tarfile.TarError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
-            f"{source.name}: the download failed ({reason}); give its table as a file"
-        ) from error
-    try:
-        return _columns(source, frame)
-    except ValueError as error:
-        raise ValueError(f"{source.name}: the table that was downloaded: {error}") from None
-
-
-def _read(source: TableSource, path: Path) -> tuple[Array, Array]:
-    """Inputs (n, d) and target (n,) of a file."""
-    with naming(path):
-        return _columns(source, read_as_text(path))
-
-
-def _columns(source: TableSource, raw: pd.DataFrame) -> tuple[Array, Array]:
+def _columns(name: str, form: Form, raw: pd.DataFrame) -> tuple[Array, Array]:
     """Inputs (n, d) and target (n,), as numbers."""
     raw = raw.rename(columns=str)
     header = list(raw.columns)
-    missing = source.form.missing(header)
+    missing = form.missing(header)
     if missing:
-        raise ValueError(f"not the {source.name} table: columns missing: {', '.join(missing)}")
+        raise ValueError(f"not the {name} table: columns missing: {', '.join(missing)}")
     if raw.empty:
         raise ValueError("the table has a header and no rows")
-    spelled = source.form.match(header)
-    columns = {
-        ours: _sexes(raw[theirs]) if ours == "sex" else numbers(raw[theirs], theirs)
-        for ours, theirs in spelled.items()
-    }
-    return np.column_stack([columns[ours] for ours in source.inputs]), columns[source.target]
+    spelled = form.match(header)
+    columns = [
+        _sexes(raw[spelled[ours]]) if ours == "sex" else numbers(raw[spelled[ours]], spelled[ours])
+        for ours in form.required
+    ]
+    return np.column_stack(columns[:-1]), columns[-1]
 
 
 def _sexes(column: pd.Series[Any]) -> Array:
@@ -327,9 +254,9 @@ def _sexes(column: pd.Series[Any]) -> Array:
 
 PROBLEMS = (
     NamedProblem(
-        "abalone", abalone, "a fixed table of 4177 rows: the age of shellfish", files="optional"
+        "abalone", abalone, "a fixed table of 4177 rows: the age of shellfish", files="needed"
     ),
     NamedProblem(
-        "california", california, "a fixed table of 20640 rows: house values", files="optional"
+        "california", california, "a fixed table of 20640 rows: house values", files="needed"
     ),
 )

@@ -17,7 +17,6 @@ from tvbandits.core.arrays import (
     as_points,
     as_time,
     flag,
-    not_negative,
     positive_number,
     whole_number,
 )
@@ -25,43 +24,18 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
+FIRST, LONGEST = 0.5, 30.0
+"""Seconds of the first wait, and of the longest."""
 
-@dataclass(frozen=True)
-class BackOff:
-    """Waits that double, up to a longest one, each drawn from its upper half.
+
+def _back_off(retry_state: tenacity.RetryCallState) -> float:
+    """Seconds to wait after this attempt: they double, and each is drawn from its upper half.
 
     The draw keeps many programs that lost the same expert from all coming back at one moment. It never
     touches the global generators.
-
-    Parameters
-    ----------
-    first, longest : float
-        Seconds.
-    seed : int, optional
-        The same waits each time; fresh ones without.
-
-    Examples
-    --------
-    >>> from tvbandits.experts import BackOff
-    >>> wait = BackOff(first=0.5, longest=30.0, seed=0)  # for Retrying(expert, wait=...)
     """
-
-    first: float = 0.5
-    longest: float = 30.0
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("first", "longest"):
-            not_negative(name, getattr(self, name))
-        if self.seed is not None:
-            whole_number("seed", self.seed, at_least=0)
-
-    def __call__(self, retry_state: tenacity.RetryCallState) -> float:
-        """Seconds to wait after this attempt."""
-        attempt = retry_state.attempt_number
-        whole = min(self.longest, self.first * 2.0 ** min(attempt - 1, 60))
-        rng = np.random.default_rng(None if self.seed is None else [self.seed, attempt])
-        return float(whole * rng.uniform(0.5, 1.0))
+    whole = min(LONGEST, FIRST * 2.0 ** min(retry_state.attempt_number - 1, 60))
+    return float(whole * np.random.default_rng().uniform(0.5, 1.0))
 
 
 @dataclass
@@ -121,7 +95,8 @@ class Retrying(Wrapper):
     attempts : int
         At least 1.
     wait : callable
-        Seconds to wait before the next attempt: `BackOff()`, or any wait of the package tenacity.
+        Seconds to wait before the next attempt: any wait of the package tenacity. By default half a
+        second, doubled each time up to half a minute.
     refusals : bool
         Whether points without an answer are asked again, they alone; costs are added.
     sleep : callable, optional
@@ -180,7 +155,7 @@ class Retrying(Wrapper):
         course = _Course(points, as_time(t), none, none.copy())
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
-            wait=self.wait or BackOff(),
+            wait=self.wait or _back_off,
             sleep=self.sleep or time.sleep,
             retry=tenacity.retry_if_exception(
                 lambda error: isinstance(error, Exception) and not is_mistake(error)

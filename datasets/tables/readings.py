@@ -38,20 +38,6 @@ LATITUDE = {"latitude", "lat", "site_latitude"}
 LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 
 
-PLANES = (
-    *(("x", "y", "z"), ("x_km", "y_km", "z_km"), ("x_m", "y_m", "z_m")),
-    *(("east", "north"), ("easting", "northing")),
-)
-"""Names of coordinates other than degrees; the third may be missing."""
-
-
-IDS = (
-    *("id", "sensor", "sensor_id", "site", "site_id", "station", "station_id", "moteid", "mote"),
-    *("mote_id", "node", "node_id", "detector", "detector_id", "name"),
-)
-"""Names of the column that says which sensor stands there, in order of preference."""
-
-
 LARGEST = 50_000_000
 """Most values (time x sensor) a table may have after times were made even."""
 

@@ -6,23 +6,21 @@ Where sensors stand: kilometres from degrees, gaps, and sites at one place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import file_paths, several, shown, text
+from tvbandits.core.coercion import file_paths, text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
-    IDS,
     LATITUDE,
     LONGITUDE,
-    PLANES,
     Source,
     as_ids,
     as_numbers,
@@ -82,8 +80,6 @@ def sensor_field(
     values: Source,
     sites: Source,
     *,
-    id: str | None = None,
-    coordinates: Sequence[str] | None = None,
     unit: str = "",
     noise_variance: float | None = None,
     name: str = "sensor-field",
@@ -108,14 +104,10 @@ def sensor_field(
         semicolons with decimal commas. Of a table with a row for each reading, pandas' `pivot_table`
         makes such a one.
     sites : DataFrame or path
-        A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files.
-    id : str, optional
-        Column of `sites` with the ids. None: one that is called id, sensor, station, moteid or the
-        like, or else the first.
-    coordinates : sequence of 2 or 3 str, optional
-        Columns of `sites` with the coordinates. Those called latitude and longitude are degrees, and
-        become km east and north of the centre; others are taken as they are. None: latitude and
-        longitude if there are such columns, or else x, y, z, or else all that is left.
+        A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files. The ids
+        stand in the first column.
+        Coordinates are latitude and longitude, which are degrees and become km east and north of the
+        centre, or else x, y, z, or else all that is left, which are taken as they are.
     unit : str
         Unit of a reading.
     noise_variance : float, optional
@@ -156,14 +148,12 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    if id is not None:
-        text("id", id)
     text("unit", unit)
     text("name", name)
     if noise_variance is not None:
         noise_variance_number("noise_variance", noise_variance)
     finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
-    places = read_places(sites, id, coordinates)
+    places = read_places(sites)
     rows = read_table(values, "values")
     with naming_source(values):
         table = wide(rows, places.index)
@@ -245,9 +235,7 @@ def sensor_field_from_files(
         raise ValueError(f"{values}, with sites of {sites}: {error}") from None
 
 
-def read_places(
-    sites: Source, id: str | None = None, coordinates: Sequence[str] | None = None
-) -> pd.DataFrame:
+def read_places(sites: Source) -> pd.DataFrame:
     """Coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
 
     Raises
@@ -261,55 +249,30 @@ def read_places(
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
             f"{len(table)} rows of {few(map(str, table.columns)) or 'nothing'}"
         )
-    column = _id_column(table, id)
+    column = str(table.columns[0])
     ids = as_ids(table[column])
     if "" in ids:
         raise ValueError(f"sites must all have an id ({column}); row {ids.index('') + 1} has none")
     twice = [each for each, times in Counter(ids).items() if times > 1]
     if twice:
         raise ValueError(f"sites are given twice: {few(twice)}")
-    chosen = _coordinates(table, column, coordinates)
+    chosen = _coordinates(table)
     return as_numbers(table[chosen].set_axis(ids, axis=0), "coordinate").dropna()
 
 
-def _id_column(table: pd.DataFrame, id: str | None) -> str:
-    """Column of the ids."""
-    names = list(table.columns)
-    if id is not None:
-        if id not in names:
-            raise ValueError(f"sites have no column id={id!r}; there are {few(map(str, names))}")
-        return id
-    known = {plain(name): name for name in reversed(names)}
-    return str(next((known[each] for each in IDS if each in known), names[0]))
-
-
-def _coordinates(table: pd.DataFrame, ids: str, given: Sequence[str] | None) -> list[str]:
-    """Columns of the coordinates."""
-    names = [name for name in table.columns if name != ids]
-    if given is not None:
-        needs = f"2 or 3 columns of {few(map(str, names))}"
-        chosen = several("coordinates", given, needs)
-        unknown = [name for name in chosen if not isinstance(name, str) or name not in names]
-        if unknown or len(chosen) not in (2, 3):
-            raise ValueError(f"coordinates must be {needs}, got {shown(given)}")
-        return chosen
-    named = named_coordinates(names)
+def _coordinates(table: pd.DataFrame) -> list[str]:
+    """Columns of the coordinates: of degrees, or x, y and z, or all behind the ids."""
+    names = list(table.columns[1:])
+    known = {plain(name): name for name in names}
+    named = list(degrees_in(names) or ())
+    if not named and {"x", "y"} <= known.keys():
+        named = [known[each] for each in ("x", "y", "z") if each in known]
     if not named and len(names) not in (2, 3):
         raise ValueError(
-            f"which columns are coordinates? Name 2 or 3 of {few(map(str, names))}, or call them "
+            f"which columns are coordinates? Leave 2 or 3 of {few(map(str, names))}, or call them "
             "latitude and longitude, or x and y"
         )
     return named or names
-
-
-def named_coordinates(names: Iterable[str]) -> list[str]:
-    """Those columns whose names say that they are coordinates; none if there are no two."""
-    known = {plain(name): name for name in names}
-    for pair in ((LATITUDE, LONGITUDE), *(tuple({each} for each in plane) for plane in PLANES)):
-        found = [[known[name] for name in known if name in spellings] for spellings in pair]
-        if all(found[:2]):
-            return [each[0] for each in found if each]
-    return []
 
 
 def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:

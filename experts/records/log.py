@@ -5,6 +5,7 @@ The index of a log: which row of very many answers a question about a point and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,8 +20,12 @@ from tvbandits.core.arrays import (
     LARGEST_VARIANCE,
     Array,
     Index,
+    as_floats,
     as_points,
     as_time,
+    as_times,
+    as_values,
+    as_variances,
     is_infinite,
     not_negative,
     usable_variances,
@@ -28,10 +33,6 @@ from tvbandits.core.arrays import (
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.experts.asking import SharedLock
-from tvbandits.experts.records.tables import (
-    Columns,
-    RecordTables,
-)
 from tvbandits.forgetting.aging import (
     Ages,
     Aging,
@@ -41,6 +42,51 @@ from tvbandits.forgetting.aging import (
     ResetEvery,
     Window,
 )
+
+
+@dataclass(frozen=True)
+class RecordTables:
+    """Answers that were recorded, one a row.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        The points.
+    t : array of shape (n,)
+        The times the answers speak about.
+    value : array of shape (n,)
+        The answers (unit of reward).
+    variance : array of shape (n,)
+        Their noise variances (unit of reward squared).
+    """
+
+    X: Array
+    t: Array
+    value: Array
+    variance: Array
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def check_agreement(self) -> None:
+        """Raise a `ValueError` if two rows of one point and time say different things."""
+        order = np.lexsort((self.t, *self.X.T[::-1]))
+        X, t = self.X[order], self.t[order]
+        said = np.column_stack([self.value, self.variance])[order]
+        alike = (X[1:] == X[:-1]).all(axis=1) & (t[1:] == t[:-1])
+        torn = alike & (said[1:] != said[:-1]).any(axis=1)
+        if torn.any():
+            row = int(torn.argmax())
+            raise ValueError(
+                f"the table says two things of the point {X[row].tolist()} at t = {t[row]:g}: "
+                f"{said[row, 0]:g} and {said[row + 1, 0]:g}; drop one, or give them times that "
+                "tell them apart"
+            )
+
+    def then(self, later: RecordTables) -> RecordTables:
+        """These rows, then `later`."""
+        pairs = zip(vars(self).values(), vars(later).values(), strict=True)
+        return RecordTables(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True)
@@ -147,13 +193,8 @@ class CachedLogExpert:
     Parameters
     ----------
     frame : pandas.DataFrame
-        One evaluation a row.
-    points : sequence of str, optional
-        Columns of the coordinates; x0, x1, ... by default.
-    time, value : str
-        Columns of the time an evaluation speaks about and of its value (empty: a refusal).
-    variance : str or float
-        Column of the noise variance (unit of reward squared), or one variance for all rows.
+        One evaluation a row: its coordinates x0, x1, ..., the time `t` that it speaks about, its `value`
+        (empty: a refusal), and the noise `variance` of that (unit of reward squared).
     tolerance : float
         Largest Euclidean distance of a row's point from x; 0: only the very same numbers.
     staleness : float
@@ -184,16 +225,12 @@ class CachedLogExpert:
         self,
         frame: pd.DataFrame,
         *,
-        points: Sequence[str] | None = None,
-        time: str = "t",
-        value: str = "value",
-        variance: str | float = "variance",
         tolerance: float = 0.0,
         staleness: float = 0.0,
         aging: Aging | None = None,
         cost: float = 0.0,
     ) -> None:
-        self._columns = Columns.of(_as_frame(frame), points, time, value, variance)
+        self._names = _numbered(_as_frame(frame))
         self._reach = Reach(tolerance, staleness)
         self._aging = _timed(Constant() if aging is None else aging)
         self._cost = not_negative("cost", cost)
@@ -225,7 +262,7 @@ class CachedLogExpert:
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
-        return len(self._columns.points)
+        return len(self._names)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock.now:
@@ -233,7 +270,7 @@ class CachedLogExpert:
 
     def extend(self, frame: pd.DataFrame) -> None:
         """Write more rows, with the same columns; wholly or not at all."""
-        rows, refusals = self._columns.rows(_as_frame(frame))
+        rows, refusals = _answers_in(_as_frame(frame), self._names)
         rows.check_agreement()
         written = len(rows)
         with self._lock.now:
@@ -292,3 +329,44 @@ def _as_frame(frame: object) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise ValueError(f"frame must be a pandas.DataFrame, got {type(frame).__name__}")
     return frame
+
+
+def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:
+    """The columns of the coordinates."""
+    found = [str(name) for name in frame.columns if re.fullmatch(r"x(0|[1-9]\d*)", str(name))]
+    names = tuple(f"x{i}" for i in range(len(found)))
+    if not found or set(found) != set(names):
+        have = ", ".join(found or map(str, frame.columns)) or "none"
+        raise ValueError(f"columns of points must be x0, x1, ... without a gap; got {have}")
+    return names
+
+
+def _answers_in(frame: pd.DataFrame, names: Sequence[str]) -> tuple[RecordTables, int]:
+    """Answers of a table, and the number of refusals (no value) left out of them.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or not numeric, or a row has a coordinate or a time that is not finite, an
+        infinite value, or a value without a positive finite variance.
+    """
+    n, points = len(frame), np.column_stack([_numbers(frame, name) for name in names])
+    X = as_points(points, None, f"columns {', '.join(names)}")
+    t = as_times(_numbers(frame, "t"), n, "column 't'")
+    value = as_values(_numbers(frame, "value"), n, "column 'value'", missing=True)
+    answered = ~np.isnan(value)
+    # What a refusal has for a variance is looked at by nobody.
+    stated = np.where(answered, _numbers(frame, "variance"), 1.0)
+    variance = as_variances(stated, n, "column 'variance'")
+    kept = (part[answered] for part in (X, t, value, variance))
+    return RecordTables(*kept), int((~answered).sum())
+
+
+def _numbers(frame: pd.DataFrame, name: str) -> Array:
+    """One column as floats, NaN where it is empty."""
+    column = frame.get(name)
+    if not isinstance(column, pd.Series):
+        have = ", ".join(map(str, frame.columns)) or "none"
+        raise ValueError(f"there must be one column {name!r}, got the columns {have}")
+    # A database hands on a column with NULLs as objects.
+    return as_floats(column.where(column.notna(), np.nan), f"column {name!r}")

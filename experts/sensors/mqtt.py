@@ -35,7 +35,6 @@ from tvbandits.core.arrays import as_time, positive_number
 from tvbandits.core.coercion import shown, text
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.experts.sensors.mqtt_link import (
-    TLS,
     Address,
     ClientSource,
     Link,
@@ -75,9 +74,6 @@ class MQTTTransport:
         `CallbackAPIVersion.VERSION2` and not connected; its callbacks are taken over. Or a function
         without arguments that makes one, which is what can be pickled.
 
-    tls : TLS, optional
-        For an encrypted connection, where there is no `client` of your own.
-
     Raises
     ------
     ValueError
@@ -92,9 +88,8 @@ class MQTTTransport:
         prefix: str = "tvbandits",
         time_out: float = 5.0,
         client: ClientSource = None,
-        tls: TLS | None = None,
     ) -> None:
-        self._address = Address(host, port, prefix, client, tls)
+        self._address = Address(host, port, prefix, client)
         self._time_out = positive_number("time_out", time_out)
         self._name = secrets.token_hex(8)
         self._changed = threading.Condition()  # guards all that follows
@@ -116,7 +111,7 @@ class MQTTTransport:
                 "a transport with a client of its own cannot be pickled: "
                 "give client= a function that makes the client"
             )
-        where = {"prefix": address.prefix, "client": address.client, "tls": address.tls}
+        where = {"prefix": address.prefix, "client": address.client}
         more: Any = {**where, "time_out": self._time_out}
         return partial(MQTTTransport, address.host, address.port, **more), ()
 
@@ -330,7 +325,7 @@ class MQTTStation:
         `read(t)` returns the `Reading` for time `t`, or None if there is none. It is called once for a
         request, in the thread of the connection. If it raises, the station answers that it has no
         reading and why.
-    host, port, prefix, client, tls
+    host, port, prefix, client
         As of `MQTTTransport`. The last will of a client is set to tell that the station is offline.
     """
 
@@ -343,13 +338,12 @@ class MQTTStation:
         port: int = 1883,
         prefix: str = "tvbandits",
         client: ClientSource = None,
-        tls: TLS | None = None,
     ) -> None:
         if not callable(read):
             raise ValueError(f"read must be a function of t, got {shown(read)}")
         if not (text("station_id", station_id) and station_id):
             raise ValueError("station_id must be a text that is not empty, got ''")
-        self._address = Address(host, port, prefix, client, tls)
+        self._address = Address(host, port, prefix, client)
         self._id = station_id
         self._state_topic = self._address.topic(station_id, "state")
         self._read = read

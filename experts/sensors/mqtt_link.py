@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from tvbandits.core.arrays import is_finite_number
-from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.coercion import shown
 from tvbandits.experts.sensors.expert import Reading
 
 try:
@@ -41,36 +41,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TLS:
-    """An encrypted connection, to a broker that shows who it is.
-
-    Attributes
-    ----------
-    ca_file : str, optional
-        Certificates of those that may vouch for the broker; the system's by default.
-    certificate, key : str, optional
-        Files by which the broker knows us.
-
-    Examples
-    --------
-    >>> from tvbandits.experts.sensors.mqtt_link import TLS
-    >>> tls = TLS()  # the authorities of the system; for MQTTTransport(host, 8883, tls=tls)
-    """
-
-    ca_file: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("ca_file", "certificate", "key"):
-            path = getattr(self, name)
-            if path is not None and not file_path(name, path).is_file():
-                raise ValueError(f"{name} must be a file, got {shown(path)}")
-        if self.key is not None and self.certificate is None:
-            raise ValueError("a key needs its certificate")
-
-
-@dataclass(frozen=True)
 class Address:
     """Where the broker is, how topics are called, and who connects.
 
@@ -85,7 +55,6 @@ class Address:
     port: int
     prefix: str
     client: ClientSource = field(repr=False)
-    tls: TLS | None = None
 
     def __post_init__(self) -> None:
         host, port, prefix, client = self.host, self.port, self.prefix, self.client
@@ -103,13 +72,6 @@ class Address:
             _check_client(client)
         elif client is not None and not callable(client):
             raise ValueError(f"client must be a client of paho, or make one, got {shown(client)}")
-        tls: object = self.tls
-        if tls is not None and not isinstance(tls, TLS):
-            raise ValueError(f"tls must be a TLS, or None, got {shown(tls)}")
-        if tls is not None and client is not None:
-            raise ValueError(
-                "tls is for a client that is made here: give yours its own, by tls_set"
-            )
 
     def __str__(self) -> str:
         return f"the broker {self.host}:{self.port}/{self.prefix}"
@@ -144,8 +106,6 @@ class Address:
             return made
         plain = paho.Client(CallbackAPIVersion.VERSION2)
         plain.reconnect_delay_set(1, 10)
-        if self.tls is not None:
-            plain.tls_set(self.tls.ca_file, self.tls.certificate, self.tls.key)
         return plain
 
 

@@ -179,7 +179,6 @@ def wrapped(expert: Any, rng: np.random.Generator) -> Any:
     """An expert in up to two of the package's wrappers, but those that need a file."""
     options: Options = {
         "expert": lambda _: expert,
-        "experts": lambda _: [expert, expert],
         "total": lambda rng: int(rng.integers(3, 60)),
         "probe": lambda rng: bool(rng.random() < 0.5),
         "sleep": lambda _: nothing,

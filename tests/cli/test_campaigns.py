@@ -293,35 +293,6 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     assert by_number == one
 
 
-def test_watching_shows_what_others_do(
-    command: Command, played: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tvbandits.cli import campaign_actions as actions
-
-    told: list[float] = []
-
-    def meanwhile(_: float) -> None:
-        with Campaign.open(played, who="another") as campaign:
-            t = 10.0 + campaign.status.rows
-            campaign.tell([[0.0, 1.0]], [0.25], t)
-            told.append(t)
-
-    class Clock:
-        sleep = staticmethod(meanwhile)
-
-        @staticmethod
-        def monotonic() -> float:
-            return float(len(told))
-
-    monkeypatch.setattr(actions, "time", Clock)
-    lines = fine(command("watch", played, "--for", 2)).splitlines()
-    assert len(lines) == len(told) == 2
-    assert all(re.fullmatch(r"\S+ another told north: 0.25", line) for line in lines)
-    told.clear()
-    rows = objects(fine(command("watch", played, "--for", 1, "--format", "json")))
-    assert [(row["kind"], row["who"], row["y"]) for row in rows] == [("told", "another", [0.25])]
-
-
 def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
     assert fine(command("backup", played, "copy.db")) == "copy.db\n"
     one, other = (fine(command("status", each, "--format", "json")) for each in (played, "copy.db"))

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
@@ -20,8 +19,6 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
-from matplotlib.transforms import Bbox
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, one_line
@@ -30,7 +27,7 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import frontier
 from tvbandits.comparison.board import rank_figure, ranks
 from tvbandits.comparison.compare import Run, compare, iterate
-from tvbandits.comparison.regret_plot import REFERENCE_NAMES, _apart, regret_figure, styles_of
+from tvbandits.comparison.regret_plot import REFERENCE_NAMES, regret_figure, styles_of
 from tvbandits.comparison.summary import SUMMARY
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots import beliefs
@@ -345,12 +342,22 @@ def make_rows(
 
 
 def drawn(axes: Axes) -> list[Line2D]:
-    """Curves and references, without what belongs to the labels."""
-    return [line for line in axes.get_lines() if line.get_gid() not in ("key", "leader")]
+    """Curves and references."""
+    return list(axes.get_lines())
 
 
-def keys(axes: Axes) -> list[Line2D]:
-    return [line for line in axes.get_lines() if line.get_gid() == "key"]
+def keys(axes: Axes) -> list[Any]:
+    """What the legend draws before its names."""
+    legend = axes.get_legend()
+    assert legend is not None
+    return list(legend.legend_handles)
+
+
+def listed(axes: Axes) -> list[str]:
+    """The names in the legend."""
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
 
 
 def without_colour(line: Line2D) -> tuple[object, ...]:
@@ -379,45 +386,29 @@ def darkness(colour: object) -> float:
     return float(1 - np.dot(to_rgb(colour), [0.299, 0.587, 0.114]))  # type: ignore[arg-type]
 
 
-def labels(axes: Axes) -> list[Annotation]:
-    return [text for text in axes.texts if isinstance(text, Annotation)]
-
-
 def names(axes: Axes) -> list[str]:
-    return [label.get_text() for label in labels(axes)]
-
-
-def extent(key: Line2D, figure: Figure) -> Bbox:
-    """The line from end to end, as high as its marker."""
-    (left, y), _, (right, _) = key.get_transform().transform(key.get_xydata())
-    half = key.get_markersize() / 2 * figure.dpi / 72
-    return Bbox([[left, y - half], [right, y + half]])
+    return [str(line.get_label()) for line in drawn(axes)]
 
 
 def assert_legible(figure: Figure) -> None:
-    """Labels lie within the picture and on no other; all of it can be drawn."""
+    """Legends lie within the picture and beside the curves, and list these as they end."""
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     canvas.draw()
     renderer = canvas.get_renderer()
     for axes in figure.axes:
-        boxes = [super(Annotation, label).get_window_extent(renderer) for label in labels(axes)]
-        plot = axes.get_window_extent(renderer)
-        pieces = [extent(key, figure) for key in keys(axes)]
-        assert len(pieces) == len(boxes)
-        for i, (piece, box) in enumerate(zip(pieces, boxes, strict=True)):
-            assert plot.x1 < piece.x0 < piece.x1 < box.x0
-            assert box.y0 < (piece.y0 + piece.y1) / 2 < box.y1
-            assert not any(piece.overlaps(other) for other in pieces[:i])
+        legend = axes.get_legend()
+        assert legend is not None
+        box, plot = legend.get_window_extent(renderer), axes.get_window_extent(renderer)
+        assert plot.x1 <= box.x0 + 1
+        assert box.x1 <= figure.bbox.x1 + 1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
         assert plot.width > 0.35 * figure.bbox.width
-        for i, box in enumerate(boxes):
-            assert box.x0 >= plot.x1
-            assert figure.bbox.x0 <= box.x0
-            assert box.x1 <= figure.bbox.x1 + 1
-            assert figure.bbox.y0 <= box.y0
-            assert box.y1 <= figure.bbox.y1 + 1
-            for other in boxes[:i]:
-                assert not box.overlaps(other), (i, box, other)
+        ends = {
+            str(line.get_label()): float(np.asarray(line.get_ydata())[-1]) for line in drawn(axes)
+        }
+        assert sorted(listed(axes)) == sorted(names(axes))
+        assert [ends[name] for name in listed(axes)] == sorted(ends.values(), reverse=True)
 
 
 @pytest.mark.parametrize("count", [1, 8, 20])
@@ -561,7 +552,7 @@ def test_labels_show_their_curves(count: int, level: float | None) -> None:
     (axes,) = figure.axes
     by_height = [without_colour(line) for line in drawn(axes)]
     assert sorted(map(str, map(without_colour, keys(axes)))) == sorted(map(str, by_height))
-    shown = dict(zip(names(axes), keys(axes), strict=True))
+    shown = dict(zip(listed(axes), keys(axes), strict=True))
     styles = styles_of(policies)
     for policy in policies:
         assert shown[policy].get_marker() == styles[policy].marker
@@ -571,42 +562,16 @@ def test_labels_show_their_curves(count: int, level: float | None) -> None:
 # --- comparisons that were cut short
 
 
-# --- labels pushed apart
-
-
-heights = st.lists(st.floats(-0.5, 1.5) | st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=25)
-
-
-@given(heights, st.floats(0.0, 0.2))
-def test_apart_keeps_order_and_distance(places: list[float], gap: float) -> None:
-    wanted = np.array(places)
-    found = _apart(wanted, gap)
-    assert found.shape == wanted.shape
-    order = np.argsort(wanted, kind="stable")
-    assert (np.diff(found[order]) >= gap - 1e-12).all()
-    if gap * (len(places) - 1) <= 1:
-        assert found.min() >= -1e-12
-        assert found.max() <= 1 + 1e-12
-
-
-@given(heights)
-def test_apart_moves_nothing_that_has_room(places: list[float]) -> None:
-    wanted = np.unique(np.clip(places, 0, 1))
-    gap = float(np.diff(wanted).min()) if len(wanted) > 1 else 0.1
-    np.testing.assert_allclose(_apart(wanted, gap), wanted, atol=1e-12)
-
-
-@given(st.lists(st.floats(0.3, 0.7), min_size=2, max_size=4))
-def test_apart_is_the_nearest(places: list[float]) -> None:
-    wanted = np.array(places)
-    found = _apart(wanted, 0.1)
-    moved = float(((found - wanted) ** 2).sum())
-    rng = np.random.default_rng(0)
-    order = np.argsort(wanted, kind="stable")
-    for _ in range(50):
-        other = found + 0.02 * rng.standard_normal(len(found))
-        if (np.diff(other[order]) >= 0.1).all():
-            assert float(((other - wanted) ** 2).sum()) >= moved - 1e-12
+def test_titles_say_how_many_seeds_there_are() -> None:
+    whole, part = make_rows(["a"], seeds=5), make_rows(["b"], seeds=1)
+    rows = pd.concat([make_rows(problem="first"), whole, part], ignore_index=True)
+    cut = regret_figure(rows, interrupted=True)
+    assert [axes.get_title("left") for axes in cut.axes] == [
+        "first, width of the theorem, 3 seeds",
+        "p, width of the theorem, 1-5 seeds, interrupted",
+    ]
+    (axes,) = regret_figure(part, interrupted=True).axes
+    assert axes.get_title("left") == "p, width of the theorem, 1 seed, interrupted"
 
 
 def test_a_figure_is_a_picture_in_a_notebook() -> None:

@@ -179,15 +179,9 @@ def test_ids_are_texts() -> None:
     assert "without coordinates: '7'; without readings: '007'" in padded.summary
 
 
-@pytest.mark.parametrize("ids", ["moteid", "Station ID", "site", "whatever"])
-def test_the_column_of_ids(ids: str) -> None:
-    sites = SITES.rename(columns={"id": ids})
+def test_the_first_column_has_the_ids() -> None:
+    sites = SITES.rename(columns={"id": "whatever"})
     np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
-    if ids != "whatever":  # a name that is known may stand anywhere
-        sites = sites[["x", "y", ids]]
-    np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
-    other = SITES.assign(id=[1, 2, 3], label=["7", "8", "9"])
-    np.testing.assert_array_equal(made(sites=other, id="label").points, SITES[["x", "y"]])
 
 
 # --- coordinates
@@ -198,25 +192,17 @@ def test_degrees_become_kilometres() -> None:
     expected = kilometres(latitude, longitude)
     for names in (("latitude", "longitude"), ("Lat", "LNG"), ("SITE_LATITUDE", "Site Longitude")):
         sites = pd.DataFrame(
-            {names[1]: longitude, "id": [7, 8, 9], "road": "A1", names[0]: latitude}
+            {"id": [7, 8, 9], names[1]: longitude, "road": "A1", names[0]: latitude}
         )
         np.testing.assert_array_equal(made(sites=sites).points, expected)
-    sites = sites.assign(height=[1.0, 2.0, 3.0])
-    given = [names[0], names[1], "height"]
-    np.testing.assert_array_equal(
-        made(sites=sites, coordinates=given).points, np.column_stack([expected, [1, 2, 3]])
-    )
     # The centre is that of the sensors that are kept.
-    kept = made(VALUES[["7", "8"]], sites, coordinates=names).points
+    kept = made(VALUES[["7", "8"]], sites).points
     np.testing.assert_array_equal(kept, kilometres(latitude[:2], longitude[:2]))
 
 
 def test_planes_and_chosen_columns() -> None:
     sites = SITES.assign(z=[5.0, 6.0, 7.0], floor=[1, 2, 3])
     np.testing.assert_array_equal(made(sites=sites).points, sites[["x", "y", "z"]])
-    np.testing.assert_array_equal(
-        made(sites=sites, coordinates=("floor", "x")).points, sites[["floor", "x"]]
-    )
     unnamed = SITES.set_axis(["id", "a", "b"], axis=1)
     np.testing.assert_array_equal(made(sites=unnamed).points, unnamed[["a", "b"]])
 
@@ -231,13 +217,9 @@ SITES_THAT_CANNOT_BE = {
         "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'"),
     "no rows": (SITES[:0], {}, "got 0 rows of"),
     "which": (SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2), {},
-        "which columns are coordinates. Name 2 or 3 of 'a', 'b', 'c', 'd'"),
+        "which columns are coordinates. Leave 2 or 3 of 'a', 'b', 'c', 'd'"),
     "degrees": (SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]), {},
         "site 8: lat must be degrees, got 91.0"),
-    "unknown id": (SITES, {"id": "mote"},
-        "sites have no column id='mote'; there are 'id', 'x', 'y'"),
-    "unknown": (SITES, {"coordinates": ["x", "q"]}, "must be 2 or 3 columns of 'x', 'y', got"),
-    "one": (SITES, {"coordinates": ["x"]}, "coordinates must be 2 or 3 columns"),
     "no match": (SITES.assign(id=list("abc")), {},
         "values are of '7', '8', '9', .* of 'a', 'b', 'c'"),
 }  # fmt: skip

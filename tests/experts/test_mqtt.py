@@ -42,7 +42,6 @@ paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installe
 from tvbandits.experts.sensors import mqtt as transport_module  # noqa: E402
 from tvbandits.experts.sensors.mqtt import MQTTStation, MQTTTransport  # noqa: E402
 from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
-    TLS,
     Address,
     Link,
     Question,
@@ -657,16 +656,14 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 @needs_broker
 @needs_openssl
-@pytest.mark.parametrize("by", ["client", "parameter"])
-def test_a_broker_with_tls(tmp_path: Path, by: str) -> None:
+def test_a_broker_with_tls(tmp_path: Path) -> None:
     made, key = certificate(tmp_path, "broker")
     options = ("allow_anonymous true", f"certfile {made}", f"keyfile {key}")
     right = partial(with_certificate, str(made))
-    given: Any = {"client": right} if by == "client" else {"tls": TLS(ca_file=str(made))}
     with (
         a_broker(tmp_path, *options) as broker,
         stations_of(broker, right),
-        MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, **given) as transport,
+        MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=right) as transport,
     ):
         assert transport.await_stations(IDS) == ()
         assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)
@@ -750,15 +747,3 @@ def test_who_is_online_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) 
         transport._heard(f"tvbandits/s{number}/state", b"online")
     assert len(transport._online) == 3
     assert transport.dropped == {"too many stations": 6}
-
-
-def test_tls_is_a_parameter(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").write_text("none")
-    for options, match in (
-        ({"ca_file": "nowhere.crt"}, "ca_file must be a file, got 'nowhere.crt'"),
-        ({"key": str(tmp_path / "ca.crt")}, "a key needs its certificate"),
-    ):
-        refused(ValueError, match, TLS, **options)
-    refused(ValueError, "tls must be a TLS, or None, got True", MQTTTransport, tls=True)
-    with pytest.raises(ValueError, match="tls is for a client that is made here"):
-        MQTTTransport(tls=TLS(), client=quick)

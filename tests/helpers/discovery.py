@@ -25,4 +25,4 @@ def classes_with(method: str, *parameters: str) -> dict[str, type]:
 def is_wrapper(kind: type) -> bool:
     """Whether it is an expert around others: it is asked, and made with `expert` or `experts`."""
     made_with = inspect.signature(kind).parameters if hasattr(kind, "query") else {}
-    return "expert" in made_with or "experts" in made_with
+    return "expert" in made_with

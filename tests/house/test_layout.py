@@ -123,7 +123,6 @@ LAZY = {
     "tvbandits/campaign/campaign.py": "a bandit, which only some commands need",
     "tvbandits/campaign/watching.py": "the same",
     "tvbandits/campaign/naming.py": "tables of places, where a site in degrees is added",
-    "tvbandits/campaign/status.py": "pandas, where a table is made",
     "tvbandits/core/clock.py": "pandas, for what is no plain text of a time",
     "tvbandits/core/space.py": "pandas and kernels, where a table or a kernel is made",
     "tvbandits/core/tables.py": "pandas, where a table is made",

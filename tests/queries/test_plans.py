@@ -148,30 +148,15 @@ def covariance_after(rows: list[int]) -> Array:
     return np.asarray(UNEVEN - UNEVEN[:, rows] @ np.linalg.inv(K) @ UNEVEN[rows])
 
 
-def moves_of(row: int, rows: list[int]) -> Array:
-    """How far an answer a deviation above its expectation moves the means, after others."""
-    covariance = covariance_after(rows)
-    return np.asarray(covariance[row] / np.sqrt(covariance[row, row] + NOISE))
-
-
 def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
-    """What an answer about a point adds to the best mean of some points, on average.
-
-    Answers about `rows` are to come: the last three may each be a deviation above what is expected, or
-    below.
-    """
+    """What an answer about a point adds to the best mean of some points, on average."""
+    covariance = covariance_after(rows)
+    moves = covariance[row] / np.sqrt(covariance[row, row] + NOISE)
     nodes, weights = hermegauss(9)
-    moves, outcomes = moves_of(row, rows), [mean]
-    for i, before in enumerate(rows):
-        if i >= len(rows) - 3:
-            step = moves_of(before, rows[:i])
-            outcomes = [each + sign * step for each in outcomes for sign in (1.0, -1.0)]
     total = 0.0
-    for each in outcomes:
-        for z, weight in zip(nodes, weights / weights.sum(), strict=True):
-            total += weight * max(each[j] + z * moves[j] for j in among)
-        total -= max(each[j] for j in among)
-    return float(max(total / len(outcomes), 0.0))
+    for z, weight in zip(nodes, weights / weights.sum(), strict=True):
+        total += weight * max(mean[j] + z * moves[j] for j in among)
+    return float(max(total - max(mean[j] for j in among), 0.0))
 
 
 def by_hand(

@@ -105,8 +105,8 @@ class Recipe:
         "online" learns a centre and a scale from the rewards seen; the kernel then describes the
         standardised reward.
     acquisition : Acquisition
-        How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, or `LastingBound`
-        on an ensemble of models.
+        How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, on candidates
+        `InformedBound`, or `LastingBound` on an ensemble of models.
     batching : Batching
         What ends a batch of points; one point by default.
     asking : Asking, optional

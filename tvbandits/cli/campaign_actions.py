@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,7 +16,6 @@ import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import ago, drop_command, without_formula
-from tvbandits.campaign.store.store import Row, points_of
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.coercion import file_path
@@ -299,31 +297,6 @@ def history(call: Call, last: int) -> None:
         table = csv.writer(sys.stdout, lineterminator="\n")
         for cells in (columns, *rows):
             table.writerow(["" if each != each else without_formula(each) for each in cells])
-
-
-def watch(call: Call, seconds: float | None) -> None:
-    """What happens, as it happens."""
-    end = math.inf if seconds is None else time.monotonic() + seconds
-    with call.opened() as sites:
-        last = sites.campaign.status.rows
-        while True:
-            for row in sites.campaign.journal(last):
-                last = row.seq
-                about = {"row": row.seq, "kind": row.kind, "who": row.who, "at": row.at}
-                places = [sites.name(np.asarray(x)) for x in points_of(row)]
-                call.say(_line(sites, row), {**about, "sites": places, **row.body})
-                sys.stdout.flush()
-            if time.monotonic() >= end:
-                return
-            time.sleep(min(0.5, max(0.0, end - time.monotonic())))
-
-
-def _line(sites: Sites, row: Row) -> str:
-    X = points_of(row)
-    names = "; ".join(sites.name(np.asarray(x)) for x in X)
-    values = row.body.get("y") or row.body.get("values") or []
-    said = f": {', '.join(f'{float(each):g}' for each in values)}" if values else ""
-    return f"{row.at} {row.who} {row.kind} {names}{said}".rstrip()
 
 
 def report(place: str, out: str | None) -> None:

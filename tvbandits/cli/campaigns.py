@@ -299,18 +299,6 @@ def forecast_command(
         call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
 
 
-@app.command("watch")
-def watch_command(
-    file: File,
-    seconds: Annotated[
-        float | None, Option("--for", help="So many seconds; until Ctrl-C by default.")
-    ] = None,
-    format_: Shape = "text",
-) -> None:
-    """Show what happens as it happens, a line each."""
-    actions.watch(actions.Call(file, format_), seconds)
-
-
 @app.command("backup")
 def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]

@@ -6,17 +6,13 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import ScaledTranslation
-from scipy.optimize import isotonic_regression
 
 from tvbandits.comparison.summary import counted, panels_of
-from tvbandits.core.arrays import Array
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots.figure import NotebookFigure
 from tvbandits.policies import POLICIES, PlotStyle, Policy
@@ -52,15 +48,11 @@ FREE_MARKERS = "osD^vP*X<"
 
 
 LONGEST_NAME = 40
-"""Letters at the end of a curve."""
+"""Letters of a name in the legend."""
 
 
 PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
-"""Inches: a panel is at least so high, and higher where its labels need the room."""
-
-
-LEADER, KEY = 1.03, 0.42
-"""Where labels begin, in widths of the picture, and inches of the curve's style before the name."""
+"""Inches: a panel is at least so high, and higher where its legend needs the room."""
 
 
 BAND = "Curve: mean over the seeds. Band: one standard deviation to either side."
@@ -84,8 +76,8 @@ def regret_figure(
 ) -> Figure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
-    One panel a problem, or one a problem and width where a policy has several. The mean curves end in
-    the name of their policy, which has the same style in every picture.
+    One panel a problem, or one a problem and width where a policy has several. The legend names the
+    curves from above to below, as they end; a policy has the same style in every picture.
 
     Parameters
     ----------
@@ -117,7 +109,7 @@ def regret_figure(
         axes = figure.add_subplot(len(panels), 1, i + 1)
         unit = (units or {}).get(problem, "")
         found = (references or {}).get(problem)
-        _draw_panel(axes, group, found, styles, LABEL_HEIGHT / height)
+        _draw_panel(axes, group, found, styles)
         width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
         # Runs are played in the order of the panels.
@@ -189,9 +181,8 @@ def _draw_panel(
     group: pd.DataFrame,
     references: References | None,
     styles: Mapping[str, PlotStyle],
-    gap: float,
 ) -> None:
-    ends: list[tuple[float, str, Line2D]] = []
+    ends: list[tuple[float, Line2D]] = []
     horizon = int(group["t"].max())
     count = group["policy"].nunique()
     for i, (policy, rows) in enumerate(group.groupby("policy", sort=False)):
@@ -202,6 +193,7 @@ def _draw_panel(
         (curve,) = axes.plot(
             t,
             mean,
+            label=_short(str(policy)),
             color=style.colour,
             linestyle=style.dashes,
             linewidth=style.width,
@@ -215,7 +207,7 @@ def _draw_panel(
         axes.fill_between(
             t, mean - spread, mean + spread, color=style.colour, alpha=0.12, linewidth=0
         )
-        ends.append((float(mean[-1]), str(policy), curve))
+        ends.append((float(mean[-1]), curve))
     axes.set_xlim(0, horizon)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     shown = _references_beside(references, set(group["policy"]))
@@ -223,9 +215,22 @@ def _draw_panel(
     low, high = axes.get_ylim()
     for name, value in shown.items():
         if low <= value <= high:
-            line = axes.axhline(value, color="black", linewidth=0.7, linestyle=(0, (1, 3)))
-            ends.append((value, REFERENCE_NAMES[name], line))
-    _label_ends(axes, ends, gap)
+            line = axes.axhline(
+                value,
+                label=REFERENCE_NAMES[name],
+                color="black",
+                linewidth=0.7,
+                linestyle=(0, (1, 3)),
+            )
+            ends.append((value, line))
+    # From above to below, as the curves end.
+    by_height = [line for _, line in sorted(ends, key=lambda end: -end[0])]
+    legend = axes.legend(
+        handles=by_height, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False,
+        fontsize=9, handlelength=3.0,
+    )  # fmt: skip
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.3)
 
@@ -250,52 +255,7 @@ def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None
     axes.set_ylim(0, float(highest) * 1.12 or 1.0)
 
 
-def _label_ends(axes: Axes, ends: list[tuple[float, str, Line2D]], gap: float) -> None:
-    """Write names right of the picture, each behind a piece of its curve, pushed apart where close."""
-    low, high = axes.get_ylim()
-    heights = np.array([value for value, _, _ in ends])
-    place = (heights - low) / (high - low)
-    for (_, name, curve), at, true in zip(ends, _apart(place, gap), place, strict=True):
-        # Inches, from a point right of the picture at the height of the label.
-        place_of = ScaledTranslation(LEADER, at, axes.transAxes)  # type: ignore[arg-type]
-        beside = axes.figure.dpi_scale_trans + place_of
-        key = Line2D([0.0, KEY / 2, KEY], [0.0] * 3, transform=beside, clip_on=False, gid="key")
-        key.update_from(curve)
-        key.set(transform=beside, clip_on=False, gid="key", markevery=[1])
-        ends_at = float(np.clip(true, 0, 1))
-        leader = Line2D([1.0, LEADER], [ends_at, at], transform=axes.transAxes, clip_on=False)
-        leader.set(color=curve.get_color(), linewidth=0.6, gid="leader")
-        axes.add_artist(leader)
-        axes.add_artist(key)
-        axes.annotate(
-            _short(name),
-            xy=(KEY + 0.06, 0.0),
-            xycoords=beside,
-            color=curve.get_color(),
-            va="center",
-            fontsize=9,
-            annotation_clip=False,
-            parse_math=False,
-        )
-
-
 def _short(name: str) -> str:
     """A name that leaves room for the curves: a long one without its middle."""
     kept = LONGEST_NAME - 1
     return name if len(name) <= LONGEST_NAME else f"{name[: kept - 12]}…{name[-12:]}"
-
-
-def _apart(places: Array, gap: float) -> Array:
-    """The nearest places in [0, 1], in the same order, that are at least `gap` from each other.
-
-    Where [0, 1] has no room for that they stand around its middle.
-    """
-    order = np.argsort(places, kind="stable")
-    wanted = np.clip(places[order], 0.0, 1.0) - gap * np.arange(len(places))
-    # Isotonic regression of the places less the room they need.
-    spaced = np.asarray(isotonic_regression(wanted).x)
-    room = 1.0 - gap * (len(places) - 1)
-    spaced = np.clip(spaced, 0.0, room) if room > 0 else np.full(len(places), room / 2)
-    placed = np.empty(len(places))
-    placed[order] = spaced + gap * np.arange(len(places))
-    return placed

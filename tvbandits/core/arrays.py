@@ -138,7 +138,8 @@ def as_column(values: ArrayLike, n: int, name: str) -> Array:
         If `values` is not numeric, not finite, or not of length `n`.
     """
     column = columned(values, n, name)
-    refuse(~np.isfinite(column), column, f"{name} must be finite")
+    if not np.isfinite(column).all():
+        refuse(~np.isfinite(column), column, f"{name} must be finite")
     return column
 
 
@@ -204,8 +205,9 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
     ValueError
         If one is not positive and finite, below `SMALLEST_VARIANCE` or above `LARGEST_VARIANCE`.
     """
-    column = as_column(values, n, name)
-    check_variances(column, name)
+    column = columned(values, n, name)
+    if not ((column >= SMALLEST_VARIANCE) & (column <= LARGEST_VARIANCE)).all():
+        check_variances(as_column(column, n, name), name)
     return column
 
 
@@ -235,8 +237,10 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
     """
     if type(values) in (int, float) and abs(values) < LARGEST_TIME:  # type: ignore[arg-type]
         return np.full(n, values, dtype=np.float64)
-    column = as_column(values, n, name)
-    refuse(np.abs(column) >= LARGEST_TIME, column, f"{name} {_TOO_LATE}", _NEARER)
+    column = columned(values, n, name)
+    if not (np.abs(column) < LARGEST_TIME).all():
+        column = as_column(column, n, name)
+        refuse(np.abs(column) >= LARGEST_TIME, column, f"{name} {_TOO_LATE}", _NEARER)
     return column
 
 

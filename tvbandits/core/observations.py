@@ -334,6 +334,10 @@ class Plays:
 
         With times `t` (n,), rows of these times come before others of the same point.
         """
+        if len(X) == 1:  # of many that are pending, as nearly always
+            rows = np.flatnonzero((self.X == X).all(axis=1)).tolist()
+            at = (row for row in rows if t is None or self.t[row] == t[0])
+            return [next(at, rows[0] if rows else None)]
         keys = row_keys(X)
         waiting: dict[bytes, list[int]] = {key: [] for key in keys}
         for row, key in enumerate(row_keys(self.X)):

@@ -337,7 +337,7 @@ class NamedProblem:
         Makes it; what is in its signature are its parameters on the command line.
     summary : str
         One line.
-    files : "none", "optional" or "needed"
+    files : "none" or "needed"
         Whether `make` takes a list of files first, those of `--data`.
     length : str
         The parameter that makes it longer, which `--horizon` sets.
@@ -348,7 +348,7 @@ class NamedProblem:
     name: str
     make: Callable[..., Problem]
     summary: str
-    files: Literal["none", "optional", "needed"] = "none"
+    files: Literal["none", "needed"] = "none"
     length: str = "horizon"
     leading: str = ""
 

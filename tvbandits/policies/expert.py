@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeGuard
 
 from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
-from tvbandits.acquisition.rules import LastingBound, RandomFirst, ThompsonSampling
+from tvbandits.acquisition.rules import InformedBound, LastingBound, RandomFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
@@ -109,9 +109,9 @@ def learned_parts(
     parts = {}
     if _takes_an_ensemble(domain, kernel, learn, common):
         common = replace(common, posterior=ModelEnsemble("both"))
-        # On a function it gains nothing over the deviation, and takes longer than the rest of a step.
-        lasting = not asks and len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
-        parts = {"acquisition": LastingBound()} if lasting else {}
+        if not asks:
+            network = len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
+            parts = {"acquisition": LastingBound() if network else InformedBound()}
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
     start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
     if not isinstance(common.posterior, ModelEnsemble):
@@ -264,8 +264,9 @@ def adaptive_gp_ucb(
         mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
-        mean; on up to 64 its width counts the lasting deviation (`LastingBound`). Elsewhere a Kalman
-        filter, `StateSpace()`, and on a box `Exact`. `docs/ensemble.md` compares them.
+        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more a play counts
+        for what it tells, too (`InformedBound`). Elsewhere a Kalman filter, `StateSpace()`, and on a box
+        `Exact`. `docs/ensemble.md` compares them.
 
     Examples
     --------

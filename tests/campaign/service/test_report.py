@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,13 +41,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page.html"
 
 
-def drawn(looked: Looked, name: str) -> Any:
-    """What plotly shows now."""
-    return looked.page.evaluate(
-        f"Array.from(document.getElementById('{name}').data[0].y).map(Number)"
-    )
-
-
 def wait(looked: Looked) -> None:
     looked.page.wait_for_selector("#story .main-svg", timeout=180_000)
 
@@ -80,34 +72,6 @@ def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
         light, dark_ = (sum(map(int, re.findall(r"\d+", each)[:3])) for each in (paper, ink))
         assert (light < dark_) == dark
         assert abs(light - dark_) > 3 * 150  # readable, also in grey
-
-
-@pytest.mark.slow
-def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
-    with looking(network.as_uri(), 390) as looked:
-        wait(looked)
-        before, said = drawn(looked, "belief"), looked.page.inner_text("#belief-at")
-        slider = looked.page.locator("#belief-slider")
-        assert slider.get_attribute("aria-valuetext") == said == "2024-05-16"
-        for _ in range(40):  # by keys alone
-            looked.page.keyboard.press("Tab")
-            if looked.page.evaluate("document.activeElement.id") == "belief-slider":
-                break
-        else:
-            pytest.fail("no way to the slider by keys")
-        looked.page.keyboard.press("Home")
-        looked.page.wait_for_function(
-            "document.getElementById('belief-at').textContent !== '2024-05-16'", timeout=60_000
-        )
-        assert drawn(looked, "belief") != before
-        assert slider.get_attribute("aria-valuetext") == looked.page.inner_text("#belief-at")
-        looked.page.keyboard.press("End")
-        ahead = looked.page.inner_text("#belief-at")
-        assert ahead > "2024-05-16"
-        looked.page.emulate_media(color_scheme="dark")  # the slider stays where it is
-        looked.page.wait_for_timeout(300)
-        assert looked.page.inner_text("#belief-at") == ahead
-        assert looked.complaints == []
 
 
 @pytest.mark.slow

@@ -16,9 +16,6 @@ from tvbandits.campaign.status import ago, drop_command
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 
-FRAMES, AHEAD = 13, 3
-"""Positions of the time slider, and how many of them speak of times ahead."""
-
 SITES = {"title": {"text": "place"}, "type": "category", "tickangle": -60}
 """An axis of names."""
 
@@ -33,17 +30,11 @@ MOST_ROWS = 60
 
 
 def belief(facts: Facts) -> Plot:
-    """Mean and two deviations at every place, with a slider over time."""
-    span = max(FRAMES - AHEAD - 1, 1)
-    started = float(facts.history["time"].min()) if len(facts.history) else facts.now
-    back = np.linspace(min(started, facts.now), facts.now, span + 1)
-    times = np.unique([*back, *(facts.now + facts.spacing * np.arange(1, AHEAD + 1))])
-    shown = int(np.argmin(np.abs(times - facts.now)))
-    frames = [_belief_at(facts, float(t)) for t in times]
+    """Mean and two deviations at every place, now."""
     curve = _is_line(facts)
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": facts.campaign.names.coordinates[0]}} if curve else SITES,
-        "yaxis": {"title": {"text": f"reward{facts.unit}"}, "range": _range(frames)},
+        "yaxis": {"title": {"text": f"reward{facts.unit}"}},
         **LEGEND,
     }
     mean, deviation = facts.belief
@@ -51,12 +42,8 @@ def belief(facts: Facts) -> Plot:
     rows = [[facts.names[i], float(mean[i]), float(deviation[i])] for i in order]
     header = ["place", f"mean{facts.unit}", f"deviation{facts.unit}"]
     content = table(header, rows, f"Best first, {facts.when(facts.now)}")
-    said = [
-        {"name": facts.when(float(t)), "data": frame}
-        for t, frame in zip(times, frames, strict=True)
-    ]
-    caption = "What is believed about every place"
-    return Plot("belief", caption, frames[shown], layout, content, said, shown, "belief about")
+    caption = f"What is believed about every place, {facts.when(facts.now)}"
+    return Plot("belief", caption, _believed(facts), layout, content)
 
 
 def sites_map(facts: Facts) -> Plot | None:
@@ -110,9 +97,10 @@ def _is_line(facts: Facts) -> bool:
     return facts.places.shape[1] == 1 and len(facts.places) > 40
 
 
-def _belief_at(facts: Facts, t: float) -> list[dict[str, Any]]:
-    mean, deviation = facts.believed(t)
-    seen = (np.abs(facts.history["time"].to_numpy(dtype=float) - t) <= facts.spacing / 2).tolist()
+def _believed(facts: Facts) -> list[dict[str, Any]]:
+    mean, deviation = facts.belief
+    apart = np.abs(facts.history["time"].to_numpy(dtype=float) - facts.now)
+    seen = (apart <= facts.spacing / 2).tolist()
     rows = [facts.row_of(point) for point in facts.coordinates[seen]]
     values = facts.history["reward"].to_numpy(dtype=float)[seen]
     marked = {
@@ -154,20 +142,6 @@ def _short(names: list[str]) -> list[str]:
     """Names that fit under an axis, still different from each other."""
     cut = [name if len(name) <= 18 else f"{name[:16]}…" for name in names]
     return cut if len(set(cut)) == len(names) else [f"{i + 1} {name}" for i, name in enumerate(cut)]
-
-
-def _range(frames: list[list[dict[str, Any]]]) -> list[float]:
-    """One for all positions of the slider."""
-    low, high = np.inf, -np.inf
-    for frame in frames:
-        for trace in frame:
-            y = np.asarray(trace["y"], dtype=float)
-            extra = np.asarray(trace.get("error_y", {}).get("array", 0.0), dtype=float)
-            if y.size:
-                low = min(low, float(np.nanmin(y - extra))) if not np.isnan(y).all() else low
-                high = max(high, float(np.nanmax(y + extra))) if not np.isnan(y).all() else high
-    room = 0.05 * max(high - low, 1e-12)
-    return [low - room, high + room]
 
 
 def story(facts: Facts) -> Plot:

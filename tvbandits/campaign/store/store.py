@@ -127,12 +127,6 @@ def checked_row(place: str, cells: tuple[Any, ...], last: int, before: str) -> R
         return Row(seq, kind, key, who, at, body, digest)
 
 
-def points_of(row: Row) -> list[Any]:
-    """The points that a row speaks about: those it was given, or else those that were chosen."""
-    found: list[Any] = row.body.get("X") or row.body.get("got") or []
-    return found
-
-
 def optional(values: Any) -> Array | None:
     """A column out of a body, where there is one."""
     return None if values is None else numbers(values)

@@ -66,9 +66,6 @@ td.number, th.number { text-align: right; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); }
 .plot { width: 100%; height: 26rem; }
 @media (max-width: 40rem) { .plot { height: calc(20rem + 1.6rem * var(--names)); } }
-.slider { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: .5rem 0; }
-.slider input { flex: 1 1 14rem; min-width: 0; height: 2rem; accent-color: var(--accent); }
-.slider output { font-weight: bold; font-variant-numeric: tabular-nums; }
 details { margin: .5rem 0; } summary { cursor: pointer; } summary:focus-visible { outline: 2px solid; }
 pre { background: var(--tint); padding: .8rem; overflow-x: auto; }
 label, select, input { font: inherit; }
@@ -108,18 +105,7 @@ DRAW = """
   }
   function draw(place) {
     var said = JSON.parse(document.getElementById(place.id + "-data").textContent);
-    var slider = document.getElementById(place.id + "-slider"), data = said.data;
-    if (slider) {
-      var at = said.frames[Number(slider.value)];
-      data = at.data;
-      slider.setAttribute("aria-valuetext", at.name);
-      document.getElementById(place.id + "-at").textContent = at.name;
-      if (!slider.heard) {
-        slider.heard = true;
-        slider.addEventListener("input", function () { draw(place); });
-      }
-    }
-    Plotly.react(place, inked(data), themed(inked(said.layout)),
+    Plotly.react(place, inked(said.data), themed(inked(said.layout)),
       { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
   }
   function drawAll() { document.querySelectorAll(".plot").forEach(draw); }
@@ -131,7 +117,7 @@ DRAW = """
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture: plotly's data, layout and frames, what it shows in a sentence, and the same as a table.
+    """A picture: plotly's data and layout, what it shows in a sentence, and the same as a table.
 
     Attributes
     ----------
@@ -143,12 +129,6 @@ class Plot:
     layout : dict
     table : str
         HTML of a table with the same content.
-    frames : sequence of dict
-        What a slider shows: each a `name`, which is said beside it, and `data` in place of `data` above.
-    shown : int
-        The frame at first.
-    slider : str
-        What it moves, in a word or two.
     """
 
     name: str
@@ -156,15 +136,10 @@ class Plot:
     data: Sequence[dict[str, Any]]
     layout: dict[str, Any]
     table: str = ""
-    frames: Sequence[dict[str, Any]] = ()
-    shown: int = 0
-    slider: str = "time"
 
     def html(self) -> str:
         """The figure, its data, and its table behind a fold."""
-        found: dict[str, Any] = {"data": list(self.data), "layout": self.layout}
-        if self.frames:
-            found["frames"] = list(self.frames)
+        found = {"data": list(self.data), "layout": self.layout}
         label = escape(self.caption, quote=True)
         fold = (
             "<details><summary>The same as a table</summary>"
@@ -172,23 +147,12 @@ class Plot:
             if self.table
             else ""
         )
-        moved = self._slider() if self.frames else ""
         names = sum("name" in trace for trace in self.data)  # each needs a line on a phone
         return (
             f'<figure><div class="plot" id="{self.name}" style="--names: {names}" role="img" '
             f'aria-label="{label}"></div>'
             f'<script type="application/json" id="{self.name}-data">{as_json(found)}</script>'
-            f"{moved}<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
-        )
-
-    def _slider(self) -> str:
-        """An input of the browser's own, which keys move and readers of screens read out."""
-        first = escape(str(self.frames[self.shown]["name"]), quote=True)
-        return (
-            f'<div class="slider"><label for="{self.name}-slider">{escape(self.slider)} '
-            f'<output id="{self.name}-at" for="{self.name}-slider">{first}</output></label>'
-            f'<input type="range" id="{self.name}-slider" min="0" max="{len(self.frames) - 1}" '
-            f'value="{self.shown}" step="1" autocomplete="off" aria-valuetext="{first}"></div>'
+            f"<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
         )
 
 

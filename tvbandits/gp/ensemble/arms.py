@@ -6,7 +6,7 @@ The small sister of `ModelEnsemble`: a step costs a few operations on arrays of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -92,15 +92,35 @@ class ArmFilters:
             return self
         if not math.isfinite(self.time):
             return replace(self, time=t)
-        kept = np.exp((self.time - t) / self.scale)[:, None]
-        fresh = self.signal[:, None] * (1.0 - kept**2)
-        return replace(
-            self,
+        kept, kept2, fresh = self._once("step", t - self.time, self._kept)
+        return self._knowing(
             time=t,
             mean=kept * self.mean,
             share=kept * self.share,
-            variance=kept**2 * self.variance + fresh,
+            variance=kept2 * self.variance + fresh,
         )
+
+    def _kept(self, h: float) -> tuple[Array, Array, Array]:
+        """What differences keep in a time (M, 1), the square of that, and their new variance (M, 1)."""
+        kept = np.exp(-h / self.scale)[:, None]
+        return kept, kept**2, self.signal[:, None] * (1.0 - kept**2)
+
+    def _once(self, name: str, given: Any, compute: Callable[[Any], Any]) -> Any:
+        """What the models make of something that is mostly the same; the latest is remembered."""
+        known = self._latest.get(name)
+        if known is None or known[0] != given:
+            known = self._latest[name] = given, compute(given)
+        return known[1]
+
+    @cached_property
+    def _latest(self) -> dict[str, tuple[Any, Any]]:
+        return {}
+
+    def _knowing(self, **changes: Any) -> ArmFilters:
+        """The same models, which know something else."""
+        made = replace(self, **changes)
+        made.__dict__["_latest"] = self._latest
+        return made
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
@@ -119,8 +139,7 @@ class ArmFilters:
         mean[:, arms] += gain * off
         share[:, arms] += gain * unexplained
         variance[:, arms] *= 1.0 - gain
-        return replace(
-            now,
+        return now._knowing(
             mean=mean,
             share=share,
             variance=variance,
@@ -166,10 +185,17 @@ class ArmFilters:
 
     def lasting(self, noise: float, step: float) -> Array:
         """Variances (A,) of what rewards of every later step would tell about the next reward."""
-        kept2 = np.exp(-2.0 * step / self.scale)
-        J = precision_of_later(kept2, self.signal * (1.0 - kept2), noise)
-        told = self.variance**2 / (self.variance + 1.0 / J[:, None])
+        doubt = self._once("later", (noise, step), self._doubt_of_later)
+        told = self.variance**2 / (self.variance + doubt)
         return np.asarray(self.weights @ (told + self.level_variances))
+
+    def _doubt_of_later(self, given: tuple[float, float]) -> Array:
+        """Variances (M, 1) with which rewards of every later step tell, by noise and step."""
+        noise, step = given
+        kept2 = np.exp(-2.0 * step / self.scale)
+        return np.asarray(
+            1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
+        )
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
         """Of differences at arms (n,) with lags (n, n) between their times, over all models."""

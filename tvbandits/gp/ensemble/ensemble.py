@@ -133,10 +133,12 @@ def checked(
         raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
     if len(index) and (index.min() < 0 or index.max() >= points):
         raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
+    if (np.isfinite(y) & (noise > 0) & (noise < np.inf)).all():
+        return index, y, noise
     if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
         raise ValueError("values must not be infinite, and variances positive and finite")
     read = ~np.isnan(y)
-    return (index, y, noise) if read.all() else (index[read], y[read], noise[read])
+    return index[read], y[read], noise[read]
 
 
 def squares_of_differences(errors: Array) -> Array:
@@ -282,20 +284,23 @@ class Inactive:
             Time that a step takes.
         """
         backlog = (*self.backlog, over) if self.groups else ()
+        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
+        if due is not None and due not in groups:
+            return tuple(active), score, Inactive(self.groups, backlog)
         pairs = zip(active, by_group(score, active), strict=True)
         up = {each.group: Group(each, part, over[0]) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
-        turns = [group for group in sorted(up.keys() | down.keys()) if due in (None, group)]
+        turns = sorted(groups) if due is None else [due]
         down |= {g: down[g].caught_up(backlog, step) for g in turns if g in down}
         best = max([float(score.max()), *(float(down[g].score.max()) for g in turns if g in down)])
         for group in turns:
             _split(group, up, down, best + math.log(ACTIVE))
-        groups = tuple(down[group] for group in sorted(down))
-        known = min((each.time for each in groups), default=math.inf)
+        inactive = tuple(down[group] for group in sorted(down))
+        known = min((each.time for each in inactive), default=math.inf)
         backlog = tuple(each for each in backlog if each[0] > known)
         on = [up[group] for group in sorted(up)]
         scores = np.concatenate([each.score for each in on])
-        return tuple(each.filters for each in on), scores, Inactive(groups, backlog)
+        return tuple(each.filters for each in on), scores, Inactive(inactive, backlog)
 
 
 def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: float) -> None:

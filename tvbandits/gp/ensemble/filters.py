@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,19 +46,20 @@ ROUNDING = 1e-9
 """Noise below this share of the prior variance would be lost, and the filter with it."""
 
 
+Taken: TypeAlias = tuple[slice, Array, slice]
+"""A part of states that takes so much (M, n, 1) or (M, 1, 1) of another part."""
+
+
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
-    `own` (M, S) is what a number keeps of itself. For a smooth drift, `up` (M, 1) is what a value takes
-    of its derivative, and `down` (M, 1) what a derivative takes of its value. For a season, `turned`
-    (M, n) is what each of its n values takes of the other number of its pair, and that gives back.
-    Without both, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
+    `own` (M, S, 1) is what a number keeps of itself, `taken` what parts take of others: the values of a
+    smooth drift of their derivatives and these of them, and of a season the two numbers of a pair.
+    Without any, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
     """
 
     own: Array
-    up: Array
-    down: Array
-    turned: Array
+    taken: tuple[Taken, ...] = ()
     outer: Array | None = None
     fresh: Array | None = None
 
@@ -277,10 +278,10 @@ class Layout:
             value, up[m], down[m], slope = matern32_transition(rate, h, math.exp(-rate * h))
             own[m, self.drift : self.derivative] = value
             own[m, self.derivative : self.season] = slope
-        change = Transition(own, up, down, turned)
+        change = Transition(own[:, :, None], self._taken(up, down, turned))
         if self.derivative == self.size:
             outer = own[:, :, None] * own[:, None, :]
-            change = Transition(own, up, down, turned, outer, (1.0 - outer) * self.prior)
+            change = Transition(own[:, :, None], (), outer, (1.0 - outer) * self.prior)
         self._latest[:] = [(h, change)]
         return change
 
@@ -299,22 +300,22 @@ class Layout:
         change = self.transition(h)
         if states.ndim == 2:
             return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
-        out = change.own[:, :, None] * states
-        for part, much, of in self._taken(change):
-            out[:, part] += much[:, :, None] * states[:, of]
+        out = change.own * states
+        for part, much, of in change.taken:
+            out[:, part] += much * states[:, of]
         return np.asarray(out)
 
-    def _taken(self, change: Transition) -> list[tuple[slice, Array, slice]]:
+    def _taken(self, up: Array, down: Array, turned: Array) -> tuple[Taken, ...]:
         """Which part of a state takes how much (M, n) or (M, 1) of which other part."""
         middle = (self.season + self.size) // 2
         value, slope = slice(self.drift, self.derivative), slice(self.derivative, self.season)
         wave, other = slice(self.season, middle), slice(middle, None)
         taken = []
         if self.derivative < self.season:
-            taken += [(value, change.up, slope), (slope, change.down, value)]
+            taken += [(value, up, slope), (slope, down, value)]
         if self.season < self.size:
-            taken += [(wave, change.turned, other), (other, -change.turned, wave)]
-        return taken
+            taken += [(wave, turned, other), (other, -turned, wave)]
+        return tuple((part, much[:, :, None], of) for part, much, of in taken)
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -335,13 +336,10 @@ class Layout:
         if change.outer is not None:
             known *= change.outer
             return
-        own = change.own[:, :, None]
         for _ in range(2):
             # From the left; and, turned over, from the right.
-            moved = [
-                (part, much[:, :, None] * known[:, of]) for part, much, of in self._taken(change)
-            ]
-            known *= own
+            moved = [(part, much * known[:, of]) for part, much, of in change.taken]
+            known *= change.own
             for part, much in moved:
                 known[:, part] += much
             known = known.transpose(0, 2, 1)
