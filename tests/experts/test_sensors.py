@@ -495,18 +495,6 @@ def test_faults_draw_on_their_own() -> None:
     assert complaints(both, 0.7 * 0.7 * (1 - math.exp(-1))) == []
 
 
-def test_the_test_of_rates_can_fail() -> None:
-    rng = np.random.default_rng(0)
-    fair = rng.random((200, 50)) < 0.7
-    assert complaints(fair, 0.7) == []
-    assert complaints(rng.random((200, 50)) < 0.74, 0.7)  # a little too many
-    assert complaints(np.repeat(fair[::2], 2, axis=0), 0.7)  # the same fate twice in a row
-    assert complaints(np.repeat(fair[:, ::2], 2, axis=1), 0.7)  # neighbours share a fate
-    deaf = fair.copy()
-    deaf[:, 7], deaf[:, 8] = True, rng.random(200) < 0.4
-    assert complaints(deaf, 0.7)  # the right rate over all, but not by station
-
-
 # --- wrong values -----------------------------------------------------------------------------------
 
 
