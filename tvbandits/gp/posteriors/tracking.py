@@ -125,12 +125,11 @@ class Tracker:
         factor[:m, :m] = last.factor
         half = linalg.solve_lower(factor, B.T)
         inner = half.T @ half
+        inner[np.diag_indices_from(inner)] += signs
         if (signs < 0).any():
             # Of 1 + H S H^T, H = L^-1 B^T: the least share of a precision that V' has left of V.
-            R = linalg.square_root(inner)
-            least = 1.0 + float(linalg.eigenpairs((R.T * signs) @ R)[0].min(initial=0.0))
-            self._growth /= float(np.sqrt(max(least, LEAST)))
-        inner[np.diag_indices_from(inner)] += signs
+            least = float(np.linalg.eigvals(signs[:, None] * inner).real.min())
+            self._growth /= float(np.sqrt(min(max(least, LEAST), 1.0)))
         # In directions that do not mix, c is what variances lose a square of, or gain.
         values, vectors = linalg.eigenpairs(inner)
         directions = vectors / np.sqrt(np.abs(values))
