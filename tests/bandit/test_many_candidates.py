@@ -17,9 +17,8 @@ from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
 from tvbandits.core import candidates, rows
 from tvbandits.core.arrays import Array
-from tvbandits.gp.posteriors import leaders, tracking
-from tvbandits.gp.posteriors.leaders import Lineage, Looker, Since
-from tvbandits.gp.posteriors.tracking import Tracker
+from tvbandits.gp.posteriors import leaders
+from tvbandits.gp.posteriors.leaders import Leaders, Lineage, Looker, Since
 
 COUNT = 2000
 POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(float)
@@ -112,50 +111,22 @@ def test_no_policy_chooses_otherwise(name: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("kept", "block"), [(0, 300), (0, COUNT), (8 * COUNT, 300), (8 * COUNT, COUNT)]
 )
-def test_embeddings_that_are_kept_change_no_choice(
+def test_kernel_values_that_are_kept_change_no_choice(
     kept: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them, and those of the first eight inducing points."""
     expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), 60))
-    monkeypatch.setattr(tracking, "MOST", kept)
+    monkeypatch.setattr(leaders, "KEPT", kept)
     monkeypatch.setattr(rows, "BLOCK", block)
     np.testing.assert_array_equal(play(bbkb(Candidates(POINTS)), 60), expected)
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_what_is_tracked_is_what_the_posterior_has(
-    keep: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of points that the dictionary lacks at first; all others are below their bounds of before."""
-    found = []
-    find = Tracker.find
-
-    def checked(self: Tracker, looker: Looker, *rest: Any) -> Any:
-        leaders = find(self, looker, *rest)
-        mean, deviation = looker(POINTS)
-        np.testing.assert_allclose(
-            self._variance, deviation[self._rows] ** 2, rtol=1e-6, atol=1e-12
-        )
-        np.testing.assert_allclose(
-            looker.weights @ self._z.array, (mean - looker.centre)[self._rows]
-        )
-        since = looker.moved_from(self._since)
-        bound = (
-            self._mean
-            + looker.centre
-            - self._since.centre
-            + (since + 2 * self._growth) * (self._deviation)
-        )
-        assert (mean + 2 * deviation <= bound + 1e-8).all()
-        found.append((len(self._missed), self._growth))
-        return leaders
-
-    monkeypatch.setattr(Tracker, "find", checked)
-    play(policies.bkb(Candidates(POINTS), RBF(0.6), 0.01, oversampling=0.5, keep=keep), 60)
-    missed, growth = np.array(found).T
-    assert len(found) > 50
-    assert (missed.max() > 1) == keep
-    assert (growth.max() > 1) == keep
+def test_means_by_kernel_rows_are_upper_bounds() -> None:
+    for looker in states(policies.bkb(Candidates(POINTS[:200]), RBF(2.0), 1e-6))[::5]:
+        mean, _ = looker(POINTS)
+        above = looker.means_above(RBF(2.0)(looker.Z, POINTS), 1.0)
+        assert (above >= mean).all()
+        assert (above - mean).max() < 1e-3
 
 
 @pytest.mark.parametrize("asked", [{"n": 7}, {"among": np.arange(5, COUNT, 3)}, {"n": 150}])
@@ -212,19 +183,17 @@ def test_bounds_from_before_hold(wrong: str | None) -> None:
     assert (missed > 0) == (wrong is not None)
 
 
-@pytest.mark.parametrize("most", [0, tracking.MOST])
-def test_few_candidates_are_looked_at(most: int) -> None:
+def test_few_candidates_are_looked_at() -> None:
     looks: list[int] = []
-    find = Tracker.find
+    find = Leaders.find
 
-    def counted(self: Tracker, *args: Any) -> Any:
+    def counted(self: Leaders, *args: Any) -> Any:
         found = find(self, *args)
         looks.append(found.looks)
         return found
 
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(Tracker, "find", counted)
-        context.setattr(tracking, "MOST", most)
+        context.setattr(Leaders, "find", counted)
         play(policies.bkb(Candidates(POINTS), RBF(0.4), 0.01, confidence=10.0), 60)
     assert np.median(looks[20:]) < COUNT / 4
 

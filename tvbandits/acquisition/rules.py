@@ -45,7 +45,6 @@ from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
-from tvbandits.gp.posteriors.tracking import Tracker
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Decision:
         What a move from here costs; None: nothing.
     price : callable, optional
         What else points (m, d) cost, shape (m,).
-    leaders : Leaders or Tracker, optional
+    leaders : Leaders, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
         No candidate that is not in `domain` has an upper bound above this.
@@ -93,7 +92,7 @@ class Decision:
     available: Available | None
     move: Move | None = None
     price: Callable[[Array], Array] | None = None
-    leaders: Leaders | Tracker | None = None
+    leaders: Leaders | None = None
     rest: float = -math.inf
 
     def allowed(self, taken: Array | None = None) -> Allowed:
@@ -118,15 +117,16 @@ class Decision:
         assert isinstance(self.domain, Candidates)
         mask = None if self.available is None else self.available.mask
         columns = np.array([1.0, view.origin - view.centre])
-        known: Any = view.posterior
-        found = leaders.find(Looker(known, columns, view.centre), known, wanted, mask)
+        looker = Looker(view.posterior, columns, view.centre)  # type: ignore[arg-type]
+        found = leaders.find(looker, view.posterior, wanted, mask)
         self.domain._remember(found.rows, found.X)
         domain = rows_apart(found.X)
-        grid = CandidateGrid(known.kernel, domain.X)
+        grid = CandidateGrid(view.posterior.kernel, domain.X)
+        posterior = view.posterior.at_points(grid)  # type: ignore[attr-defined]
         return replace(
             self,
             domain=domain,
-            view=replace(view, posterior=known.at_points(grid, found.z), surface=grid),
+            view=replace(view, posterior=posterior, surface=grid),
             available=None,
             leaders=None,
             rest=found.rest,

@@ -38,7 +38,6 @@ from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.tracking import Tracker
 from tvbandits.queries.plans import CandidatePool
 
 FEWEST = 2
@@ -86,7 +85,7 @@ class Model:
         self._beside = recipe.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
-        self._leaders: tuple[Any, Leaders | Tracker] | None = None
+        self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
         self._gone: tuple[Observations, int, float, float] | None = None
@@ -711,13 +710,12 @@ class Model:
             self._on_candidates = CandidateGrid(kernel, self._recipe.domain.X)  # type: ignore[attr-defined]
         return self._on_candidates
 
-    def leaders(self, state: State) -> Leaders | Tracker:
+    def leaders(self, state: State) -> Leaders:
         """What finds the candidates that lead, where there are many."""
         domain, kernel = self._recipe.domain, state.model.kernel
         assert isinstance(domain, Candidates)  # nothing else has so many
         if self._leaders is None or self._leaders[0] is not kernel:
-            found = Leaders(blocks_of(domain.rows))
-            self._leaders = kernel, Tracker(domain.X, found) if domain.held else found
+            self._leaders = kernel, Leaders(blocks_of(domain.rows))
         return self._leaders[1]
 
 

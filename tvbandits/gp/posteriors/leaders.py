@@ -11,6 +11,7 @@ that has these inducing points and perhaps more,
 so a candidate that was looked at once has an upper confidence bound ever after: two numbers of its own,
 rounded up to 32 bits, and three of the posteriors then and now. Only candidates whose bound exceeds what
 the leaders have are looked at again. A dictionary that is drawn afresh takes a look at all of them.
+Means move more than deviations do: where there is room for kernel rows, all of them are exact.
 
 Candidates come in blocks, and nothing of the size of a block leaves it: it may stand in memory, in a
 file, or on a worker of a cluster.
@@ -44,6 +45,12 @@ LIVE = 12
 LONGEST = 4096
 """After so many posteriors everything is looked at again."""
 
+KEPT = 2**24
+"""Kernel values that are kept, of all blocks together: 128 MB."""
+
+ROUNDING = 4 * float(np.finfo(float).eps)
+"""Of a sum, for each of its terms."""
+
 SLACK = 1e-7
 """By what share a bound is raised, for rounding."""
 
@@ -71,21 +78,24 @@ class Looker:
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Means, and deviations in prior units, at points (n, d), shape (n,) each."""
-        z = self.embedding(X)
-        return self.centre + self.weights @ z, self.deviations(X, z)
-
-    def embedding(self, X: Array) -> Array:
-        """Features z of points (n, d), shape (m, n)."""
-        if len(self.Z) == 0:
-            return np.empty((0, len(X)))
-        return linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
-
-    def deviations(self, X: Array, z: Array) -> Array:
-        """Deviations (n,) at points (n, d) of the embedding z (m, n)."""
-        half = linalg.solve_lower(self.factor, z)
         prior = np.asarray(self.kernel.diag(X))
+        if len(self.Z) == 0:
+            return np.full(len(X), self.centre), np.sqrt(prior)
+        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
+        half = linalg.solve_lower(self.factor, z)
         variance = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
-        return np.asarray(np.sqrt(variance + np.einsum("ij,ij->j", half, half)))
+        variance += np.einsum("ij,ij->j", half, half)
+        return self.centre + self.weights @ z, np.sqrt(variance)
+
+    def means_above(self, cross: Array, prior: float) -> Array:
+        """Means (n,) from kernel rows (m, n), raised by all that rounding may take off them.
+
+        A mean is k_S(x)^T R^-T w, whose second factor is large where inducing points are close; `prior`
+        is the largest k(x, x).
+        """
+        by_kernel = linalg.solve_lower(self.root, self.weights, transposed=True)
+        rounding = len(self.Z) * ROUNDING * prior * float(np.abs(by_kernel).sum())
+        return np.asarray(by_kernel @ cross + (self.centre + rounding))
 
     def extends(self, other: Looker) -> bool:
         """Whether its dictionary begins with the other's."""
@@ -118,17 +128,13 @@ class Request(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a block has: rows, points and values of its leaders, and a bound on all others.
-
-    `z` (m, n) are embeddings of the leaders, where they are known.
-    """
+    """What a block has: rows, points and values of its leaders, and a bound on all others."""
 
     rows: Index
     X: Array
     values: Array
     rest: float
     looks: int
-    z: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -153,12 +159,15 @@ class Block:
     start, size : int
         Its rows.
     take : BlockReader
+    room : int
+        So many kernel values may be kept. With those of all candidates, means are never out of date.
     """
 
-    def __init__(self, start: int, size: int, take: BlockReader) -> None:
-        self.start, self.take = start, take
+    def __init__(self, start: int, size: int, take: BlockReader, room: int = 0) -> None:
+        self.start, self.take, self.room = start, take, room
         self.mean, self.deviation = np.zeros((2, size), dtype=np.float32)
         self.look = np.zeros(size, dtype=np.int32)
+        self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
 
     def leaders(
         self,
@@ -169,7 +178,7 @@ class Block:
         free: NDArray[np.bool_] | None = None,
     ) -> Found:
         """The leaders, of those that are `free`; what is looked at now has the given number."""
-        bound = self._bounds(since, wanted)
+        bound = self._bounds(looker, since, wanted)
         if free is not None:
             bound[~free] = -np.inf
         exact = np.zeros(len(bound), dtype=bool)
@@ -195,15 +204,38 @@ class Block:
         rest = float(bound.max(initial=-np.inf))
         return Found(lead + self.start, self.take(lead), values, rest, int(exact.sum()))
 
-    def _bounds(self, since: Since, wanted: Request) -> Array:
+    def _bounds(self, looker: Looker, since: Since, wanted: Request) -> Array:
         at = self.look - since.first
         unknown = at < 0
         at[unknown] = 0
-        bound = (wanted.with_mean * since.drift + wanted.times * since.growth)[at]
-        bound *= self.deviation
-        bound += wanted.with_mean * (self.mean + since.shift[at])
+        means = self._means(looker) if wanted.with_mean else None
+        drift = since.drift if wanted.with_mean and means is None else 0.0
+        bound = (drift + wanted.times * since.growth)[at] * self.deviation
+        if means is not None:
+            bound += means
+        elif wanted.with_mean:
+            bound += self.mean + since.shift[at]
         bound[unknown] = np.inf
-        return np.asarray(bound)
+        return bound
+
+    def _means(self, looker: Looker) -> Array | None:
+        """Upper bounds of all means, from kernel rows that are kept; None where there is no room."""
+        size, m, known = len(self.look), len(looker.Z), len(self._inducing)
+        if size * m > self.room:
+            self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
+            return None
+        X = self.take(slice(None))
+        if not np.array_equal(self._inducing, looker.Z[:known]):
+            known = 0
+        self._inducing = looker.Z[:known]
+        if m > len(self._cross):
+            grown = np.empty((m + m // 2, size))
+            grown[:known] = self._cross[:known]
+            self._cross = grown
+        if m > known:
+            self._cross[known:m] = looker.kernel(looker.Z[known:], X)
+        self._inducing = looker.Z
+        return looker.means_above(self._cross[:m], float(np.max(looker.kernel.diag(X))))
 
 
 def _above(values: Array) -> NDArray[np.float32]:
@@ -321,7 +353,7 @@ def blocks_of(rows: Rows) -> Here | OnWorkers:
     starts = np.cumsum([0, *rows.sizes]).tolist()
     return Here(
         [
-            Block(start, size, rows.block(number))
+            Block(start, size, rows.block(number), KEPT * size // rows.shape[0])
             for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
         ]
     )

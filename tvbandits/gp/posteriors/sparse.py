@@ -187,9 +187,9 @@ class NystromPosterior(KernelPosterior):
         stale = np.zeros(len(self.bounds.upper), dtype=bool)
         return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
 
-    def at_points(self, surface: CandidateGrid, z: Array | None = None) -> NystromPosterior:
-        """The same with these fixed points, at the time of conditioning; `z` (m, A) if it is known."""
-        V = embed(self.dictionary, surface.at(self.now)).T if z is None else z
+    def at_points(self, surface: CandidateGrid) -> NystromPosterior:
+        """The same with these fixed points, at the time of conditioning."""
+        V = embed(self.dictionary, surface.at(self.now)).T
         prior = surface.prior_variance(self.now)
         none = np.empty((len(prior), 0))
         on = GridPosterior(
