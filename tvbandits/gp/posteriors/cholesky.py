@@ -109,10 +109,9 @@ class ExactPosterior(KernelPosterior):
         if n and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
             return None
         if surface is not None and on is not None:
-            on = on.moved(surface, self.rows.Z, now)
-            if on is None:
-                return None
-            if surface.space_time and cheaper_state(len(self.data.Z) + n, surface, False):
+            moves = surface.space_time
+            on = on.moved(surface, self.rows.Z, now) if moves else replace(on, now=now)
+            if on is None or (moves and cheaper_state(len(self.data.Z) + n, surface, False)):
                 return None
         made: ExactPosterior | None = replace(self, surface=on, extended=True)
         for i in range(n):
