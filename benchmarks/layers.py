@@ -15,7 +15,6 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,7 +25,7 @@ import pandas as pd
 from benchmarks.days import day_network
 from benchmarks.harness import clock
 from tvbandits import Bandit, policies
-from tvbandits.acquisition.rules import InformedBound
+from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.comparison.compare import simulated
 from tvbandits.comparison.setup import REWARD_NOISE, played
 from tvbandits.core.arrays import Array
@@ -102,8 +101,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "first plays that tell most": ((expert, "InformedBound", partial(InformedBound, first=0)),),
-    "what a play tells": ((expert, "InformedBound", partial(InformedBound, plays=0.0, share=1.0)),),
+    "first plays that tell most": ((expert, "SpreadFirst", UpperConfidenceBound),),
     "search for seasons": ((seasons.SeasonSearch, "of", lambda _: None),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
@@ -112,7 +110,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
 """What takes the place of each layer."""
 
 ASKED_ONLY = {"every fourth question"}
-ALONE_ONLY = {"lasting width", "first plays that tell most", "what a play tells"}
+ALONE_ONLY = {"lasting width", "first plays that tell most"}
 
 
 @contextlib.contextmanager

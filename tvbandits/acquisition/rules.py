@@ -8,10 +8,8 @@ The next point by an upper bound that does not look for what will soon be gone.
 
 [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
 
-A bound that counts what a play tells about the others.
+First plays that tell most about all points.
 
-[RPF] = I. Ryzhov, W. Powell and P. Frazier. The knowledge gradient algorithm for a general class of
-online learning problems. Operations Research 60, 2012.
 [Cohn] = D. Cohn, Z. Ghahramani and M. Jordan. Active learning with statistical models. JAIR 4, 1996.
 """
 
@@ -21,7 +19,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -36,14 +33,13 @@ from tvbandits.acquisition.batch_rules import (
 )
 from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, not_negative, row_of_largest, whole_number
+from tvbandits.core.arrays import Array, row_of_largest, whole_number
 from tvbandits.core.candidates import Candidates, rows_apart
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
-from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
 
 
@@ -99,11 +95,6 @@ class Decision:
         """What is left to choose from; points that are taken, by default those of this time, last."""
         without = self.taken if taken is None else taken
         return Allowed(self.domain, self.available, without, self.move, self.price)
-
-    @property
-    def priced(self) -> bool:
-        """Whether some points cost something."""
-        return self.move is not None or self.price is not None
 
     @property
     def restricted(self) -> bool:
@@ -366,6 +357,83 @@ class RandomFirst:
         return np.array(batch), 0
 
 
+TOLD_ABOUT = 400
+"""What the first plays tell is reckoned at no more candidates than these."""
+
+
+@dataclass(frozen=True)
+class SpreadFirst:
+    """Plays where a reward tells most until there are `count` observations, and then by an upper bound.
+
+    A play at x takes sum_y c(x, y)^2 / c(x, x) off the variances of all points y together ([Cohn]). Here
+    c is the covariance of the differences between points, once the points before are known. Bounds that
+    tie, or nearly, would send the first plays to the corners, which tell little about the rest: a bandit
+    that learns its scale may then take low ground for all there is, and never look again.
+
+    Where a move costs something, an upper bound decides from the start.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.rules import SpreadFirst
+    >>> sites = Candidates([[0.0], [4.0], [5.0], [10.0]])
+    >>> bandit = Bandit(Recipe(sites, RBF(3.0), 0.01, acquisition=SpreadFirst()))
+    >>> print(bandit.ask(1))  # it has two neighbours
+    [[4.]]
+    """
+
+    count: int = 5
+
+    def __post_init__(self) -> None:
+        whole_number("count", self.count)
+
+    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
+        """Raise a `ValueError` unless the domain is finite."""
+        if not isinstance(domain, Candidates):
+            raise ValueError(
+                f"what a play tells is reckoned at candidates: give Candidates, got {shown(domain)}"
+            )
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        """The next points (b, d), and how many variances were computed for them."""
+        domain, view = decision.domain, decision.view
+        count = view.posterior.size + len(decision.pending)
+        if count >= self.count or decision.move is not None or decision.price is not None:
+            return UpperConfidenceBound().choose(decision, rng)
+        played = view.posterior.data.Z[:, : domain.dimension]
+        known, allowed = np.concatenate([played, decision.pending]), decision.allowed()
+        for _ in range(decision.n or 1):
+            known = np.vstack([known, most_telling(decision, known, allowed, rng)])
+            allowed.exclude(known[-1])
+        return known[count:], 0
+
+
+def most_telling(
+    decision: Decision, known: Array, allowed: Allowed, rng: np.random.Generator
+) -> Array:
+    """The candidate (d,) that leaves the least variance, once points (k, d) are observed.
+
+    Readings are taken to be nearly exact, with a hundredth of the variance as noise. Among many
+    candidates, at some drawn of them.
+    """
+    domain, view = decision.domain, decision.view
+    assert isinstance(domain, Candidates)  # `check` has seen to it
+    free = np.flatnonzero(allowed(domain.X))
+    if len(free) > TOLD_ABOUT:
+        free = np.sort(rng.choice(free, TOLD_ABOUT, replace=False))
+    K = view.posterior.prior_covariance(view.inputs(np.concatenate([known, domain.X[free]])))
+    noise, k = 0.01 * float(np.diagonal(K).mean()), len(known)
+    if k:
+        root = linalg.cholesky(K[:k, :k] + noise * np.eye(k), "what is known").L
+        told = linalg.solve_lower(root, K[:k])
+        K = K - told.T @ told
+    K = K[k:, k:]
+    gone = (K**2).sum(axis=0) / (np.diagonal(K) + noise)
+    X = domain.X[free]
+    return np.array(X[row_of_largest(gone, X, rng)])
+
+
 FEWEST_LEADERS = 64
 """So many candidates that lead are looked for at the least: a batch goes through several of them."""
 
@@ -379,12 +447,6 @@ def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> f
     _, largest = domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
     return largest
 
-
-LOOKED_AT, COMPARED = 64, 256
-"""What a play tells is reckoned for so many points that lead, about so many for the next decision."""
-
-TOLD_ABOUT = 400
-"""What the first plays tell is reckoned at no more candidates than these."""
 
 LARGEST_JOINT = 2000
 """A joint draw from the exact posterior factors a matrix of so many rows at the most."""
@@ -515,139 +577,3 @@ class LastingBound:
             if decision.n is not None:
                 allowed.exclude(batch[-1])
         return np.array(batch), looks
-
-
-@dataclass(frozen=True)
-class InformedBound:
-    """Plays where the mean, half a bound's width, and what the play tells are largest together.
-
-    What a play at x tells is the knowledge gradient nu(x): how much its reward would raise the best
-    mean, in expectation. Where N - n plays are left, [RPF] maximise mean + (N - n) nu. Here nobody knows
-    how many are left, and what a play told is forgotten: nu counts for a few plays, and a part of the
-    width stays for what beliefs have wrong:
-
-        mean(x) + share beta deviation(x) + plays nu(x)
-
-    The first plays go where a reward leaves the least variance at all points together [Cohn]: bounds
-    that tie, or nearly, send them to the corners, which tell little about the rest.
-
-    Parameters
-    ----------
-    first : int
-        So many plays learn how the reward varies; 0: none does.
-    plays : float
-        For how many plays a gain counts.
-    share : float
-        Of the width of an upper confidence bound.
-
-    Examples
-    --------
-    >>> from tvbandits import Bandit, Candidates, Recipe
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits.acquisition.rules import InformedBound
-    >>> sites = Candidates([[0.0], [4.0], [5.0], [10.0]])
-    >>> bandit = Bandit(Recipe(sites, RBF(3.0), 0.01, acquisition=InformedBound()))
-    >>> print(bandit.ask(1))  # it has two neighbours
-    [[4.]]
-    """
-
-    first: int = 5
-    plays: float = 10.0
-    share: float = 0.5
-
-    def __post_init__(self) -> None:
-        whole_number("first", self.first, at_least=0)
-        not_negative("plays", self.plays)
-        not_negative("share", self.share)
-
-    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
-        """Raise a `ValueError` unless the domain is finite."""
-        if not isinstance(domain, Candidates):
-            raise ValueError(
-                f"what a play tells is reckoned on a finite domain: give Candidates, got {shown(domain)}"
-            )
-
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
-        domain, view = decision.domain, decision.view
-        assert isinstance(domain, Candidates)  # `check` has seen to it
-        allowed = decision.allowed()
-        played = view.posterior.data.Z[: self.first, : domain.dimension]
-        known = np.concatenate([played, decision.pending])
-        beliefs: JointPosterior | None = None
-        count = decision.batching.smallest if decision.n is None else decision.n
-        batch: list[Array] = []
-        while len(batch) < count:
-            if len(known) < self.first and not decision.priced:
-                batch.append(_most_telling(decision, known, allowed, rng))
-            else:
-                beliefs = beliefs or _joint(decision, batch)
-                worth = self._worth(beliefs, domain, allowed)
-                at = partial(_at_rows, worth, domain)
-                batch.append(allowed.best(at, rng))
-                if len(batch) < count:
-                    beliefs = beliefs.after(int(domain.index(batch[-1][None, :])[0]))
-            known = np.concatenate([known, batch[-1:]])
-            if decision.n is not None:
-                allowed.exclude(batch[-1])
-        return np.array(batch), 0 if beliefs is None else len(domain)
-
-    def _worth(self, beliefs: JointPosterior, domain: Candidates, allowed: Allowed) -> Array:
-        """What is maximised, at all candidates (A,); what a play tells counts for those that lead."""
-        worth = beliefs.mean + self.share * beliefs.beta * beliefs.deviation
-        ranked = np.argsort(-beliefs.upper, kind="stable")
-        rows = ranked if allowed.everything else ranked[allowed(domain.X)[ranked]]
-        rows = rows[:LOOKED_AT]
-        worth[rows] += self.plays * beliefs.gains(rows.tolist(), ranked[:COMPARED])
-        return worth
-
-
-def _at_rows(values: Array, domain: Candidates, X: Array) -> Array:
-    """Values of all candidates (A,) at some of them."""
-    return values if X is domain.X else np.asarray(values[domain.index(X)])
-
-
-def _joint(decision: Decision, batch: list[Array]) -> JointPosterior:
-    """About all candidates, once points that are out and those of the batch are observed.
-
-    For a single play, readings are of the time of the latest reward: the next decision will be as long
-    after this play as this one is after that, so what one would change now, a play will change then.
-    """
-    domain, view = decision.domain, decision.view
-    assert isinstance(domain, Candidates)
-    about, inputs = view.now, partial(view.inputs, domain.X)
-    if view.posterior.size and len(decision.pending) == 0 and decision.n in (None, 1):
-        about = min(about, float(view.posterior.data.Z[-1, -1]))  # of a kernel, about now
-    believed = view.joint(domain.X, inputs, about, decision.beta, decision.noise_variance)
-    if believed.present is None:
-        believed = replace(believed, present=believed.deviation**2)
-    noise = np.array(np.broadcast_to(believed.noise_variance, len(domain)))
-    out = domain.index(decision.pending) if len(decision.pending) else np.empty(0, dtype=np.int64)
-    more = decision.pending_noise * view.scale**2 - decision.noise_variance
-    noise[out] += np.maximum(more, 0.0)
-    rows = [*out.tolist(), *(domain.index(np.array(batch)).tolist() if batch else [])]
-    return replace(believed, noise_variance=noise).after(*rows) if rows else believed
-
-
-def _most_telling(
-    decision: Decision, known: Array, allowed: Allowed, rng: np.random.Generator
-) -> Array:
-    """The point (d,) that leaves the least variance at all, once points (k, d) are observed.
-
-    Of the differences between points, before any reward. Among many candidates, at some drawn of them.
-    """
-    domain, view = decision.domain, decision.view
-    assert isinstance(domain, Candidates)
-    free = np.flatnonzero(allowed(domain.X))
-    if len(free) > TOLD_ABOUT:
-        free = np.sort(rng.choice(free, TOLD_ABOUT, replace=False))
-    K = view.posterior.prior_covariance(view.inputs(np.concatenate([known, domain.X[free]])))
-    noise, k = 0.01 * float(np.diagonal(K).mean()), len(known)
-    if k:
-        root = linalg.cholesky(K[:k, :k] + noise * np.eye(k), "what is known").L
-        told = linalg.solve_lower(root, K[:k])
-        K = K - told.T @ told
-    K = K[k:, k:]
-    gone = (K**2).sum(axis=0) / (np.diagonal(K) + noise)
-    X = domain.X[free]
-    return np.array(X[row_of_largest(gone, X, rng)])

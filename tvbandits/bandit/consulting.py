@@ -10,8 +10,8 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Info, QueryInfo, Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.core.arrays import Array, as_points, as_time
+from tvbandits.core.arrays import Array, Index, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
@@ -36,7 +36,7 @@ from tvbandits.core.protocols import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import Choice, Pool
 
@@ -238,11 +238,25 @@ def joint_beliefs(
     model: Model, state: State, points: Array, about: float, decision: float
 ) -> JointPosterior:
     """Of a state that is conditioned for a decision, in the unit of reward."""
-    view = model.view(state, decision)
+    view, posterior = model.view(state, decision), state.posterior
+    assert posterior is not None  # it is conditioned
     stated = state.questions.variance
     noise = model.noise_variance(state) if stated is None else stated
-    asked = partial(model.inputs, points, about)
-    return view.joint(points, asked, about, model.beta(state), noise)
+    own = posterior.lookahead(points, about, model.beta(state), noise)
+    if own is not None:
+        return own
+    mean, deviation = view.predict(points)
+    asked_now, later = model.inputs(points, about), view.inputs(points)
+    unit = view.scale**2
+
+    def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+        return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later[others]))
+
+    def among(rows: Sequence[int], others: Sequence[int]) -> Array:
+        some, more = asked_now[list(rows)], asked_now[list(others)]
+        return np.asarray(unit * posterior.cross_covariance(some, more))
+
+    return JointPosterior(mean, deviation, model.beta(state), noise, reach, among)
 
 
 def question_time(recipe: Recipe, state: State, t: float | None) -> float:

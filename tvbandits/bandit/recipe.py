@@ -106,7 +106,7 @@ class Recipe:
         standardised reward.
     acquisition : Acquisition
         How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, on candidates
-        `InformedBound`, or `LastingBound` on an ensemble of models.
+        `SpreadFirst`, or `LastingBound` on an ensemble of models.
     batching : Batching
         What ends a batch of points; one point by default.
     asking : Asking, optional

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeGuard
 
 from tvbandits.acquisition.batch_rules import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
-from tvbandits.acquisition.rules import InformedBound, LastingBound, RandomFirst, ThompsonSampling
+from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
@@ -111,7 +111,7 @@ def learned_parts(
         common = replace(common, posterior=ModelEnsemble("both"))
         if not asks:
             network = len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
-            parts = {"acquisition": LastingBound() if network else InformedBound()}
+            parts = {"acquisition": LastingBound() if network else SpreadFirst()}
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
     start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
     if not isinstance(common.posterior, ModelEnsemble):
@@ -264,9 +264,9 @@ def adaptive_gp_ucb(
         mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
-        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more a play counts
-        for what it tells, too (`InformedBound`). Elsewhere a Kalman filter, `StateSpace()`, and on a box
-        `Exact`. `docs/ensemble.md` compares them.
+        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
+        plays go where a reward tells most (`SpreadFirst`). Elsewhere a Kalman filter, `StateSpace()`,
+        and on a box `Exact`. `docs/ensemble.md` compares them.
 
     Examples
     --------

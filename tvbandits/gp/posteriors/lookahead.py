@@ -105,18 +105,17 @@ class JointPosterior:
             None if self.present is None else self.present[rows],
         )
 
-    def answers(self, rows: Sequence[int], others: Index | slice = EVERY) -> tuple[Array, Array]:
+    def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
         """What an answer about each of some points, on its own, would move.
 
         Returns
         -------
         moves : array of shape (r, N)
-            Change of the means at the decision if the answer is one deviation above its expectation;
-            of `others` alone, if they are given.
+            Change of the means at the decision if the answer is one deviation above its expectation.
         variance : array of shape (r,)
             Of the answers, with their noise.
         """
-        moves, variance, _ = self._answers(rows, others)
+        moves, variance, _ = self._answers(rows)
         return moves, variance
 
     def _answers(

@@ -16,7 +16,7 @@ with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`sp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,7 +26,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtri, stdtrit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
@@ -34,7 +34,6 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.posteriors.data import CandidateGrid
-from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
 WORST = 1e9
@@ -355,43 +354,6 @@ class View:
         else:
             columns, variance = self.posterior.predict(self.inputs(X))
         return self._in_units(columns), self.scale * np.sqrt(variance)
-
-    def joint(
-        self,
-        X: Array,
-        asked: Callable[[], Array],
-        about: float,
-        beta: float,
-        noise_variance: float,
-    ) -> JointPosterior:
-        """About points (n, d) at the time of the view, and what readings of a time would change.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        asked : callable
-            Kernel inputs (n, p) of these points at the time `about`.
-        about : float
-        beta : float
-            Width, in deviations.
-        noise_variance : float
-            Of a reading (unit of reward squared).
-        """
-        posterior, unit = self.posterior, self.scale**2
-        own = posterior.lookahead(X, about, beta, noise_variance)
-        if own is not None:
-            return own
-        mean, deviation = self.predict(X)
-        then, later = asked(), self.inputs(X)
-
-        def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
-            return np.asarray(unit * posterior.cross_covariance(then[list(rows)], later[others]))
-
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            some, more = then[list(rows)], then[list(others)]
-            return np.asarray(unit * posterior.cross_covariance(some, more))
-
-        return JointPosterior(mean, deviation, beta, noise_variance, reach, among)
 
     def mean(self, X: Array) -> Array:
         """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
