@@ -68,6 +68,8 @@ WELCOME = (
     r"experts\.Reading\(.*",
     # Rows or names are welcome in any sequence.
     r".*\((among|points|context|ids|labels)=(array of .*|categorical|Series of NA)\)",
+    # None is the default width.
+    r"policies\.\w+\(confidence=None\)",
     # A number is a width, and a name of one.
     r".*Recipe\(confidence=.*",
     # A number is a point of a line.

@@ -114,7 +114,7 @@ def test_years_that_cannot_be(text: str) -> None:
 
 SCRIPT = """
 import sys
-from tvbandits.cli.data import app
+from tvbandits.cli.main import app
 from tvbandits.datasets.epa_ozone import fetch
 fetch.CHUNK = 100
 app(sys.argv[1:], standalone_mode=False)
@@ -123,7 +123,7 @@ app(sys.argv[1:], standalone_mode=False)
 
 @pytest.mark.slow
 def test_a_bar_on_a_terminal_only(served: Served, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT, "fetch", "ozone", "--years", "2008"]
+    command = [sys.executable, "-c", SCRIPT, "data", "fetch", "ozone", "--years", "2008"]
     command += ["--base-url", served.url, "--cache"]
     piped = subprocess.run(
         [*command, str(tmp_path / "a")], capture_output=True, check=True, timeout=60

@@ -366,7 +366,7 @@ class SpreadFirst:
     """Plays where a reward tells most until there are `count` observations, and then by an upper bound.
 
     A play at x takes sum_y c(x, y)^2 / c(x, x) off the variances of all points y together ([Cohn]). Here
-    c is the covariance under the kernel of the start, once the points before are known. Bounds that
+    c is the covariance of the differences between points, once the points before are known. Bounds that
     tie, or nearly, would send the first plays to the corners, which tell little about the rest: a bandit
     that learns its scale may then take low ground for all there is, and never look again.
 
@@ -422,7 +422,7 @@ def most_telling(
     free = np.flatnonzero(allowed(domain.X))
     if len(free) > TOLD_ABOUT:
         free = np.sort(rng.choice(free, TOLD_ABOUT, replace=False))
-    K = np.asarray(view.posterior.kernel(view.inputs(np.concatenate([known, domain.X[free]]))))
+    K = view.posterior.prior_covariance(view.inputs(np.concatenate([known, domain.X[free]])))
     noise, k = 0.01 * float(np.diagonal(K).mean()), len(known)
     if k:
         root = linalg.cholesky(K[:k, :k] + noise * np.eye(k), "what is known").L
