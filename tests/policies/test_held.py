@@ -58,6 +58,15 @@ def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
             each.tell(X, [0.1 * t], t)
 
 
+def test_a_player_among_rows_of_a_context_is_saved(tmp_path: Path) -> None:
+    rows = Candidates([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], context=[1])
+    player = policies.uniform(rows)
+    player.tell(player.ask(1.0, context=[0.0]), [0.5], 1.0)
+    player.save(tmp_path / "saved")
+    other = load(tmp_path / "saved")
+    np.testing.assert_array_equal(player.ask(2.0, context=[0.0]), other.ask(2.0, context=[0.0]))
+
+
 def test_a_phase_goes_on_while_its_plays_are_out() -> None:
     """All plays of a phase are asked for, whatever is told of them in between."""
     together, one_by_one = made("r-perp"), made("r-perp")

@@ -223,12 +223,12 @@ def _play_a_step(bandit: Any) -> None:
         held.ref(bandit if recipe is None else bandit.state.posterior)
         if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
             raise ValueError("its model holds numbers that are NaN")
-        domain: Any = getattr(recipe, "domain", None)
+        domain: Any = getattr(bandit if recipe is None else recipe, "domain", None)
         chosen = [] if measured(domain) else list(getattr(domain, "context", ()))
         among = (
             domain.rows_of(domain.X[0, chosen]) if chosen else None
         )  # the world has to choose one
-        given = some_context(getattr(bandit, "domain", domain))
+        given = some_context(domain)
         for _ in range(2):  # what is told comes into the second decision
             X = bandit.ask(among=among, context=given)
             mean = np.zeros(len(X))
