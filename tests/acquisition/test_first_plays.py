@@ -60,6 +60,14 @@ def test_what_is_not_available_is_not_played_and_a_batch_is_of_different_points(
     assert set(batch.tolist()) <= set(some.tolist())
 
 
+def test_where_a_reading_failed_others_come_first() -> None:
+    made, rows = bandit(SpreadFirst(3)), list[int]()
+    for t in range(1, 9):
+        rows.append(row(made, t))
+        made.tell(SITES.X[rows[-1:]], [np.nan], t)
+    assert len(set(rows)) == 8
+
+
 def test_after_them_an_upper_bound_decides() -> None:
     spread, plain = bandit(SpreadFirst(3)), bandit(UpperConfidenceBound())  # type: ignore[arg-type]
     for made in (spread, plain):

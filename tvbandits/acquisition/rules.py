@@ -64,6 +64,8 @@ class Decision:
         the decision, in prior units.
     taken : array of shape (m, d)
         Points that are out for this very time: others come first.
+    failed : array of shape (f, d)
+        Points that were played without a reading.
     available : Available or None
         Only these may be played.
     move : Move or None
@@ -85,6 +87,7 @@ class Decision:
     pending: Array
     pending_noise: Array
     taken: Array
+    failed: Array
     available: Available | None
     move: Move | None = None
     price: Callable[[Array], Array] | None = None
@@ -358,7 +361,7 @@ class RandomFirst:
 
 
 TOLD_ABOUT = 400
-"""What the first plays tell is reckoned at no more candidates than these."""
+"""What the first plays tell is reckoned at no more candidates than these, after no more failed plays."""
 
 
 @dataclass(frozen=True)
@@ -402,11 +405,13 @@ class SpreadFirst:
         if count >= self.count or decision.move is not None or decision.price is not None:
             return UpperConfidenceBound().choose(decision, rng)
         played = view.posterior.data.Z[:, : domain.dimension]
-        known, allowed = np.concatenate([played, decision.pending]), decision.allowed()
+        # Where a reading failed, the next one may fail as well: others come first.
+        known = np.concatenate([decision.failed[-TOLD_ABOUT:], played, decision.pending])
+        allowed, before = decision.allowed(), len(known)
         for _ in range(decision.n or 1):
             known = np.vstack([known, most_telling(decision, known, allowed, rng)])
             allowed.exclude(known[-1])
-        return known[count:], 0
+        return known[before:], 0
 
 
 def most_telling(

@@ -425,6 +425,7 @@ class Model:
             pending=out.X[heard],
             pending_noise=noise[heard],
             taken=taken,
+            failed=state.failed.X,
             available=free,
             leaders=self.leaders(state) if recipe.by_leaders else None,
         )
