@@ -245,3 +245,11 @@ def test_boxes_are_refused() -> None:
         policies.ada_opkb(Box([[0, 1]]), RBF(), 1.0)
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.r_perp(Box([[0, 1]]), RBF(), 1.0, reset_every=5)
+
+
+def test_rewards_told_together_may_end_several_blocks() -> None:
+    player: Any = policies.ada_opkb(LINE, RBF(0.2), 0.01)
+    plays = 4 * player.rule.length
+    player.tell(player.ask(1.0, n=plays), np.zeros(plays), 1.0)
+    assert player.rule.epoch.block == 2
+    assert len(player.ask(2.0)) == 1

@@ -262,9 +262,7 @@ class Opkb:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Draw an arm from the strategy that counts in this step."""
-        epoch = self.epoch
-        if len(epoch.strategies) == epoch.block:
-            self._begin_block(rng)
+        epoch = self._epoch_now(rng)
         waiting = {x.tobytes() for x in out.X}
         self.chosen = [each for each in self.chosen if each[0] in waiting]
         order = self._order(len(epoch.weighted) + len(self.chosen))
@@ -277,7 +275,7 @@ class Opkb:
         self.chosen.append((x.tobytes(), order))
         return x
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Weight the rewards of plays that were drawn; test; go on to the next block."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
             drawn = next((each for each in self.chosen if each[0] == x.tobytes()), None)
@@ -288,7 +286,7 @@ class Opkb:
             self.centre = self.centre.seen(scaled)
             phi = self.features[int(self.domain.index(x[None])[0])]
             weight = self.inverses[drawn[1]] @ phi
-            self.epoch.weighted.append(np.outer(weight, [scaled, 1.0]))
+            self._epoch_now(rng).weighted.append(np.outer(weight, [scaled, 1.0]))
             if self.adaptive and self._changed():
                 self.restarts += 1
                 self.epoch, self.inverses, self.chosen = Epoch(), {}, []
@@ -312,6 +310,12 @@ class Opkb:
         if k == 0:
             return self.gaps(np.empty(0), 0)
         return self.gaps(*self.epoch.before[k - 1])
+
+    def _epoch_now(self, rng: np.random.Generator) -> Epoch:
+        """The epoch, in a block that has begun: plays that are out may last beyond the one before it."""
+        if len(self.epoch.strategies) == self.epoch.block:
+            self._begin_block(rng)
+        return self.epoch
 
     def _begin_block(self, rng: np.random.Generator) -> None:
         j, constants, epoch = self.epoch.block, self.constants, self.epoch
