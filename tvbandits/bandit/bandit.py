@@ -47,6 +47,7 @@ from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, completed, inputs_of
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
+from tvbandits.core.frozen import changed
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
 from tvbandits.core.protocols import Domain, restored, state_of
@@ -386,18 +387,20 @@ class Bandit:
             options = state, now, beta, n, domain, free, near, rng
             state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        about = {"beta": beta, "batch_size": len(X), "batch_looks": looks, "seconds": seconds}
+        about = changed(
+            state.info, beta=beta, batch_size=len(X), batch_looks=looks, seconds=seconds
+        )
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
-            questions = replace(questions, informed=False, due=due)
-        changes = {
-            "asked_for": now,
-            "pending": state.pending.append(X, np.full(len(X), now)),
-            "questions": questions,
-            "random": model.stored(rng),
-            "info": Info(**vars(state.info) | about),
-        }
-        self._state = State(**vars(state) | changes)
+            questions = changed(questions, informed=False, due=due)
+        self._state = changed(
+            state,
+            asked_for=now,
+            pending=state.pending.append(X, np.full(len(X), now)),
+            questions=questions,
+            random=model.stored(rng),
+            info=about,
+        )
         return X
 
     def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
@@ -582,7 +585,7 @@ class Bandit:
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = State(**vars(state) | {"outcomes": read, "random": model.stored(rng)})
+        self._state = changed(state, outcomes=read, random=model.stored(rng))
         return self._state.info
 
     @in_turn

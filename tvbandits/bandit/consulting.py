@@ -19,12 +19,13 @@ import numpy as np
 from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Info, QueryInfo, Questions, State
+from tvbandits.bandit.state import QueryInfo, Questions, State
 from tvbandits.bandit.told import kept_answers
 from tvbandits.core.arrays import Array, Index, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
+from tvbandits.core.frozen import changed
 from tvbandits.core.observations import Observations, Source, Told
 from tvbandits.core.protocols import (
     Answers,
@@ -84,7 +85,7 @@ def before_ask(
     """
     if free is None and domain is not recipe.domain:
         free = Available(domain, None, None)  # for questions: nobody else looks at that
-    state = replace(state, questions=replace(state.questions, available=free))
+    state = changed(state, questions=changed(state.questions, available=free))
     questions, last = state.questions, state.asked_for
     if recipe.asking is None or recipe.asking.expert is None:
         return state
@@ -138,16 +139,15 @@ def _with_answers_of_the_expert(
         acceptance=choice.acceptance,
     )
     seconds = {**state.info.seconds, **seconds}
-    info = Info(**vars(state.info) | {"queries": queries, "seconds": seconds})
+    info = changed(state.info, queries=queries, seconds=seconds)
     questions = _with_answers(state.questions, fresh)
     if len(points) > 0:
         if asked.failure is not None and not questions.down:
             warn_of(asked.failure, about)
         # An expert that is asked nothing may be down still.
         if questions.down != (asked.failure is not None):
-            questions = replace(questions, down=asked.failure is not None)
-    changes = {"answers": answers, "since": since, "questions": questions, "info": info}
-    return State(**vars(state) | changes)
+            questions = changed(questions, down=asked.failure is not None)
+    return changed(state, answers=answers, since=since, questions=questions, info=info)
 
 
 def chosen(
@@ -167,15 +167,14 @@ def chosen(
     state, pool = pool_of(recipe, model, state, about, decision, rng)
     choice = asking.plan.choose(pool, rng)
     rows = _checked_rows(choice.rows, len(pool))
-    questions = replace(
+    questions = changed(
         state.questions,
         asked=state.questions.asked + len(rows),
         decisions=state.questions.decisions + 1,
         due=False,
         latest=about,
     )
-    state = State(**vars(state) | {"questions": questions})
-    return state, pool.points[rows], choice
+    return changed(state, questions=questions), pool.points[rows], choice
 
 
 def pool_of(
@@ -315,7 +314,7 @@ def _with_answers(questions: Questions, fresh: Observations) -> Questions:
         return questions
     known = np.isfinite(fresh.variance).all()  # else it is learned
     stated = statistics.median(fresh.variance.tolist()) if known else questions.variance
-    return replace(questions, informed=True, variance=stated)
+    return changed(questions, informed=True, variance=stated)
 
 
 def _checked_rows(rows: Any, size: int) -> Any:

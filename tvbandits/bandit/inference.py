@@ -17,11 +17,12 @@ from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.frozen import changed
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
@@ -152,14 +153,14 @@ class Model:
             return made
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
-        info = replace(
+        info = changed(
             state.info,
             posterior=about.posterior,
             model=about.model,
             seconds={**state.info.seconds, "posterior": about.seconds["posterior"]},
             expensive=about.expensive,
         )
-        return replace(state, model=made.model, posterior=made.posterior, info=info)
+        return changed(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(
         self, state: State, now: float, rng: np.random.Generator
@@ -202,8 +203,9 @@ class Model:
         expensive = info.expensive
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
-        about: dict[str, Any] = {
-            "posterior": PosteriorInfo(
+        info = changed(
+            info,
+            posterior=PosteriorInfo(
                 in_use,
                 seen - in_use,
                 effective_size,
@@ -211,13 +213,11 @@ class Model:
                 jitter=posterior.jitter,
                 dictionary_size=posterior.dictionary_size,
             ),
-            "model": ModelInfo(**vars(info.model) | learned),
-            "seconds": {**info.seconds, "posterior": time.perf_counter() - started},
-            "expensive": expensive,
-        }
-        # `replace` takes several times as long, and this is done at every step.
-        info = Info(**vars(info) | about)
-        return State(**vars(state) | {"posterior": posterior, "info": info}), view
+            model=changed(info.model, **learned),
+            seconds={**info.seconds, "posterior": time.perf_counter() - started},
+            expensive=expensive,
+        )
+        return changed(state, posterior=posterior, info=info), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""

@@ -12,6 +12,7 @@ from tvbandits.bandit.outliers import set_aside
 from tvbandits.bandit.recipe import Recipe, first_state
 from tvbandits.bandit.state import Info, State, generator_of
 from tvbandits.bandit.told import ToldReadings, calibrated, noted, still_out, visited_with
+from tvbandits.core.frozen import changed
 from tvbandits.core.observations import Told
 
 
@@ -37,19 +38,14 @@ def with_rewards(
         known["failed"] = failed.append(told.failed.X, told.failed.t)
     if recipe.asking is not None:
         due = questions.due or recipe.consult == "before ask"
-        questions = replace(questions, pool=model.members(state, visited), due=due)
-    known |= {
-        "visited": visited,
-        "spent": spent,
-        "calibration": calibration,
-        "questions": questions,
-    }
-    made = State(**vars(state) | known)
+        questions = changed(questions, pool=model.members(state, visited), due=due)
+    known |= {"visited": visited, "spent": spent, "calibration": calibration}
+    made = changed(state, questions=questions, **known)
     if recipe.learn is not None or made.model.noise is not None:
         made = model.learned(made, state.told)
     if recipe.history is not None:
         made = model.trimmed(made, state.told)
-    return State(**vars(made) | {"info": _counted(made)})
+    return changed(made, info=_counted(made))
 
 
 def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
@@ -89,5 +85,4 @@ def _counted(state: State) -> Info:
     outliers = 0 if state.outliers is None else len(state.outliers)
     failed = state.gone.failed + len(state.failed)
     told = state.gone.rewards + len(state.rewards.t) + outliers
-    counts = {"told": told, "failed": failed, "outliers": outliers}
-    return Info(**vars(state.info) | counts)
+    return changed(state.info, told=told, failed=failed, outliers=outliers)

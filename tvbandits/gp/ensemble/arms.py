@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.frozen import changed
 from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
 from tvbandits.gp.ensemble.rule import (
     CandidatePosterior,
@@ -91,7 +92,7 @@ class ArmFilters:
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
-            return replace(self, time=t)
+            return changed(self, time=t)
         kept, kept2, fresh = self._once("step", t - self.time, self._kept)
         return self._knowing(
             time=t,
@@ -118,7 +119,7 @@ class ArmFilters:
 
     def _knowing(self, **changes: Any) -> ArmFilters:
         """The same models, which know something else."""
-        made = replace(self, **changes)
+        made = changed(self, **changes)
         made.__dict__["_latest"] = self._latest
         return made
 

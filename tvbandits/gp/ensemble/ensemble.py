@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.frozen import changed
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
@@ -516,7 +517,7 @@ class FilterEnsemble:
             innovations=(*present.innovations, *squared_innovations(ensemble.weights, seen)),
         )
         low, high = ensemble.seen
-        observed = replace(
+        observed = changed(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
             seen=(min(float(above.min()), low), max(float(above.max()), high)),
@@ -553,7 +554,7 @@ class FilterEnsemble:
         if not filters:
             settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
             filters = filters_of(settings, self.points, variance, self.guess)
-        return replace(
+        return changed(
             self,
             filters=filters,
             origin=origin,
@@ -579,7 +580,7 @@ class FilterEnsemble:
         """Begun again with the power, in the unit and around the origin that all readings suggest."""
         y = np.concatenate([values for _, values, _, _ in self._early])
         noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
-        empty = replace(
+        empty = changed(
             self,
             time=float("nan"),
             steps=0,
@@ -606,24 +607,24 @@ class FilterEnsemble:
         """
         times = sorted({t for *_, t in early})
         past = [self._early_step([each for each in early if each[3] == t]) for t in times[:-1]]
-        made = replace(self, time=times[0], steps=-1)
+        made = changed(self, time=times[0], steps=-1)
         for since in _together(past):
             pairs = [taken_in(each, made.time, since, self.step) for each in made.filters]
             filters, densities, squares = zip(*pairs, strict=True)
             judges = np.concatenate(densities, axis=1), np.concatenate(squares, axis=1)
-            made = replace(made, filters=filters, time=since[-1][0])
+            made = changed(made, filters=filters, time=since[-1][0])
             for (_, of, _), density, off in zip(since, *judges, strict=True):
-                made = replace(made, steps=made.steps + 1)
+                made = changed(made, steps=made.steps + 1)
                 evidence, variance = made._judged(density, off, len(of.rows))
                 score = FORGETTING * made._score + evidence
-                made = replace(made, _score=score, _error_variance=variance)
+                made = changed(made, _score=score, _error_variance=variance)
         y = np.concatenate([values for _, values, _, _ in early]) - self.origin
         seen = min(float(y.min()), 0.0), max(float(y.max()), 0.0)
-        made = replace(made, seen=seen, _present=Step.before(made.filters))
+        made = changed(made, seen=seen, _present=Step.before(made.filters))
         for index, values, variances, t in early:
             if t == times[-1]:
                 made = made.observe(index, values, variances, t)
-        return replace(made, _early=tuple(early))
+        return changed(made, _early=tuple(early))
 
     def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> BacklogStep:
         """All that was read at one of the first times."""
@@ -638,7 +639,7 @@ class FilterEnsemble:
         if t == self.time:
             return self
         if np.isnan(self.time):
-            return replace(self, time=t)
+            return changed(self, time=t)
         known_later = self._is_early() and self._learned_at <= self.steps
         if known_later and self.steps + 1 in UNIT_LEARNED_AT:
             return self._anew()._at(t)
@@ -658,7 +659,7 @@ class FilterEnsemble:
         if not np.isfinite(self.step):
             filters = tuple(each.counted_in(step) for each in filters)
         filters = tuple(each.moved((t - self.time) / step) for each in filters)
-        return replace(
+        return changed(
             self,
             step=step,
             time=t,
@@ -705,7 +706,7 @@ class FilterEnsemble:
         startling = np.mean(self._present.innovations) > STARTLING
         due = None if startling else (self.steps + 1) % TURN
         # What the active models were is of no use to the others.
-        over = replace(self._present, expected=(), log_density=np.empty(0))
+        over = changed(self._present, expected=(), log_density=np.empty(0))
         past = self.time, over, error_variance + self.noise_variance
         return self._inactive.turned(filters, score, past, due, step)
 

@@ -28,6 +28,7 @@ from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.frozen import changed
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
@@ -525,8 +526,7 @@ class Filters:
             self._later.clear()
             mean = self.layout.moved(self.mean, h)
             covariance = self.layout.moved_covariance(self.covariance, h)
-            scales = self.squares, self.count
-            self._later[h] = Filters(self.layout, mean, covariance, *scales, self.group)
+            self._later[h] = changed(self, mean=mean, covariance=covariance)
         return self._later[h]
 
     @cached_property
@@ -561,7 +561,7 @@ class Filters:
 
     def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
         """The same models, which know something else."""
-        return Filters(self.layout, mean, covariance, squares, count, self.group)
+        return changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -589,7 +589,7 @@ class Filters:
             self.covariance.copy(),
         )
         mean[rows], covariance[rows] = drawn.mean, drawn.covariance
-        return replace(self, mean=mean, covariance=covariance), log_density, squares
+        return changed(self, mean=mean, covariance=covariance), log_density, squares
 
     def kept(self, goes_on: Array, together: Array) -> Array:
         """What is kept (M,) of the states by the chance that nothing started afresh.
@@ -604,13 +604,13 @@ class Filters:
         fresh, own = self.restarted(), kept[:, None, None]
         mean = own[:, 0] * self.mean + (1.0 - own[:, 0]) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
-        return replace(self, mean=mean, covariance=covariance)
+        return changed(self, mean=mean, covariance=covariance)
 
     def restarted(self) -> Filters:
         """At the prior, but for the constant."""
         mean, covariance = np.zeros_like(self.mean), self.layout.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
-        return replace(self, mean=mean, covariance=covariance)
+        return changed(self, mean=mean, covariance=covariance)
 
 
 @dataclass(frozen=True)

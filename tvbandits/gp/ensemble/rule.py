@@ -25,6 +25,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.frozen import changed
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
@@ -519,7 +520,7 @@ class EnsemblePosterior(CandidatePosterior):
         if surface is not self.surface or now < times[0]:
             return None
         if len(rows.Z) == 0:
-            return self if now == self.now else replace(self, now=now)
+            return self if now == self.now else changed(self, now=now)
         if rows.Z[0, -1] < times[-1]:
             return None
         return self.told(rows, self.data.append(rows), now)
@@ -545,7 +546,7 @@ class EnsemblePosterior(CandidatePosterior):
         if noise_variance is None:
             return believed
         more = noise_variance - ensemble.noise_variance
-        return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
+        return changed(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
     # --- the questions of `Posterior` -----------------------------------------------------------------
 

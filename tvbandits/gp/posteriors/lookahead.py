@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.frozen import changed
 
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS /= WEIGHTS.sum()
@@ -156,7 +157,7 @@ class JointPosterior:
         factor = np.zeros((n + k, n + k))
         factor[:n, :n], factor[n:, :n], factor[n:, n:] = self._factor, below.T, root
         left = np.maximum(self.deviation**2 - (fresh**2).sum(axis=0), 0.0)
-        return replace(
+        return changed(
             self,
             deviation=np.sqrt(left),
             _rows=(*self._rows, *rows),
