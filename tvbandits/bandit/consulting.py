@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +36,7 @@ from tvbandits.core.protocols import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import Choice, Pool
 
@@ -116,15 +115,11 @@ def _with_answers_of_the_expert(
     seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
     said = asked.said
     has = said.answered
-    fresh = Observations.checked(
-        points[has],
-        np.full(int(has.sum()), about),
-        said.values[has],
-        said.variance[has],
-        Source.EXPERT,
-    )
+    answered = int(np.count_nonzero(has))
+    columns = points[has], np.full(answered, about), said.values[has], said.variance[has]
+    fresh = Observations.checked(*columns, Source.EXPERT)
     answers, since = kept_answers(asking, state.answers, state.since, fresh, True)
-    before, number, answered = state.info.queries, len(points), int(has.sum())
+    before, number = state.info.queries, len(points)
     queries = QueryInfo(
         asked=number,
         answered=answered,
@@ -248,10 +243,10 @@ def joint_beliefs(
     asked_now, later = model.inputs(points, about), view.inputs(points)
     unit = view.scale**2
 
-    def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+    def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
         return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later[others]))
 
-    def among(rows: Sequence[int], others: Sequence[int]) -> Array:
+    def among(rows: Rows, others: Rows) -> Array:
         some, more = asked_now[list(rows)], asked_now[list(others)]
         return np.asarray(unit * posterior.cross_covariance(some, more))
 
@@ -322,12 +317,12 @@ def _checked_rows(rows: Any, size: int) -> Any:
     given = np.asarray(rows)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
         raise ValueError(f"a query plan must choose rows of its pool (q,), got {shown(rows)}")
-    numbers = given.astype(np.int64)
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
+    numbers = given.tolist()
+    if numbers and not 0 <= min(numbers) <= max(numbers) < size:
         raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {shown(rows)}")
-    if len(set(numbers.tolist())) < len(numbers):
+    if len(set(numbers)) < len(numbers):
         raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
-    return numbers
+    return given.astype(np.int64)
 
 
 # --- asking ----------------------------------------------------------------------------------------

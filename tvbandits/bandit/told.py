@@ -138,7 +138,7 @@ def told_next(
 
 def zero_or_one(y: Any) -> Any:
     """Rewards with the truth values among them as numbers: what converted is 1, what did not is 0."""
-    if type(y) is np.ndarray and y.dtype == np.float64:
+    if isinstance(y, Counted) or (type(y) is np.ndarray and y.dtype == np.float64):
         return y
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]

@@ -19,7 +19,9 @@ def changed(value: T, **changes: Any) -> T:
     >>> print(changed(Gone(rewards=2), answers=1))
     Gone(rewards=2, answers=1, failed=0, until=-inf, first=nan)
     """
-    made = object.__new__(type(value))
+    made, kept = object.__new__(type(value)), value.__dict__
     names = type(value).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
-    made.__dict__.update({name: getattr(value, name) for name in names}, **changes)
+    if len(kept) > len(names):
+        kept = {name: kept[name] for name in names}
+    made.__dict__.update(kept, **changes)
     return made

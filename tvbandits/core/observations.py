@@ -399,7 +399,7 @@ class Told:
     @property
     def latest(self) -> float:
         """The latest time of all."""
-        return float(self.t.max())
+        return float(max(self.t.tolist()))
 
 
 @dataclass(frozen=True)

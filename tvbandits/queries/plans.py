@@ -527,5 +527,5 @@ def _most_useful(beliefs: JointPosterior, free: NDArray[np.bool_]) -> int:
     """The free point whose answer raises the best mean most."""
     ranked = np.argsort(-(beliefs.mean + PROMISE * beliefs.deviation), kind="stable")
     candidates = ranked[free[ranked]][:LOOKED_AT]
-    gains = beliefs.gains(candidates.tolist(), ranked[:COMPARED])
+    gains = beliefs.gains(candidates, ranked[:COMPARED])
     return int(candidates[np.argmax(gains)])

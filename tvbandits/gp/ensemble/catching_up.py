@@ -245,14 +245,13 @@ def _judged(
     """
     n, blocks = told.n[:, None], np.where(told.step[:, None] == told.step, root, 0.0)
     found = told.summed(whitened**2)
-    log_determinant = 2.0 * told.summed(np.log(np.einsum("mii->mi", root)))
+    log_root = told.summed(np.log(np.einsum("mii->mi", root)))
     share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
-    scales = np.empty((len(n) + 1, 2, len(filters)))
-    scales[0] = filters.squares, filters.count
-    for i, heard in enumerate(np.stack([share * found, share * n], axis=1)):
-        scales[i + 1] = remembered(scales[i] + heard)
-    squares, counts = scales.swapaxes(0, 1)
-    density = student(n, counts[:-1], squares[:-1], log_determinant, found)
+    scales = [(filters.squares, filters.count)]
+    for more, count in zip(share * found, share * n, strict=True):
+        scales.append(remembered(scales[-1][0] + more, scales[-1][1] + count))
+    squares, counts = np.array(scales).swapaxes(0, 1)
+    density = student(n, counts[:-1], squares[:-1], log_root, found)
     errors = np.matmul(blocks, whitened[:, :, None])[:, :, 0]
     # Of two places or more only what they differ by counts.
     common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2

@@ -132,7 +132,7 @@ def checked(
     noise = noise if noise.shape == y.shape else np.broadcast_to(noise, y.shape)
     if index.shape != y.shape:
         raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
-    if len(index) and (index.min() < 0 or index.max() >= points):
+    if len(index) and not 0 <= min(known := index.tolist()) <= max(known) < points:
         raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
     if (np.isfinite(y) & (noise > 0) & (noise < np.inf)).all():
         return index, y, noise
@@ -151,7 +151,7 @@ def squares_of_differences(errors: Array) -> Array:
         Of the transformed rewards of n places at one time, as they were expected.
     """
     if errors.shape[1] > 1:
-        errors = errors - errors.mean(axis=1, keepdims=True)
+        errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
     return np.asarray((errors**2).sum(axis=1))
 
 
@@ -490,7 +490,7 @@ class FilterEnsemble:
             Noise variances of the readings. None: `noise_variance`.
         t : float
         """
-        if not np.isfinite(t) or t < self.time:
+        if not math.isfinite(t) or t < self.time:
             raise ValueError(f"a filter takes times from t = {self.time} on, got t = {t}")
         given = self.noise_variance if variance is None else variance
         index, y, noise = checked(rows, values, given, len(self.points))
@@ -516,11 +516,11 @@ class FilterEnsemble:
             + slopes,
             innovations=(*present.innovations, *squared_innovations(ensemble.weights, seen)),
         )
-        low, high = ensemble.seen
+        known = (*ensemble.seen, *above.tolist())
         observed = changed(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
-            seen=(min(float(above.min()), low), max(float(above.max()), high)),
+            seen=(min(known), max(known)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
@@ -720,7 +720,7 @@ class FilterEnsemble:
         weights /= weights.sum()
         alike: dict[str, list[Mixture]] = {}
         for each, part in zip(self.filters, by_group(weights, self.filters), strict=True):
-            if part.any():
+            if np.count_nonzero(part):
                 mixture = Mixture.of(each, part, h, present)
                 alike.setdefault(each.layout.basis_key, []).append(mixture)
         mixtures = [Mixture.joined(each) for each in alike.values()]

@@ -555,8 +555,8 @@ class Filters:
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
-        scales = np.array([self.squares + told * squares, self.count + told * len(values)])
-        after = self.like(start.mean + gain, covariance, *remembered(scales))
+        scales = remembered(self.squares + told * squares, self.count + told * len(values))
+        after = self.like(start.mean + gain, covariance, *scales)
         return after, Innovations(errors, variances, log_density)
 
     def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
@@ -613,8 +613,7 @@ class Filters:
         return changed(self, mean=mean, covariance=covariance)
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
 
     `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors, and `squares` (M,) their squared
@@ -633,21 +632,19 @@ class _Seen:
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
         HP = np.matmul(H, filters.covariance)
         spread = np.matmul(HP, H.T)
-        diagonal = np.einsum("mii->mi", spread)
+        diagonal = spread.reshape(len(spread), -1)[:, :: len(H) + 1]
         diagonal += noise  # of `spread`: they are a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
         size, whitened = H.shape[1], solved[:, :, -1]
         squares = (whitened**2).sum(axis=1)
-        log_determinant = 2.0 * np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
-        density = student(len(H), filters.count, filters.squares, log_determinant, squares)
+        log_root = np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
+        density = student(len(H), filters.count, filters.squares, log_root, squares)
         return cls(errors, solved[:, :, :size], whitened, diagonal.copy("F"), squares, density)
 
 
-def student(
-    n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
-) -> Array:
+def student(n: int | Index, count: Array, squares: Array, log_root: Array, found: Array) -> Array:
     """Student's log densities (..., M) of n readings.
 
     Parameters
@@ -657,21 +654,22 @@ def student(
         Degrees of freedom: how many innovations the scale has.
     squares : array of shape (..., M)
         Their sum of squares.
-    log_determinant : array of shape (..., M)
-        Of the covariance of the readings, in units of the squared scale.
+    log_root : array of shape (..., M)
+        Half the log determinant of the covariance of the readings, in units of the squared scale.
     found : array of shape (..., M)
         Squared length of what they are off, standardised.
     """
     half = (count + n) / 2
-    constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
+    constant = gammaln(half) - gammaln(count / 2) - log_root
     return np.asarray(
         constant - n / 2 * np.log(math.pi * squares) - half * np.log1p(found / squares)
     )
 
 
-def remembered(scales: Array) -> Array:
-    """Sums of squares and how many innovations they are of, (2, M), the old ones forgotten."""
-    return np.asarray(scales * np.minimum(1.0, MEMORY / scales[1]))
+def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
+    """Sums of squares (M,) and how many innovations they are of, the old ones forgotten."""
+    kept = np.minimum(1.0, MEMORY / count)
+    return squares * kept, count * kept
 
 
 def filters_of(

@@ -14,7 +14,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
 
 # --- monotone transforms that bring skewed rewards closer to normal (Yeo and Johnson 2000) --------
 # With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
@@ -300,18 +300,19 @@ class Components:
                 state = m.across if later else m.known
                 shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
                 if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
-                    shared += np.outer(m.weight * here[r], there[s])
+                    shared += (m.weight * here[r])[:, None] * there[s]
                 if not (later or isinstance(s, slice)):
-                    shared += m.weight * np.equal.outer(r, s) * m.left[r][:, None]
-            shared *= now.slope[r][:, None]
-            shared *= slopes
+                    shared += m.weight * (r[:, None] == s) * m.left[r][:, None]
+            if self.transform.power != 1:  # else the slopes are 1
+                shared *= now.slope[r][:, None]
+                shared *= slopes
             return shared
 
-        def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
-            return covariance(np.array(rows, dtype=np.int64), others, True)
+        def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
+            return covariance(np.asarray(rows, dtype=np.int64), others, True)
 
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            r, s = (np.array(each, dtype=np.int64) for each in (rows, others))
+        def among(rows: Rows, others: Rows) -> Array:
+            r, s = (np.asarray(each, dtype=np.int64) for each in (rows, others))
             return covariance(r, s, False)
 
         return JointPosterior(

@@ -35,7 +35,7 @@ from tvbandits.gp.ensemble.models import (
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
+from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time, faded, moved
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
@@ -342,7 +342,7 @@ def of_another_unit(rule: T) -> T:
 def in_order_of_time(data: Data) -> Data:
     """The same observations, the earlier first; itself where they are so already."""
     times = data.Z[:, -1]
-    if (times[1:] >= times[:-1]).all():
+    if len(times) < 2 or (times[1:] >= times[:-1]).all():
         return data
     order = np.argsort(times, kind="stable")
     return Data(data.Z[order], data.Y[order], data.variance[order])
@@ -499,8 +499,7 @@ class EnsemblePosterior(CandidatePosterior):
     def told(self, fresh: Data, data: Data, now: float) -> EnsemblePosterior:
         """At the time `now`, once it has observed those of `data` that are new, time after time."""
         recent, search, surface = self.recent, self.search, self.surface
-        for t in sorted(set(fresh.Z[:, -1].tolist())):
-            at = fresh.Z[:, -1] == t
+        for t, at in at_each_time(fresh.Z[:, -1]):
             rows = candidate_rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
             if search is None:
