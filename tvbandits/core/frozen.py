@@ -23,5 +23,5 @@ def changed(value: T, **changes: Any) -> T:
     names = type(value).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
     if len(kept) > len(names):
         kept = {name: kept[name] for name in names}
-    made.__dict__.update(kept, **changes)
+    object.__setattr__(made, "__dict__", kept | changes)
     return made
