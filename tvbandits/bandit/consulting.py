@@ -24,8 +24,7 @@ from tvbandits.core.arrays import Array, Index, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
-from tvbandits.core.frozen import changed
-from tvbandits.core.observations import Observations, Source, Told
+from tvbandits.core.observations import Observations, Source, Told, changed
 from tvbandits.core.protocols import (
     Answers,
     Domain,

@@ -17,13 +17,12 @@ from tvbandits.acquisition.batch_rules import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.frozen import changed
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Observations, Plays, changed
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
@@ -203,9 +202,8 @@ class Model:
         expensive = info.expensive
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
-        info = changed(
-            info,
-            posterior=PosteriorInfo(
+        about: dict[str, Any] = {
+            "posterior": PosteriorInfo(
                 in_use,
                 seen - in_use,
                 effective_size,
@@ -213,11 +211,13 @@ class Model:
                 jitter=posterior.jitter,
                 dictionary_size=posterior.dictionary_size,
             ),
-            model=changed(info.model, **learned),
-            seconds={**info.seconds, "posterior": time.perf_counter() - started},
-            expensive=expensive,
-        )
-        return changed(state, posterior=posterior, info=info), view
+            "model": ModelInfo(**vars(info.model) | learned),
+            "seconds": {**info.seconds, "posterior": time.perf_counter() - started},
+            "expensive": expensive,
+        }
+        # `replace` takes several times as long, and this is done at every step.
+        info = Info(**vars(info) | about)
+        return State(**vars(state) | {"posterior": posterior, "info": info}), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""

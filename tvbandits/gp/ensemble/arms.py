@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.frozen import changed
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
 from tvbandits.gp.ensemble.recent import at_each_time
 from tvbandits.gp.ensemble.rule import (

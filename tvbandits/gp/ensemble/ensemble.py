@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.frozen import changed
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform

@@ -28,7 +28,7 @@ from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.frozen import changed
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE

@@ -25,7 +25,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
-from tvbandits.core.frozen import changed
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of

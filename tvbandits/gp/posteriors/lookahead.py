@@ -11,7 +11,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.frozen import changed
+from tvbandits.core.observations import changed
 
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS /= WEIGHTS.sum()
