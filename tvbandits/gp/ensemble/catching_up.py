@@ -81,7 +81,8 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     on = stays + np.cumsum(log_density[:, afresh], axis=0)
     off = np.log(-np.expm1(stays)) + np.cumsum(log_density[:, M:], axis=0)
     together = np.logaddexp(on, off)
-    said.log_density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
+    said.log_density[:, afresh] = together
+    said.log_density[1:, afresh] -= together[:-1]
     kept = some.kept(on[-1], together[-1])
     if (kept < 1.0).any():
         drawn, own = some.drawn_to_prior(kept), prior.take(afresh)
@@ -191,7 +192,7 @@ class _SeenTogether(NamedTuple):
     @classmethod
     def of(cls, filters: Filters, told: _Told, prior: _PriorOf) -> _SeenTogether:
         layout = filters.layout
-        own = layout.nugget[:, None] + layout.left[:, told.rows]
+        own = layout.own[:, told.rows]
         noise = np.maximum(own + told.noise / filters.variance[:, None], layout.floor)
         learned = filters.covariance - layout.prior
         known = np.matmul(learned, prior.back)
@@ -246,7 +247,8 @@ def _judged(
     n, blocks = told.n[:, None], np.where(told.step[:, None] == told.step, root, 0.0)
     found = told.summed(whitened**2)
     log_root = told.summed(np.log(np.einsum("mii->mi", root)))
-    share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
+    known = np.minimum(np.maximum(1.0 - sensor / (blocks**2).sum(axis=2), 0.0), 1.0)
+    share = told.summed(known) / n
     scales = [(filters.squares, filters.count)]
     for more, count in zip(share * found, share * n, strict=True):
         scales.append(remembered(scales[-1][0] + more, scales[-1][1] + count))
@@ -352,13 +354,13 @@ class _Fading:
         a, b = layout.drift, layout.derivative
         # Every reward is the constant and the trend as they are.
         shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.layout.scales[0], apart)
-        out = np.take(shared, lag, axis=1)
+        out = shared.take(lag, axis=1)
         static = self._between(H, slice(2, a))
         if np.isfinite(self.layout.scales[1]).any():
-            static *= np.take(self._kept(self.layout.scales[1], apart), lag, axis=1)
+            static *= self._kept(self.layout.scales[1], apart).take(lag, axis=1)
         out += static
         drift = self._between(H, slice(a, b))
-        drift *= np.take(self._drift(apart)[0], lag, axis=1)
+        drift *= self._drift(apart)[0].take(lag, axis=1)
         out += drift
         if layout.season < layout.size:
             once, where = np.unique(apart, return_inverse=True)

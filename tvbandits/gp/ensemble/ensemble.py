@@ -172,9 +172,10 @@ def evidence_of(log_density: Array, squares: Array, variance: Array | float) -> 
     return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
 
 
-def squared_innovations(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
-    """Squared standardised innovations of the mixture of models."""
-    errors = np.concatenate([each.errors for each in seen])
+def squared_innovations(
+    weights: Array, errors: Array, seen: Sequence[Innovations]
+) -> tuple[float, ...]:
+    """Squared standardised innovations of the mixture of models, whose errors (M, n) are these."""
     variances = np.concatenate([each.variances for each in seen])
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
@@ -505,6 +506,8 @@ class FilterEnsemble:
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
         pairs = [each.observed(index, z, noise) for each in ensemble.filters]
         seen, present = [innovations for _, innovations in pairs], ensemble._present
+        errors = np.concatenate([each.errors for each in seen])
+        squares = squared_innovations(ensemble.weights, errors, seen)
         grown = Step(
             expected=present.expected,
             rows=np.concatenate([present.rows, index]),
@@ -514,7 +517,7 @@ class FilterEnsemble:
             log_density=present.log_density
             + np.concatenate([s.log_density for s in seen])
             + slopes,
-            innovations=(*present.innovations, *squared_innovations(ensemble.weights, seen)),
+            innovations=(*present.innovations, *squares),
         )
         known = (*ensemble.seen, *above.tolist())
         observed = changed(
@@ -525,7 +528,7 @@ class FilterEnsemble:
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
         if not present.innovations:  # they were expected as the filters have just seen them
-            observed.__dict__["_errors"] = np.concatenate([each.errors for each in seen])
+            observed.__dict__["_errors"] = errors
         return observed
 
     def predict(self, t: float) -> Forecast:
@@ -703,7 +706,7 @@ class FilterEnsemble:
         self, filters: tuple[Filters, ...], score: Array, step: float, error_variance: float
     ) -> tuple[tuple[Filters, ...], Array, Inactive]:
         """Who is active after the present step, their scores, and who is not (`Inactive.turned`)."""
-        startling = np.mean(self._present.innovations) > STARTLING
+        startling = np.array(self._present.innovations).mean() > STARTLING
         due = None if startling else (self.steps + 1) % TURN
         # What the active models were is of no use to the others.
         over = changed(self._present, expected=(), log_density=np.empty(0))

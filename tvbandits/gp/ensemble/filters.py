@@ -158,6 +158,11 @@ class Layout:
         return np.array([each.nugget for each in self.settings])
 
     @cached_property
+    def own(self) -> Array:
+        """Variance (M, A) of a reward at each point that none elsewhere tells about, in such units."""
+        return self.nugget[:, None] + self.left
+
+    @cached_property
     def hazard(self) -> Array:
         """Chances (M,) of a fresh start in a step."""
         return np.array([each.hazard for each in self.settings])
@@ -536,7 +541,7 @@ class Filters:
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
         """With observations at points (n,), of transformed values (n,), and noise variances (n,)."""
         H = self.layout.rows(points)
-        own = self.layout.nugget[:, None] + self.layout.left[:, points]
+        own = self.layout.own[:, points]
         noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
         log_density, squares = seen.log_density, seen.squares

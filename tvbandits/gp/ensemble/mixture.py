@@ -148,7 +148,11 @@ class Mixture:
         # From the left; and, turned over, from the right.
         sums = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
         sums = layout.folded(sums.swapaxes(1, 2))
-        # What the models disagree about adds to what each of them does not know.
+
+        def apart(one: Array, other: Array) -> Array | float:
+            """What the models disagree about, which adds to what each of them does not know."""
+            return (one.T * share) @ other if len(share) > 1 else 0.0
+
         ahead = layout.folded(later.mean)
         mean_ahead = share @ ahead
         from_ahead = ahead - mean_ahead
@@ -157,14 +161,14 @@ class Mixture:
             now = layout.folded(filters.mean)
             mean_now = share @ now
             from_now = now - mean_now
-            known = sums[1] + (from_now.T * share) @ from_now
-            across = sums[2].T + (from_now.T * share) @ from_ahead
+            known = sums[1] + apart(from_now, from_now)
+            across = sums[2].T + apart(from_now, from_ahead)
         return cls(
             weight=total,
             basis=layout.basis,
             now=mean_now,
             ahead=mean_ahead,
-            spread=sums[0] + (from_ahead.T * share) @ from_ahead,
+            spread=sums[0] + apart(from_ahead, from_ahead),
             known=known,
             across=across,
             left=unit @ layout.left,

@@ -582,7 +582,7 @@ class EnsemblePosterior(CandidatePosterior):
     def learned(self) -> Mapping[str, Any]:
         """Where rewards lie, their prior deviation, what is new every time, and who counts most."""
         ensemble, weights = self.ensemble, self.ensemble.weights
-        heaviest = np.argsort(-weights, kind="stable")[:SHOWN]
+        heaviest = (-weights).argsort(kind="stable")[:SHOWN].tolist()
         return {
             "centre": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.scales)),
