@@ -215,14 +215,13 @@ class _SeenTogether(NamedTuple):
 
 
 def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenTogether) -> Filters:
-    """Models at the last time, once they know all readings; `seen.learned` is used up."""
+    """Models at the last time, once they know all readings."""
     layout, end = filters.layout, told.times[-1]
     reach = layout.moved(seen.known, end) + prior.ahead
     gain = np.matmul(seen.inverse, reach.transpose(0, 2, 1))
     back = gain.transpose(0, 2, 1)
     mean = layout.moved(filters.mean, end) + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
-    covariance = seen.learned
-    layout.move_known(covariance, end)
+    covariance = layout.moved_known(seen.learned, end)
     covariance += layout.prior
     covariance -= np.matmul(back, gain)
     return filters.like(mean, covariance, seen.squares, seen.counts)

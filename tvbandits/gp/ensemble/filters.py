@@ -47,15 +47,15 @@ ROUNDING = 1e-9
 """Noise below this share of the prior variance would be lost, and the filter with it."""
 
 
-Taken: TypeAlias = tuple[slice, Array, slice]
-"""A part of states that takes so much (M, n, 1) or (M, 1, 1) of another part."""
+Taken: TypeAlias = tuple[slice, Array]
+"""A part of states whose halves take so much (M, 2, k, 1) or (M, 2, 1, 1) of each other."""
 
 
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
-    `own` (M, S, 1) is what a number keeps of itself, `taken` what parts take of others: the values of a
-    smooth drift of their derivatives and these of them, and of a season the two numbers of a pair.
+    `own` (M, S, 1) is what a number keeps of itself, `taken` what halves take of each other: the values
+    of a smooth drift and their derivatives, and of a season the two numbers of a pair.
     Without any, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
     """
 
@@ -307,21 +307,19 @@ class Layout:
         if states.ndim == 2:
             return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
         out = change.own * states
-        for part, much, of in change.taken:
-            out[:, part] += much * states[:, of]
+        for part, much in change.taken:
+            halves = _halves(out, part)
+            halves += much * _halves(states, part)[:, ::-1]
         return np.asarray(out)
 
     def _taken(self, up: Array, down: Array, turned: Array) -> tuple[Taken, ...]:
-        """Which part of a state takes how much (M, n) or (M, 1) of which other part."""
-        middle = (self.season + self.size) // 2
-        value, slope = slice(self.drift, self.derivative), slice(self.derivative, self.season)
-        wave, other = slice(self.season, middle), slice(middle, None)
+        """Values take so much (M, k) or (M, 1) up of their derivatives, and these down of them."""
         taken = []
         if self.derivative < self.season:
-            taken += [(value, up, slope), (slope, down, value)]
+            taken.append((slice(self.drift, self.season), (up, down)))
         if self.season < self.size:
-            taken += [(wave, turned, other), (other, -turned, wave)]
-        return tuple((part, much[:, :, None], of) for part, much, of in taken)
+            taken.append((slice(self.season, self.size), (turned, -turned)))
+        return tuple((part, np.stack(much, axis=1)[..., None]) for part, much in taken)
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -331,24 +329,21 @@ class Layout:
         change = self.transition(h)
         if change.outer is not None and change.fresh is not None:
             return np.asarray(covariance * change.outer + change.fresh)
-        known = covariance - self.prior
-        self.move_known(known, h)
-        known += self.prior
-        return np.asarray(known)
+        return self.moved_known(covariance - self.prior, h) + self.prior
 
-    def move_known(self, known: Array, h: float) -> None:
-        """Put F known F^T in place of symmetric matrices (M, S, S), F moving a state by h steps."""
-        change = self.transition(h)
-        if change.outer is not None:
-            known *= change.outer
-            return
-        for _ in range(2):
-            # From the left; and, turned over, from the right.
-            moved = [(part, much * known[:, of]) for part, much, of in change.taken]
-            known *= change.own
-            for part, much in moved:
-                known[:, part] += much
-            known = known.transpose(0, 2, 1)
+    def moved_known(self, known: Array, h: float) -> Array:
+        """F known F^T of symmetric matrices (M, S, S), F moving a state by h steps."""
+        outer = self.transition(h).outer
+        if outer is not None:
+            return known * outer
+        for _ in range(2):  # from the left; and, turned over, from the right
+            known = self.moved(known, h).transpose(0, 2, 1)
+        return known
+
+
+def _halves(states: Array, part: slice) -> Array:
+    """A view (M, 2, k, n) of a part of matrices (M, S, n)."""
+    return states[:, part].reshape(len(states), 2, -1, states.shape[2])
 
 
 def distances(X: Array, Y: Array) -> Array:
