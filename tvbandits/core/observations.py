@@ -472,7 +472,7 @@ _COLUMNS = ("X", "t", "y", "variance", "source")
 def _trusted(*columns: NDArray[Any]) -> Observations:
     """Build from columns that were checked before, without checking them again."""
     made = object.__new__(Observations)
-    for name, column in zip(_COLUMNS, columns, strict=True):
+    for column in columns:
         column.setflags(write=False)
-        object.__setattr__(made, name, column)
+    made.__dict__.update(zip(_COLUMNS, columns, strict=True))
     return made

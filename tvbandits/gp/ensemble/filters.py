@@ -421,8 +421,7 @@ NO_RESET = 0.99
 """A member goes on as it is while it is that certain that nothing started afresh."""
 
 
-@dataclass(frozen=True)
-class Innovations:
+class Innovations(NamedTuple):
     """What observations were to M models before they knew them.
 
     Attributes

@@ -186,9 +186,10 @@ class Mixture:
         def mean(name: str) -> Any:
             return sum(s * getattr(each, name) for s, each in zip(share, parts, strict=True))
 
-        now, ahead, known, across = mean("now"), mean("ahead"), mean("known"), mean("across")
+        ahead, now, known, across = mean("ahead"), parts[0].now, parts[0].known, parts[0].across
         from_ahead = np.array([each.ahead for each in parts]) - ahead
         if known.size:
+            now, known, across = mean("now"), mean("known"), mean("across")
             from_now = np.array([each.now for each in parts]) - now
             known += (from_now.T * share) @ from_now
             across += (from_now.T * share) @ from_ahead
