@@ -145,9 +145,9 @@ def _around(given: ArrayLike, n: int, below: float) -> Array:
 
 def _per(k: Array, size: Array, variance: Array) -> Counted:
     """Counts for each unit of size, each of which has this variance; NaN where there is none."""
-    read = size > 0
-    of = np.where(read, size, 1.0)
-    values, spread = np.where(read, k / of, np.nan), np.asarray(variance / of)
+    if np.count_nonzero(size) < len(size):
+        k, size = np.where(size > 0, k, np.nan), np.where(size > 0, size, 1.0)
+    values, spread = k / size, variance / size
     for column in (values, spread):
         column.setflags(write=False)
     return Counted(values, spread)

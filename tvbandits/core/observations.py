@@ -159,7 +159,7 @@ class Observations:
         cls, X: Array, t: Array, y: Array, variance: Array, source: Source = Source.REWARD
     ) -> Observations:
         """Of columns that were checked already; they are kept, and cannot be written to any more."""
-        return _trusted(X, t, y, variance, np.full(len(t), source, dtype=np.uint8))
+        return _trusted(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
 
     @classmethod
     def __restored__(
