@@ -437,6 +437,10 @@ class Innovations(NamedTuple):
     log_density: Array
 
 
+KNOWN = "mean", "covariance", "squares", "count"
+"""What `Filters` hold of each model."""
+
+
 @dataclass(frozen=True)
 class Filters:
     """The posteriors of M models at one time.
@@ -495,21 +499,14 @@ class Filters:
 
     def some(self, members: NDArray[Any], layout: Layout) -> Filters:
         """As `take`, of which the layout is known."""
-        parts = (self.mean, self.covariance, self.squares, self.count)
-        mean, covariance, squares, count = (each[members] for each in parts)
-        return Filters(layout, mean, covariance, squares, count, self.group)
+        parts = {name: getattr(self, name)[members] for name in KNOWN}
+        return changed(self, layout=layout, **parts)
 
     def joined(self, other: Filters, layout: Layout | None = None) -> Filters:
         """With other models of the same features, whose joint layout may be known."""
-        pairs = (
-            (self.mean, other.mean),
-            (self.covariance, other.covariance),
-            (self.squares, other.squares),
-            (self.count, other.count),
-        )
-        mean, covariance, squares, count = (np.concatenate(pair) for pair in pairs)
+        both = {name: np.concatenate([getattr(f, name) for f in (self, other)]) for name in KNOWN}
         layout = self.layout.joined(other.layout) if layout is None else layout
-        return Filters(layout, mean, covariance, squares, count, self.group)
+        return changed(self, layout=layout, **both)
 
     def counted_in(self, step: float) -> Filters:
         """The same, with periods of seasons in steps of such a length."""
@@ -582,11 +579,8 @@ class Filters:
         if (kept == 1.0).all():
             return self, log_density, squares
         squares[rows] = np.minimum(squares[rows], other.squares)
-        drawn, mean, covariance = (
-            some.drawn_to_prior(kept),
-            self.mean.copy(),
-            self.covariance.copy(),
-        )
+        drawn = some.drawn_to_prior(kept)
+        mean, covariance = self.mean.copy(), self.covariance.copy()
         mean[rows], covariance[rows] = drawn.mean, drawn.covariance
         return changed(self, mean=mean, covariance=covariance), log_density, squares
 
