@@ -238,11 +238,8 @@ def taken_in(
     """
     reads = [Read((t - time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
     known, said = after(filters, reads)
-    return (
-        known,
-        said.log_density + np.array([of.log_slopes for _, of, _ in since])[:, None],
-        said.squares,
-    )
+    slopes = np.array([of.log_slopes for _, of, _ in since])[:, None]
+    return known, said.log_density + slopes, said.squares
 
 
 def _together(since: Sequence[BacklogStep]) -> Iterator[Sequence[BacklogStep]]:

@@ -138,9 +138,9 @@ class Mixture:
         """
         layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
         # What a state ahead (rows) shares with one now is the covariance moved on one side.
-        covariances = [later.covariance] + [filters.covariance] * present
+        covariances = [later.covariance]
         if present:
-            covariances.append(layout.moved(filters.covariance, h))
+            covariances += [filters.covariance, layout.moved(filters.covariance, h)]
         total = float(weights.sum())
         share = weights / total
         unit = share * filters.variance

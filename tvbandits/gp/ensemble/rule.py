@@ -622,11 +622,8 @@ class EnsemblePosterior(CandidatePosterior):
         d = self.surface.points.shape[1]
         (one, _), (other, _) = self._reach(Z1[:, :d]), self._reach(Z2[:, :d])
         if one is None and other is None:
-            among = (
-                candidate_rows(self.surface, Z1).tolist(),
-                candidate_rows(self.surface, Z2).tolist(),
-            )
-            return self._now.among(*among)
+            rows, others = (candidate_rows(self.surface, Z) for Z in (Z1, Z2))
+            return self._now.among(rows, others)
         everyone = range(len(self.surface.points))
         covariance = self._now.among(everyone, everyone)
         left = covariance[candidate_rows(self.surface, Z1)] if one is None else one @ covariance
