@@ -23,7 +23,7 @@ from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import best_point, points_of_decision
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.inheriting import begun_with
-from tvbandits.bandit.learning import retold, with_rewards
+from tvbandits.bandit.learning import counted, retold, with_rewards
 from tvbandits.bandit.limited import Outcomes
 from tvbandits.bandit.recipe import (
     Recipe,
@@ -49,6 +49,7 @@ from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
+from tvbandits.core.observations import changed
 from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.tables import as_html, history_of
 from tvbandits.core.threads import Turns, in_turn
@@ -381,7 +382,8 @@ class Bandit:
         beta = model.beta(state)
         if recipe.chooses_plainly and near is None:
             decision = model.decision(state, now, beta, n, domain, free)
-            X, looks = chosen(recipe.acquisition, decision, rng)
+            rule = recipe.acquisition
+            X, looks = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
             options = state, now, beta, n, domain, free, near, rng
             state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
@@ -389,15 +391,15 @@ class Bandit:
         about = {"beta": beta, "batch_size": len(X), "batch_looks": looks, "seconds": seconds}
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
-            questions = replace(questions, informed=False, due=due)
-        changes = {
-            "asked_for": now,
-            "pending": state.pending.append(X, np.full(len(X), now)),
-            "questions": questions,
-            "random": model.stored(rng),
-            "info": Info(**vars(state.info) | about),
-        }
-        self._state = State(**vars(state) | changes)
+            questions = changed(questions, informed=False, due=due)
+        self._state = changed(
+            state,
+            asked_for=now,
+            pending=state.pending.append(X, np.full(len(X), now)),
+            questions=questions,
+            random=model.stored(rng),
+            info=Info(**vars(state.info) | about),
+        )
         return X
 
     def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
@@ -582,7 +584,7 @@ class Bandit:
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = State(**vars(state) | {"outcomes": read, "random": model.stored(rng)})
+        self._state = changed(state, info=counted(state), outcomes=read, random=model.stored(rng))
         return self._state.info
 
     @in_turn

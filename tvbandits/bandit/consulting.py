@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +18,13 @@ import numpy as np
 from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Info, QueryInfo, Questions, State
+from tvbandits.bandit.state import QueryInfo, Questions, State
 from tvbandits.bandit.told import kept_answers
 from tvbandits.core.arrays import Array, Index, as_points, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
-from tvbandits.core.observations import Observations, Source, Told
+from tvbandits.core.observations import Observations, Source, Told, changed
 from tvbandits.core.protocols import (
     Answers,
     Domain,
@@ -36,7 +35,7 @@ from tvbandits.core.protocols import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import Choice, Pool
 
@@ -84,7 +83,7 @@ def before_ask(
     """
     if free is None and domain is not recipe.domain:
         free = Available(domain, None, None)  # for questions: nobody else looks at that
-    state = replace(state, questions=replace(state.questions, available=free))
+    state = changed(state, questions=changed(state.questions, available=free))
     questions, last = state.questions, state.asked_for
     if recipe.asking is None or recipe.asking.expert is None:
         return state
@@ -115,15 +114,11 @@ def _with_answers_of_the_expert(
     seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
     said = asked.said
     has = said.answered
-    fresh = Observations.checked(
-        points[has],
-        np.full(int(has.sum()), about),
-        said.values[has],
-        said.variance[has],
-        Source.EXPERT,
-    )
+    answered = int(np.count_nonzero(has))
+    columns = points[has], np.full(answered, about), said.values[has], said.variance[has]
+    fresh = Observations.checked(*columns, Source.EXPERT)
     answers, since = kept_answers(asking, state.answers, state.since, fresh, True)
-    before, number, answered = state.info.queries, len(points), int(has.sum())
+    before, number = state.info.queries, len(points)
     queries = QueryInfo(
         asked=number,
         answered=answered,
@@ -138,16 +133,15 @@ def _with_answers_of_the_expert(
         acceptance=choice.acceptance,
     )
     seconds = {**state.info.seconds, **seconds}
-    info = Info(**vars(state.info) | {"queries": queries, "seconds": seconds})
+    info = changed(state.info, queries=queries, seconds=seconds)
     questions = _with_answers(state.questions, fresh)
     if len(points) > 0:
         if asked.failure is not None and not questions.down:
             warn_of(asked.failure, about)
         # An expert that is asked nothing may be down still.
         if questions.down != (asked.failure is not None):
-            questions = replace(questions, down=asked.failure is not None)
-    changes = {"answers": answers, "since": since, "questions": questions, "info": info}
-    return State(**vars(state) | changes)
+            questions = changed(questions, down=asked.failure is not None)
+    return changed(state, answers=answers, since=since, questions=questions, info=info)
 
 
 def chosen(
@@ -167,15 +161,14 @@ def chosen(
     state, pool = pool_of(recipe, model, state, about, decision, rng)
     choice = asking.plan.choose(pool, rng)
     rows = _checked_rows(choice.rows, len(pool))
-    questions = replace(
+    questions = changed(
         state.questions,
         asked=state.questions.asked + len(rows),
         decisions=state.questions.decisions + 1,
         due=False,
         latest=about,
     )
-    state = State(**vars(state) | {"questions": questions})
-    return state, pool.points[rows], choice
+    return changed(state, questions=questions), pool.points[rows], choice
 
 
 def pool_of(
@@ -249,10 +242,10 @@ def joint_beliefs(
     asked_now, later = model.inputs(points, about), view.inputs(points)
     unit = view.scale**2
 
-    def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+    def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
         return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later[others]))
 
-    def among(rows: Sequence[int], others: Sequence[int]) -> Array:
+    def among(rows: Rows, others: Rows) -> Array:
         some, more = asked_now[list(rows)], asked_now[list(others)]
         return np.asarray(unit * posterior.cross_covariance(some, more))
 
@@ -315,7 +308,7 @@ def _with_answers(questions: Questions, fresh: Observations) -> Questions:
         return questions
     known = np.isfinite(fresh.variance).all()  # else it is learned
     stated = statistics.median(fresh.variance.tolist()) if known else questions.variance
-    return replace(questions, informed=True, variance=stated)
+    return changed(questions, informed=True, variance=stated)
 
 
 def _checked_rows(rows: Any, size: int) -> Any:
@@ -323,12 +316,12 @@ def _checked_rows(rows: Any, size: int) -> Any:
     given = np.asarray(rows)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
         raise ValueError(f"a query plan must choose rows of its pool (q,), got {shown(rows)}")
-    numbers = given.astype(np.int64)
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
+    numbers = given.tolist()
+    if numbers and not 0 <= min(numbers) <= max(numbers) < size:
         raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {shown(rows)}")
-    if len(set(numbers.tolist())) < len(numbers):
+    if len(set(numbers)) < len(numbers):
         raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
-    return numbers
+    return given.astype(np.int64)
 
 
 # --- asking ----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Observations, Plays, changed
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
@@ -152,14 +152,14 @@ class Model:
             return made
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
-        info = replace(
+        info = changed(
             state.info,
             posterior=about.posterior,
             model=about.model,
             seconds={**state.info.seconds, "posterior": about.seconds["posterior"]},
             expensive=about.expensive,
         )
-        return replace(state, model=made.model, posterior=made.posterior, info=info)
+        return changed(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(
         self, state: State, now: float, rng: np.random.Generator
@@ -268,7 +268,8 @@ class Model:
                 continue
             fresh = state.rewards.take(slice(len(was.rewards.t), None))
             # Of one time, rewards come before answers: a reward may not follow them.
-            if len(fresh.t) and fresh.t.min() <= was.answers.t.max(initial=-math.inf):
+            both = len(fresh.t) and len(was.answers.t)
+            if both and fresh.t.min() <= was.answers.t.max():
                 continue
             if len(state.answers.t) > len(was.answers.t):
                 more = state.answers.take(slice(len(was.answers.t), None))
@@ -408,11 +409,12 @@ class Model:
         if recipe.control is not None:  # it is no news of any effect, and comes once
             out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
             taken = np.concatenate([taken, np.array(recipe.control)[None]])
-        if not self._counts_pending:
-            out = Plays(out.X[:0], out.t[:0])
         most = None if recipe.asking is None else recipe.asking.informed_width
-        noise = self.pending_noise(state, now, out) if len(out.t) else np.empty(0)
-        heard = np.isfinite(noise)
+        pending, noise = out.X[:0], np.empty(0)
+        if self._counts_pending and len(out.t):
+            noise = self.pending_noise(state, now, out)
+            heard = np.isfinite(noise)
+            pending, noise = out.X[heard], noise[heard]
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
         known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         return Decision(
@@ -422,8 +424,8 @@ class Model:
             noise_variance=self.noise_variance(state),
             batching=recipe.batching if known else replace(recipe.batching, rule=One()),
             n=n,
-            pending=out.X[heard],
-            pending_noise=noise[heard],
+            pending=pending,
+            pending_noise=noise,
             taken=taken,
             failed=state.failed.X,
             available=free,

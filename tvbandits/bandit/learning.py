@@ -12,7 +12,7 @@ from tvbandits.bandit.outliers import set_aside
 from tvbandits.bandit.recipe import Recipe, first_state
 from tvbandits.bandit.state import Info, State, generator_of
 from tvbandits.bandit.told import ToldReadings, calibrated, noted, still_out, visited_with
-from tvbandits.core.observations import Told
+from tvbandits.core.observations import Told, changed
 
 
 def with_rewards(
@@ -37,19 +37,14 @@ def with_rewards(
         known["failed"] = failed.append(told.failed.X, told.failed.t)
     if recipe.asking is not None:
         due = questions.due or recipe.consult == "before ask"
-        questions = replace(questions, pool=model.members(state, visited), due=due)
-    known |= {
-        "visited": visited,
-        "spent": spent,
-        "calibration": calibration,
-        "questions": questions,
-    }
-    made = State(**vars(state) | known)
+        questions = changed(questions, pool=model.members(state, visited), due=due)
+    known |= {"visited": visited, "spent": spent, "calibration": calibration}
+    made = changed(state, questions=questions, **known)
     if recipe.learn is not None or made.model.noise is not None:
         made = model.learned(made, state.told)
     if recipe.history is not None:
         made = model.trimmed(made, state.told)
-    return State(**vars(made) | {"info": _counted(made)})
+    return made
 
 
 def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
@@ -75,7 +70,7 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     out = still_out(state.asked_for, made.time)
     if decides and out is not None:
         made = model.conditioned(made, out, rng)
-    info = replace(_counted(made), queries=state.info.queries, beta=state.info.beta)
+    info = replace(counted(made), queries=state.info.queries, beta=state.info.beta)
     questions = replace(state.questions, pool=made.questions.pool)
     return replace(
         made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
@@ -84,10 +79,9 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     )  # fmt: skip
 
 
-def _counted(state: State) -> Info:
+def counted(state: State) -> Info:
     """With numbers of what was told."""
     outliers = 0 if state.outliers is None else len(state.outliers)
-    failed = state.gone.failed + len(state.failed)
+    failed = state.gone.failed + len(state.failed.t)
     told = state.gone.rewards + len(state.rewards.t) + outliers
-    counts = {"told": told, "failed": failed, "outliers": outliers}
-    return Info(**vars(state.info) | counts)
+    return Info(**vars(state.info) | {"told": told, "failed": failed, "outliers": outliers})

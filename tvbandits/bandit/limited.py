@@ -33,7 +33,7 @@ from tvbandits.acquisition.availability import Allowed, Available, NothingAvaila
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
 from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.learning import retold, with_rewards
+from tvbandits.bandit.learning import counted, retold, with_rewards
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
@@ -46,7 +46,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.limits import Limit, LimitWarning, as_outcomes
-from tvbandits.core.observations import Observations, Told
+from tvbandits.core.observations import Observations, Told, changed
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
@@ -379,7 +379,7 @@ class Outcomes:
             read = checked_told(*usual, told.X, values, told.t, None, name)
             rng = generator_of(before.random)
             after = with_rewards(recipe, model, before, read, rng)
-            known[name] = replace(after, random=rng.bit_generator.state)
+            known[name] = changed(after, info=counted(after), random=rng.bit_generator.state)
         return known
 
     def corrected(

@@ -117,7 +117,8 @@ def checked_told(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = values_and_variance(name, zero_or_one(y), n, variance, noise_variance)
+    y = y if type(y) is np.ndarray and y.dtype == np.float64 else zero_or_one(y)
+    rewards, variances = values_and_variance(name, y, n, variance, noise_variance)
     times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
     return Told.of(points, times, rewards, variances)
 
@@ -138,7 +139,7 @@ def told_next(
 
 def zero_or_one(y: Any) -> Any:
     """Rewards with the truth values among them as numbers: what converted is 1, what did not is 0."""
-    if type(y) is np.ndarray and y.dtype == np.float64:
+    if isinstance(y, Counted):
         return y
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]

@@ -99,7 +99,7 @@ def at_times(X: Array, t: Array | float) -> Array:
 
 def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
     """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
-    if bad.any():
+    if np.count_nonzero(bad):
         where = int(bad.argmax())
         place = "in row" if values.ndim > 1 else "at position"
         raise ValueError(f"{needs}, got {values[where].tolist()} {place} {where}{hint}")

@@ -66,7 +66,8 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     [0.   0.06] [0.000314 0.000628]
     """
     k, n = _columns(("successes", successes), ("trials", trials))
-    refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
+    if np.count_nonzero(k > n):
+        refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
     if around is None:
         pooled = (k.sum(where=n > 0) + DEVIATIONS**2 / 2) / (n.sum() + DEVIATIONS**2)
         p = np.full(len(k), pooled)
@@ -126,7 +127,7 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
             )
         one, other = np.broadcast_arrays(one, other)
     missing = np.isnan(one) | np.isnan(other)
-    if not missing.any():
+    if not np.count_nonzero(missing):
         return one, other
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
 
@@ -144,9 +145,9 @@ def _around(given: ArrayLike, n: int, below: float) -> Array:
 
 def _per(k: Array, size: Array, variance: Array) -> Counted:
     """Counts for each unit of size, each of which has this variance; NaN where there is none."""
-    read = size > 0
-    of = np.where(read, size, 1.0)
-    values, spread = np.where(read, k / of, np.nan), np.asarray(variance / of)
+    if np.count_nonzero(size) < len(size):
+        k, size = np.where(size > 0, k, np.nan), np.where(size > 0, size, 1.0)
+    values, spread = k / size, variance / size
     for column in (values, spread):
         column.setflags(write=False)
     return Counted(values, spread)

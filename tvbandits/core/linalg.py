@@ -328,9 +328,9 @@ def whitening_each(A: Array) -> tuple[Array, Array]:
 
 def _factors_each(A: Array) -> Array:
     what = "a covariance of innovations"
-    _check_finite(what, A)
-    if A.shape[1] == 1 and (A > 0).all():
+    if A.shape[1] == 1 and (np.isfinite(A) & (A > 0)).all():
         return np.sqrt(A)
+    _check_finite(what, A)
     try:
         return np.asarray(np.linalg.cholesky(A))
     except np.linalg.LinAlgError:

@@ -1,11 +1,11 @@
-"""`Observations`: what has been seen, as frozen columns that are checked once."""
+"""`Observations`: what has been seen, as frozen columns that are checked once; and frozen values."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,27 @@ from tvbandits.core.arrays import (
     row_keys,
     whole_number,
 )
+
+T = TypeVar("T")
+
+
+def changed(value: T, **changes: Any) -> T:
+    """As `dataclasses.replace`, in a tenth of its time, for values that check nothing when made.
+
+    What is cached with the value stays behind.
+
+    Examples
+    --------
+    >>> from tvbandits.core.observations import Gone, changed
+    >>> print(changed(Gone(rewards=2), answers=1))
+    Gone(rewards=2, answers=1, failed=0, until=-inf, first=nan)
+    """
+    made, kept = object.__new__(type(value)), value.__dict__
+    names = type(value).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
+    if len(kept) > len(names):
+        kept = {name: kept[name] for name in names}
+    object.__setattr__(made, "__dict__", kept | changes)
+    return made
 
 
 class Room:
@@ -138,7 +159,7 @@ class Observations:
         cls, X: Array, t: Array, y: Array, variance: Array, source: Source = Source.REWARD
     ) -> Observations:
         """Of columns that were checked already; they are kept, and cannot be written to any more."""
-        return _trusted(X, t, y, variance, np.full(len(t), source, dtype=np.uint8))
+        return _trusted(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
 
     @classmethod
     def __restored__(
@@ -399,7 +420,7 @@ class Told:
     @property
     def latest(self) -> float:
         """The latest time of all."""
-        return float(self.t.max())
+        return float(max(self.t.tolist()))
 
 
 @dataclass(frozen=True)
@@ -451,7 +472,7 @@ _COLUMNS = ("X", "t", "y", "variance", "source")
 def _trusted(*columns: NDArray[Any]) -> Observations:
     """Build from columns that were checked before, without checking them again."""
     made = object.__new__(Observations)
-    for name, column in zip(_COLUMNS, columns, strict=True):
+    for column in columns:
         column.setflags(write=False)
-        object.__setattr__(made, name, column)
+    made.__dict__.update(zip(_COLUMNS, columns, strict=True))
     return made

@@ -525,7 +525,7 @@ def questions(
 
 def _most_useful(beliefs: JointPosterior, free: NDArray[np.bool_]) -> int:
     """The free point whose answer raises the best mean most."""
-    ranked = np.argsort(-(beliefs.mean + PROMISE * beliefs.deviation), kind="stable")
+    ranked = (-(beliefs.mean + PROMISE * beliefs.deviation)).argsort(kind="stable")
     candidates = ranked[free[ranked]][:LOOKED_AT]
-    gains = beliefs.gains(candidates.tolist(), ranked[:COMPARED])
-    return int(candidates[np.argmax(gains)])
+    gains = beliefs.gains(candidates, ranked[:COMPARED])
+    return int(candidates[gains.argmax()])

@@ -15,7 +15,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
+from tvbandits.gp.ensemble.recent import at_each_time
 from tvbandits.gp.ensemble.rule import (
     CandidatePosterior,
     before_readings,
@@ -35,6 +37,9 @@ SMALLEST = -6
 
 FIRST = 16
 """From so many first readings the noise variance and the step are taken that the models are made for."""
+
+REMEMBERED = 4
+"""So many times to move by are remembered: a reward may come a hundred steps after its decision."""
 
 KEPT = 16
 """So many past filters are kept: a late reading goes back to the one before its time."""
@@ -91,8 +96,8 @@ class ArmFilters:
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
-            return replace(self, time=t)
-        kept, kept2, fresh = self._once("step", t - self.time, self._kept)
+            return changed(self, time=t)
+        kept, kept2, fresh = self._once(self._kept, t - self.time)
         return self._knowing(
             time=t,
             mean=kept * self.mean,
@@ -105,28 +110,33 @@ class ArmFilters:
         kept = np.exp(-h / self.scale)[:, None]
         return kept, kept**2, self.signal[:, None] * (1.0 - kept**2)
 
-    def _once(self, name: str, given: Any, compute: Callable[[Any], Any]) -> Any:
-        """What the models make of something that is mostly the same; the latest is remembered."""
-        known = self._latest.get(name)
-        if known is None or known[0] != given:
-            known = self._latest[name] = given, compute(given)
-        return known[1]
+    def _once(self, compute: Callable[..., Any], *given: float) -> Any:
+        """What the models make of something that is mostly the same; the latest are remembered."""
+        known, key = self._latest, (compute.__name__, *given)
+        if key not in known:
+            if len(known) == REMEMBERED:
+                known.clear()
+            known[key] = compute(*given)
+        return known[key]
 
     @cached_property
-    def _latest(self) -> dict[str, tuple[Any, Any]]:
+    def _latest(self) -> dict[tuple[Any, ...], Any]:
         return {}
 
     def _knowing(self, **changes: Any) -> ArmFilters:
         """The same models, which know something else."""
-        made = replace(self, **changes)
+        made = changed(self, **changes)
         made.__dict__["_latest"] = self._latest
         return made
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
+
+        def over_arms(each: Array) -> Array:
+            return each if each.ndim == 1 else np.asarray(each.sum(axis=1))
+
         now = self.moved(t)
-        arms: slice | Index = slice(rows[0], rows[0] + 1)  # of one arm a view, which costs a fifth
-        total, value = 1.0 / noise, y / noise
+        arms, total, value = rows[0], 1.0 / noise, y / noise
         if len(rows) > 1:
             # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
             sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
@@ -143,9 +153,9 @@ class ArmFilters:
             mean=mean,
             share=share,
             variance=variance,
-            precision=now.precision + (unexplained**2 / spread).sum(axis=1),
-            product=now.product + (unexplained * off / spread).sum(axis=1),
-            evidence=now.evidence - 0.5 * (np.log(spread) + off**2 / spread).sum(axis=1),
+            precision=now.precision + over_arms(unexplained**2 / spread),
+            product=now.product + over_arms(unexplained * off / spread),
+            evidence=now.evidence - 0.5 * over_arms(np.log(spread) + off**2 / spread),
         )
 
     @cached_property
@@ -185,13 +195,12 @@ class ArmFilters:
 
     def lasting(self, noise: float, step: float) -> Array:
         """Variances (A,) of what rewards of every later step would tell about the next reward."""
-        doubt = self._once("later", (noise, step), self._doubt_of_later)
+        doubt = self._once(self._doubt_of_later, noise, step)
         told = self.variance**2 / (self.variance + doubt)
         return np.asarray(self.weights @ (told + self.level_variances))
 
-    def _doubt_of_later(self, given: tuple[float, float]) -> Array:
-        """Variances (M, 1) with which rewards of every later step tell, by noise and step."""
-        noise, step = given
+    def _doubt_of_later(self, noise: float, step: float) -> Array:
+        """Variances (M, 1) with which rewards of every later step tell."""
         kept2 = np.exp(-2.0 * step / self.scale)
         return np.asarray(
             1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
@@ -307,11 +316,10 @@ def _before(past: Past, t: float) -> Past:
 def _observed(past: Past, data: Data, surface: CandidateGrid) -> Past:
     """The latest filters, once what was read since those of the past is observed, time after time."""
     start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
-    times, rest = data.Z[start:, -1], data.rows(start)
-    rows = candidate_rows(surface, rest.Z) if len(rest) else np.empty(0, np.int64)
-    for t in np.unique(times) if len(times) > 1 else times:
-        at = times == t
-        latest = past[-1].observed(float(t), rows[at], rest.Y[at, 0], rest.variance[at])
+    rest = data.rows(start)
+    for t, at in at_each_time(rest.Z[:, -1]):
+        rows = candidate_rows(surface, rest.Z[at])
+        latest = past[-1].observed(t, rows, rest.Y[at, 0], rest.variance[at])
         past = (*past[1 - KEPT :], latest)
     return past
 

@@ -81,7 +81,8 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     on = stays + np.cumsum(log_density[:, afresh], axis=0)
     off = np.log(-np.expm1(stays)) + np.cumsum(log_density[:, M:], axis=0)
     together = np.logaddexp(on, off)
-    said.log_density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
+    said.log_density[:, afresh] = together
+    said.log_density[1:, afresh] -= together[:-1]
     kept = some.kept(on[-1], together[-1])
     if (kept < 1.0).any():
         drawn, own = some.drawn_to_prior(kept), prior.take(afresh)
@@ -191,7 +192,7 @@ class _SeenTogether(NamedTuple):
     @classmethod
     def of(cls, filters: Filters, told: _Told, prior: _PriorOf) -> _SeenTogether:
         layout = filters.layout
-        own = layout.nugget[:, None] + layout.left[:, told.rows]
+        own = layout.own[:, told.rows]
         noise = np.maximum(own + told.noise / filters.variance[:, None], layout.floor)
         learned = filters.covariance - layout.prior
         known = np.matmul(learned, prior.back)
@@ -214,14 +215,13 @@ class _SeenTogether(NamedTuple):
 
 
 def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenTogether) -> Filters:
-    """Models at the last time, once they know all readings; `seen.learned` is used up."""
+    """Models at the last time, once they know all readings."""
     layout, end = filters.layout, told.times[-1]
     reach = layout.moved(seen.known, end) + prior.ahead
     gain = np.matmul(seen.inverse, reach.transpose(0, 2, 1))
     back = gain.transpose(0, 2, 1)
     mean = layout.moved(filters.mean, end) + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
-    covariance = seen.learned
-    layout.move_known(covariance, end)
+    covariance = layout.moved_known(seen.learned, end)
     covariance += layout.prior
     covariance -= np.matmul(back, gain)
     return filters.like(mean, covariance, seen.squares, seen.counts)
@@ -245,14 +245,14 @@ def _judged(
     """
     n, blocks = told.n[:, None], np.where(told.step[:, None] == told.step, root, 0.0)
     found = told.summed(whitened**2)
-    log_determinant = 2.0 * told.summed(np.log(np.einsum("mii->mi", root)))
-    share = told.summed(np.clip(1.0 - sensor / (blocks**2).sum(axis=2), 0.0, 1.0)) / n
-    scales = np.empty((len(n) + 1, 2, len(filters)))
-    scales[0] = filters.squares, filters.count
-    for i, heard in enumerate(np.stack([share * found, share * n], axis=1)):
-        scales[i + 1] = remembered(scales[i] + heard)
-    squares, counts = scales.swapaxes(0, 1)
-    density = student(n, counts[:-1], squares[:-1], log_determinant, found)
+    log_root = told.summed(np.log(np.einsum("mii->mi", root)))
+    known = np.minimum(np.maximum(1.0 - sensor / (blocks**2).sum(axis=2), 0.0), 1.0)
+    share = told.summed(known) / n
+    scales = [(filters.squares, filters.count)]
+    for more, count in zip(share * found, share * n, strict=True):
+        scales.append(remembered(scales[-1][0] + more, scales[-1][1] + count))
+    squares, counts = np.array(scales).swapaxes(0, 1)
+    density = student(n, counts[:-1], squares[:-1], log_root, found)
     errors = np.matmul(blocks, whitened[:, :, None])[:, :, 0]
     # Of two places or more only what they differ by counts.
     common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2
@@ -353,13 +353,13 @@ class _Fading:
         a, b = layout.drift, layout.derivative
         # Every reward is the constant and the trend as they are.
         shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.layout.scales[0], apart)
-        out = np.take(shared, lag, axis=1)
+        out = shared.take(lag, axis=1)
         static = self._between(H, slice(2, a))
         if np.isfinite(self.layout.scales[1]).any():
-            static *= np.take(self._kept(self.layout.scales[1], apart), lag, axis=1)
+            static *= self._kept(self.layout.scales[1], apart).take(lag, axis=1)
         out += static
         drift = self._between(H, slice(a, b))
-        drift *= np.take(self._drift(apart)[0], lag, axis=1)
+        drift *= self._drift(apart)[0].take(lag, axis=1)
         out += drift
         if layout.season < layout.size:
             once, where = np.unique(apart, return_inverse=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
@@ -131,7 +132,7 @@ def checked(
     noise = noise if noise.shape == y.shape else np.broadcast_to(noise, y.shape)
     if index.shape != y.shape:
         raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
-    if len(index) and (index.min() < 0 or index.max() >= points):
+    if len(index) and not 0 <= min(known := index.tolist()) <= max(known) < points:
         raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
     if (np.isfinite(y) & (noise > 0) & (noise < np.inf)).all():
         return index, y, noise
@@ -150,7 +151,7 @@ def squares_of_differences(errors: Array) -> Array:
         Of the transformed rewards of n places at one time, as they were expected.
     """
     if errors.shape[1] > 1:
-        errors = errors - errors.mean(axis=1, keepdims=True)
+        errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
     return np.asarray((errors**2).sum(axis=1))
 
 
@@ -171,9 +172,10 @@ def evidence_of(log_density: Array, squares: Array, variance: Array | float) -> 
     return np.asarray(0.5 * (log_density - squares / (2.0 * variance)))
 
 
-def squared_innovations(weights: Array, seen: Sequence[Innovations]) -> tuple[float, ...]:
-    """Squared standardised innovations of the mixture of models."""
-    errors = np.concatenate([each.errors for each in seen])
+def squared_innovations(
+    weights: Array, errors: Array, seen: Sequence[Innovations]
+) -> tuple[float, ...]:
+    """Squared standardised innovations of the mixture of models, whose errors (M, n) are these."""
     variances = np.concatenate([each.variances for each in seen])
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
@@ -236,11 +238,8 @@ def taken_in(
     """
     reads = [Read((t - time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
     known, said = after(filters, reads)
-    return (
-        known,
-        said.log_density + np.array([of.log_slopes for _, of, _ in since])[:, None],
-        said.squares,
-    )
+    slopes = np.array([of.log_slopes for _, of, _ in since])[:, None]
+    return known, said.log_density + slopes, said.squares
 
 
 def _together(since: Sequence[BacklogStep]) -> Iterator[Sequence[BacklogStep]]:
@@ -489,7 +488,7 @@ class FilterEnsemble:
             Noise variances of the readings. None: `noise_variance`.
         t : float
         """
-        if not np.isfinite(t) or t < self.time:
+        if not math.isfinite(t) or t < self.time:
             raise ValueError(f"a filter takes times from t = {self.time} on, got t = {t}")
         given = self.noise_variance if variance is None else variance
         index, y, noise = checked(rows, values, given, len(self.points))
@@ -504,6 +503,8 @@ class FilterEnsemble:
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
         pairs = [each.observed(index, z, noise) for each in ensemble.filters]
         seen, present = [innovations for _, innovations in pairs], ensemble._present
+        errors = np.concatenate([each.errors for each in seen])
+        squares = squared_innovations(ensemble.weights, errors, seen)
         grown = Step(
             expected=present.expected,
             rows=np.concatenate([present.rows, index]),
@@ -513,18 +514,18 @@ class FilterEnsemble:
             log_density=present.log_density
             + np.concatenate([s.log_density for s in seen])
             + slopes,
-            innovations=(*present.innovations, *squared_innovations(ensemble.weights, seen)),
+            innovations=(*present.innovations, *squares),
         )
-        low, high = ensemble.seen
-        observed = replace(
+        known = (*ensemble.seen, *above.tolist())
+        observed = changed(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
-            seen=(min(float(above.min()), low), max(float(above.max()), high)),
+            seen=(min(known), max(known)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
         if not present.innovations:  # they were expected as the filters have just seen them
-            observed.__dict__["_errors"] = np.concatenate([each.errors for each in seen])
+            observed.__dict__["_errors"] = errors
         return observed
 
     def predict(self, t: float) -> Forecast:
@@ -553,7 +554,7 @@ class FilterEnsemble:
         if not filters:
             settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
             filters = filters_of(settings, self.points, variance, self.guess)
-        return replace(
+        return changed(
             self,
             filters=filters,
             origin=origin,
@@ -579,7 +580,7 @@ class FilterEnsemble:
         """Begun again with the power, in the unit and around the origin that all readings suggest."""
         y = np.concatenate([values for _, values, _, _ in self._early])
         noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
-        empty = replace(
+        empty = changed(
             self,
             time=float("nan"),
             steps=0,
@@ -606,24 +607,24 @@ class FilterEnsemble:
         """
         times = sorted({t for *_, t in early})
         past = [self._early_step([each for each in early if each[3] == t]) for t in times[:-1]]
-        made = replace(self, time=times[0], steps=-1)
+        made = changed(self, time=times[0], steps=-1)
         for since in _together(past):
             pairs = [taken_in(each, made.time, since, self.step) for each in made.filters]
             filters, densities, squares = zip(*pairs, strict=True)
             judges = np.concatenate(densities, axis=1), np.concatenate(squares, axis=1)
-            made = replace(made, filters=filters, time=since[-1][0])
+            made = changed(made, filters=filters, time=since[-1][0])
             for (_, of, _), density, off in zip(since, *judges, strict=True):
-                made = replace(made, steps=made.steps + 1)
+                made = changed(made, steps=made.steps + 1)
                 evidence, variance = made._judged(density, off, len(of.rows))
                 score = FORGETTING * made._score + evidence
-                made = replace(made, _score=score, _error_variance=variance)
+                made = changed(made, _score=score, _error_variance=variance)
         y = np.concatenate([values for _, values, _, _ in early]) - self.origin
         seen = min(float(y.min()), 0.0), max(float(y.max()), 0.0)
-        made = replace(made, seen=seen, _present=Step.before(made.filters))
+        made = changed(made, seen=seen, _present=Step.before(made.filters))
         for index, values, variances, t in early:
             if t == times[-1]:
                 made = made.observe(index, values, variances, t)
-        return replace(made, _early=tuple(early))
+        return changed(made, _early=tuple(early))
 
     def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> BacklogStep:
         """All that was read at one of the first times."""
@@ -638,7 +639,7 @@ class FilterEnsemble:
         if t == self.time:
             return self
         if np.isnan(self.time):
-            return replace(self, time=t)
+            return changed(self, time=t)
         known_later = self._is_early() and self._learned_at <= self.steps
         if known_later and self.steps + 1 in UNIT_LEARNED_AT:
             return self._anew()._at(t)
@@ -658,7 +659,7 @@ class FilterEnsemble:
         if not np.isfinite(self.step):
             filters = tuple(each.counted_in(step) for each in filters)
         filters = tuple(each.moved((t - self.time) / step) for each in filters)
-        return replace(
+        return changed(
             self,
             step=step,
             time=t,
@@ -702,10 +703,10 @@ class FilterEnsemble:
         self, filters: tuple[Filters, ...], score: Array, step: float, error_variance: float
     ) -> tuple[tuple[Filters, ...], Array, Inactive]:
         """Who is active after the present step, their scores, and who is not (`Inactive.turned`)."""
-        startling = np.mean(self._present.innovations) > STARTLING
+        startling = np.array(self._present.innovations).mean() > STARTLING
         due = None if startling else (self.steps + 1) % TURN
         # What the active models were is of no use to the others.
-        over = replace(self._present, expected=(), log_density=np.empty(0))
+        over = changed(self._present, expected=(), log_density=np.empty(0))
         past = self.time, over, error_variance + self.noise_variance
         return self._inactive.turned(filters, score, past, due, step)
 
@@ -719,7 +720,7 @@ class FilterEnsemble:
         weights /= weights.sum()
         alike: dict[str, list[Mixture]] = {}
         for each, part in zip(self.filters, by_group(weights, self.filters), strict=True):
-            if part.any():
+            if np.count_nonzero(part):
                 mixture = Mixture.of(each, part, h, present)
                 alike.setdefault(each.layout.basis_key, []).append(mixture)
         mixtures = [Mixture.joined(each) for each in alike.values()]

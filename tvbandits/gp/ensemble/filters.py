@@ -28,6 +28,7 @@ from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
@@ -46,15 +47,15 @@ ROUNDING = 1e-9
 """Noise below this share of the prior variance would be lost, and the filter with it."""
 
 
-Taken: TypeAlias = tuple[slice, Array, slice]
-"""A part of states that takes so much (M, n, 1) or (M, 1, 1) of another part."""
+Taken: TypeAlias = tuple[slice, Array]
+"""A part of states whose halves take so much (M, 2, k, 1) or (M, 2, 1, 1) of each other."""
 
 
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
-    `own` (M, S, 1) is what a number keeps of itself, `taken` what parts take of others: the values of a
-    smooth drift of their derivatives and these of them, and of a season the two numbers of a pair.
+    `own` (M, S, 1) is what a number keeps of itself, `taken` what halves take of each other: the values
+    of a smooth drift and their derivatives, and of a season the two numbers of a pair.
     Without any, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
     """
 
@@ -155,6 +156,11 @@ class Layout:
     def nugget(self) -> Array:
         """Variance (M,) of the nuggets, in units of the squared scale."""
         return np.array([each.nugget for each in self.settings])
+
+    @cached_property
+    def own(self) -> Array:
+        """Variance (M, A) of a reward at each point that none elsewhere tells about, in such units."""
+        return self.nugget[:, None] + self.left
 
     @cached_property
     def hazard(self) -> Array:
@@ -301,21 +307,19 @@ class Layout:
         if states.ndim == 2:
             return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
         out = change.own * states
-        for part, much, of in change.taken:
-            out[:, part] += much * states[:, of]
+        for part, much in change.taken:
+            halves = _halves(out, part)
+            halves += much * _halves(states, part)[:, ::-1]
         return np.asarray(out)
 
     def _taken(self, up: Array, down: Array, turned: Array) -> tuple[Taken, ...]:
-        """Which part of a state takes how much (M, n) or (M, 1) of which other part."""
-        middle = (self.season + self.size) // 2
-        value, slope = slice(self.drift, self.derivative), slice(self.derivative, self.season)
-        wave, other = slice(self.season, middle), slice(middle, None)
+        """Values take so much (M, k) or (M, 1) up of their derivatives, and these down of them."""
         taken = []
         if self.derivative < self.season:
-            taken += [(value, up, slope), (slope, down, value)]
+            taken.append((slice(self.drift, self.season), (up, down)))
         if self.season < self.size:
-            taken += [(wave, turned, other), (other, -turned, wave)]
-        return tuple((part, much[:, :, None], of) for part, much, of in taken)
+            taken.append((slice(self.season, self.size), (turned, -turned)))
+        return tuple((part, np.stack(much, axis=1)[..., None]) for part, much in taken)
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -325,24 +329,21 @@ class Layout:
         change = self.transition(h)
         if change.outer is not None and change.fresh is not None:
             return np.asarray(covariance * change.outer + change.fresh)
-        known = covariance - self.prior
-        self.move_known(known, h)
-        known += self.prior
-        return np.asarray(known)
+        return self.moved_known(covariance - self.prior, h) + self.prior
 
-    def move_known(self, known: Array, h: float) -> None:
-        """Put F known F^T in place of symmetric matrices (M, S, S), F moving a state by h steps."""
-        change = self.transition(h)
-        if change.outer is not None:
-            known *= change.outer
-            return
-        for _ in range(2):
-            # From the left; and, turned over, from the right.
-            moved = [(part, much * known[:, of]) for part, much, of in change.taken]
-            known *= change.own
-            for part, much in moved:
-                known[:, part] += much
-            known = known.transpose(0, 2, 1)
+    def moved_known(self, known: Array, h: float) -> Array:
+        """F known F^T of symmetric matrices (M, S, S), F moving a state by h steps."""
+        outer = self.transition(h).outer
+        if outer is not None:
+            return known * outer
+        for _ in range(2):  # from the left; and, turned over, from the right
+            known = self.moved(known, h).transpose(0, 2, 1)
+        return known
+
+
+def _halves(states: Array, part: slice) -> Array:
+    """A view (M, 2, k, n) of a part of matrices (M, S, n)."""
+    return states[:, part].reshape(len(states), 2, -1, states.shape[2])
 
 
 def distances(X: Array, Y: Array) -> Array:
@@ -420,8 +421,7 @@ NO_RESET = 0.99
 """A member goes on as it is while it is that certain that nothing started afresh."""
 
 
-@dataclass(frozen=True)
-class Innovations:
+class Innovations(NamedTuple):
     """What observations were to M models before they knew them.
 
     Attributes
@@ -435,6 +435,10 @@ class Innovations:
     errors: Array
     variances: Array
     log_density: Array
+
+
+KNOWN = "mean", "covariance", "squares", "count"
+"""What `Filters` hold of each model."""
 
 
 @dataclass(frozen=True)
@@ -495,21 +499,14 @@ class Filters:
 
     def some(self, members: NDArray[Any], layout: Layout) -> Filters:
         """As `take`, of which the layout is known."""
-        parts = (self.mean, self.covariance, self.squares, self.count)
-        mean, covariance, squares, count = (each[members] for each in parts)
-        return Filters(layout, mean, covariance, squares, count, self.group)
+        parts = {name: getattr(self, name)[members] for name in KNOWN}
+        return changed(self, layout=layout, **parts)
 
     def joined(self, other: Filters, layout: Layout | None = None) -> Filters:
         """With other models of the same features, whose joint layout may be known."""
-        pairs = (
-            (self.mean, other.mean),
-            (self.covariance, other.covariance),
-            (self.squares, other.squares),
-            (self.count, other.count),
-        )
-        mean, covariance, squares, count = (np.concatenate(pair) for pair in pairs)
+        both = {name: np.concatenate([getattr(f, name) for f in (self, other)]) for name in KNOWN}
         layout = self.layout.joined(other.layout) if layout is None else layout
-        return Filters(layout, mean, covariance, squares, count, self.group)
+        return changed(self, layout=layout, **both)
 
     def counted_in(self, step: float) -> Filters:
         """The same, with periods of seasons in steps of such a length."""
@@ -525,8 +522,7 @@ class Filters:
             self._later.clear()
             mean = self.layout.moved(self.mean, h)
             covariance = self.layout.moved_covariance(self.covariance, h)
-            scales = self.squares, self.count
-            self._later[h] = Filters(self.layout, mean, covariance, *scales, self.group)
+            self._later[h] = changed(self, mean=mean, covariance=covariance)
         return self._later[h]
 
     @cached_property
@@ -536,7 +532,7 @@ class Filters:
     def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
         """With observations at points (n,), of transformed values (n,), and noise variances (n,)."""
         H = self.layout.rows(points)
-        own = self.layout.nugget[:, None] + self.layout.left[:, points]
+        own = self.layout.own[:, points]
         noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
         log_density, squares = seen.log_density, seen.squares
@@ -555,13 +551,13 @@ class Filters:
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
-        scales = np.array([self.squares + told * squares, self.count + told * len(values)])
-        after = self.like(start.mean + gain, covariance, *remembered(scales))
+        scales = remembered(self.squares + told * squares, self.count + told * len(values))
+        after = self.like(start.mean + gain, covariance, *scales)
         return after, Innovations(errors, variances, log_density)
 
     def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
         """The same models, which know something else."""
-        return Filters(self.layout, mean, covariance, squares, count, self.group)
+        return changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -583,13 +579,10 @@ class Filters:
         if (kept == 1.0).all():
             return self, log_density, squares
         squares[rows] = np.minimum(squares[rows], other.squares)
-        drawn, mean, covariance = (
-            some.drawn_to_prior(kept),
-            self.mean.copy(),
-            self.covariance.copy(),
-        )
+        drawn = some.drawn_to_prior(kept)
+        mean, covariance = self.mean.copy(), self.covariance.copy()
         mean[rows], covariance[rows] = drawn.mean, drawn.covariance
-        return replace(self, mean=mean, covariance=covariance), log_density, squares
+        return changed(self, mean=mean, covariance=covariance), log_density, squares
 
     def kept(self, goes_on: Array, together: Array) -> Array:
         """What is kept (M,) of the states by the chance that nothing started afresh.
@@ -604,17 +597,16 @@ class Filters:
         fresh, own = self.restarted(), kept[:, None, None]
         mean = own[:, 0] * self.mean + (1.0 - own[:, 0]) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
-        return replace(self, mean=mean, covariance=covariance)
+        return changed(self, mean=mean, covariance=covariance)
 
     def restarted(self) -> Filters:
         """At the prior, but for the constant."""
         mean, covariance = np.zeros_like(self.mean), self.layout.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
-        return replace(self, mean=mean, covariance=covariance)
+        return changed(self, mean=mean, covariance=covariance)
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """Observations (n,) through filters: C C^T is the predictive covariance of them.
 
     `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors, and `squares` (M,) their squared
@@ -633,21 +625,19 @@ class _Seen:
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
         HP = np.matmul(H, filters.covariance)
         spread = np.matmul(HP, H.T)
-        diagonal = np.einsum("mii->mi", spread)
+        diagonal = spread.reshape(len(spread), -1)[:, :: len(H) + 1]
         diagonal += noise  # of `spread`: they are a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solved = linalg.whitened_each(spread, sides)
         size, whitened = H.shape[1], solved[:, :, -1]
         squares = (whitened**2).sum(axis=1)
-        log_determinant = 2.0 * np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
-        density = student(len(H), filters.count, filters.squares, log_determinant, squares)
+        log_root = np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
+        density = student(len(H), filters.count, filters.squares, log_root, squares)
         return cls(errors, solved[:, :, :size], whitened, diagonal.copy("F"), squares, density)
 
 
-def student(
-    n: int | Index, count: Array, squares: Array, log_determinant: Array, found: Array
-) -> Array:
+def student(n: int | Index, count: Array, squares: Array, log_root: Array, found: Array) -> Array:
     """Student's log densities (..., M) of n readings.
 
     Parameters
@@ -657,21 +647,22 @@ def student(
         Degrees of freedom: how many innovations the scale has.
     squares : array of shape (..., M)
         Their sum of squares.
-    log_determinant : array of shape (..., M)
-        Of the covariance of the readings, in units of the squared scale.
+    log_root : array of shape (..., M)
+        Half the log determinant of the covariance of the readings, in units of the squared scale.
     found : array of shape (..., M)
         Squared length of what they are off, standardised.
     """
     half = (count + n) / 2
-    constant = gammaln(half) - gammaln(count / 2) - log_determinant / 2
+    constant = gammaln(half) - gammaln(count / 2) - log_root
     return np.asarray(
         constant - n / 2 * np.log(math.pi * squares) - half * np.log1p(found / squares)
     )
 
 
-def remembered(scales: Array) -> Array:
-    """Sums of squares and how many innovations they are of, (2, M), the old ones forgotten."""
-    return np.asarray(scales * np.minimum(1.0, MEMORY / scales[1]))
+def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
+    """Sums of squares (M,) and how many innovations they are of, the old ones forgotten."""
+    kept = np.minimum(1.0, MEMORY / count)
+    return squares * kept, count * kept
 
 
 def filters_of(

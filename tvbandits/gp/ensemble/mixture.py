@@ -14,7 +14,7 @@ import numpy as np
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior
+from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
 
 # --- monotone transforms that bring skewed rewards closer to normal (Yeo and Johnson 2000) --------
 # With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
@@ -138,9 +138,9 @@ class Mixture:
         """
         layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
         # What a state ahead (rows) shares with one now is the covariance moved on one side.
-        covariances = [later.covariance] + [filters.covariance] * present
+        covariances = [later.covariance]
         if present:
-            covariances.append(layout.moved(filters.covariance, h))
+            covariances += [filters.covariance, layout.moved(filters.covariance, h)]
         total = float(weights.sum())
         share = weights / total
         unit = share * filters.variance
@@ -148,7 +148,11 @@ class Mixture:
         # From the left; and, turned over, from the right.
         sums = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
         sums = layout.folded(sums.swapaxes(1, 2))
-        # What the models disagree about adds to what each of them does not know.
+
+        def apart(one: Array, other: Array) -> Array | float:
+            """What the models disagree about, which adds to what each of them does not know."""
+            return (one.T * share) @ other if len(share) > 1 else 0.0
+
         ahead = layout.folded(later.mean)
         mean_ahead = share @ ahead
         from_ahead = ahead - mean_ahead
@@ -157,14 +161,14 @@ class Mixture:
             now = layout.folded(filters.mean)
             mean_now = share @ now
             from_now = now - mean_now
-            known = sums[1] + (from_now.T * share) @ from_now
-            across = sums[2].T + (from_now.T * share) @ from_ahead
+            known = sums[1] + apart(from_now, from_now)
+            across = sums[2].T + apart(from_now, from_ahead)
         return cls(
             weight=total,
             basis=layout.basis,
             now=mean_now,
             ahead=mean_ahead,
-            spread=sums[0] + (from_ahead.T * share) @ from_ahead,
+            spread=sums[0] + apart(from_ahead, from_ahead),
             known=known,
             across=across,
             left=unit @ layout.left,
@@ -182,9 +186,10 @@ class Mixture:
         def mean(name: str) -> Any:
             return sum(s * getattr(each, name) for s, each in zip(share, parts, strict=True))
 
-        now, ahead, known, across = mean("now"), mean("ahead"), mean("known"), mean("across")
+        ahead, now, known, across = mean("ahead"), parts[0].now, parts[0].known, parts[0].across
         from_ahead = np.array([each.ahead for each in parts]) - ahead
         if known.size:
+            now, known, across = mean("now"), mean("known"), mean("across")
             from_now = np.array([each.now for each in parts]) - now
             known += (from_now.T * share) @ from_now
             across += (from_now.T * share) @ from_ahead
@@ -300,18 +305,19 @@ class Components:
                 state = m.across if later else m.known
                 shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
                 if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
-                    shared += np.outer(m.weight * here[r], there[s])
+                    shared += (m.weight * here[r])[:, None] * there[s]
                 if not (later or isinstance(s, slice)):
-                    shared += m.weight * np.equal.outer(r, s) * m.left[r][:, None]
-            shared *= now.slope[r][:, None]
-            shared *= slopes
+                    shared += m.weight * (r[:, None] == s) * m.left[r][:, None]
+            if self.transform.power != 1:  # else the slopes are 1
+                shared *= now.slope[r][:, None]
+                shared *= slopes
             return shared
 
-        def reach(rows: Sequence[int], others: Index | slice = EVERY) -> Array:
-            return covariance(np.array(rows, dtype=np.int64), others, True)
+        def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
+            return covariance(np.asarray(rows, dtype=np.int64), others, True)
 
-        def among(rows: Sequence[int], others: Sequence[int]) -> Array:
-            r, s = (np.array(each, dtype=np.int64) for each in (rows, others))
+        def among(rows: Rows, others: Rows) -> Array:
+            r, s = (np.asarray(each, dtype=np.int64) for each in (rows, others))
             return covariance(r, s, False)
 
         return JointPosterior(

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,15 @@ from tvbandits.gp.kernels.matern import matern12, matern32
 
 WINDOW = 8
 """A late observation counts at its own time while no more than so many later times were observed."""
+
+
+def at_each_time(times: Array) -> Iterator[tuple[float, slice]]:
+    """The different ones of times (n,) that are in order, and which rows are of each."""
+    start = 0
+    for t, rows in groupby(times.tolist()):
+        end = start + len(list(rows))
+        yield t, slice(start, end)
+        start = end
 
 
 class Readings(NamedTuple):

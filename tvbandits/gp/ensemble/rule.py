@@ -25,6 +25,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
@@ -34,7 +35,7 @@ from tvbandits.gp.ensemble.models import (
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.recent import Readings, Recent, faded, moved
+from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time, faded, moved
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
@@ -341,7 +342,7 @@ def of_another_unit(rule: T) -> T:
 def in_order_of_time(data: Data) -> Data:
     """The same observations, the earlier first; itself where they are so already."""
     times = data.Z[:, -1]
-    if (times[1:] >= times[:-1]).all():
+    if len(times) < 2 or (times[1:] >= times[:-1]).all():
         return data
     order = np.argsort(times, kind="stable")
     return Data(data.Z[order], data.Y[order], data.variance[order])
@@ -498,8 +499,7 @@ class EnsemblePosterior(CandidatePosterior):
     def told(self, fresh: Data, data: Data, now: float) -> EnsemblePosterior:
         """At the time `now`, once it has observed those of `data` that are new, time after time."""
         recent, search, surface = self.recent, self.search, self.surface
-        for t in sorted(set(fresh.Z[:, -1].tolist())):
-            at = fresh.Z[:, -1] == t
+        for t, at in at_each_time(fresh.Z[:, -1]):
             rows = candidate_rows(surface, fresh.Z[at])
             readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
             if search is None:
@@ -519,7 +519,7 @@ class EnsemblePosterior(CandidatePosterior):
         if surface is not self.surface or now < times[0]:
             return None
         if len(rows.Z) == 0:
-            return self if now == self.now else replace(self, now=now)
+            return self if now == self.now else changed(self, now=now)
         if rows.Z[0, -1] < times[-1]:
             return None
         return self.told(rows, self.data.append(rows), now)
@@ -545,7 +545,7 @@ class EnsemblePosterior(CandidatePosterior):
         if noise_variance is None:
             return believed
         more = noise_variance - ensemble.noise_variance
-        return replace(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
+        return changed(believed, noise_variance=np.maximum(believed.noise_variance + more, 1e-300))
 
     # --- the questions of `Posterior` -----------------------------------------------------------------
 
@@ -582,7 +582,7 @@ class EnsemblePosterior(CandidatePosterior):
     def learned(self) -> Mapping[str, Any]:
         """Where rewards lie, their prior deviation, what is new every time, and who counts most."""
         ensemble, weights = self.ensemble, self.ensemble.weights
-        heaviest = np.argsort(-weights, kind="stable")[:SHOWN]
+        heaviest = (-weights).argsort(kind="stable")[:SHOWN].tolist()
         return {
             "centre": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.scales)),
@@ -622,11 +622,8 @@ class EnsemblePosterior(CandidatePosterior):
         d = self.surface.points.shape[1]
         (one, _), (other, _) = self._reach(Z1[:, :d]), self._reach(Z2[:, :d])
         if one is None and other is None:
-            among = (
-                candidate_rows(self.surface, Z1).tolist(),
-                candidate_rows(self.surface, Z2).tolist(),
-            )
-            return self._now.among(*among)
+            rows, others = (candidate_rows(self.surface, Z) for Z in (Z1, Z2))
+            return self._now.among(rows, others)
         everyone = range(len(self.surface.points))
         covariance = self._now.among(everyone, everyone)
         left = covariance[candidate_rows(self.surface, Z1)] if one is None else one @ covariance

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
-from tvbandits.gp.ensemble.recent import Readings, Recent
+from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time
 
 # --- a period that a series has, told from weather by a test --------------------------------------
 # What all places share is regressed on its own last values and on harmonics of a period. The chance
@@ -271,12 +270,10 @@ class SeasonSearch:
             empty = FilterEnsemble.of(
                 empty.points, empty.noise_variance, capacity=empty.capacity, season=self.period
             )
-        recent, times = Recent(empty), readings.times
-        ends = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist(), len(times)]
-        for start, end in pairwise(ends):
-            at = slice(start, end)
+        recent = Recent(empty)
+        for t, at in at_each_time(readings.times):
             some = Readings(readings.rows[at], readings.values[at], readings.variance[at])
-            recent = recent.observed(float(times[start]), some)
+            recent = recent.observed(t, some)
         return recent
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import changed
 
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS /= WEIGHTS.sum()
@@ -23,10 +24,13 @@ EVERY = slice(None)
 """All points."""
 
 
+Rows: TypeAlias = Sequence[int] | Index
+
+
 class Reach(Protocol):
     """The posterior covariance across the time from now to the decision."""
 
-    def __call__(self, rows: Sequence[int], others: Index | slice = EVERY) -> Array:
+    def __call__(self, rows: Rows, others: Index | slice = EVERY) -> Array:
         """Between the reward at points `rows` now and at `others` then, (r, q)."""
 
 
@@ -73,7 +77,7 @@ class JointPosterior:
     beta: float
     noise_variance: Array | float
     reach: Reach
-    among: Callable[[Sequence[int], Sequence[int]], Array]
+    among: Callable[[Rows, Rows], Array]
     present: Array | None = None
     _rows: tuple[int, ...] = ()
     _factor: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -105,7 +109,7 @@ class JointPosterior:
             None if self.present is None else self.present[rows],
         )
 
-    def answers(self, rows: Sequence[int]) -> tuple[Array, Array]:
+    def answers(self, rows: Rows) -> tuple[Array, Array]:
         """What an answer about each of some points, on its own, would move.
 
         Returns
@@ -118,25 +122,24 @@ class JointPosterior:
         moves, variance, _ = self._answers(rows)
         return moves, variance
 
-    def _answers(
-        self, rows: Sequence[int], others: Index | slice = EVERY
-    ) -> tuple[Array, Array, Array]:
+    def _answers(self, rows: Rows, others: Index | slice = EVERY) -> tuple[Array, Array, Array]:
         """As `answers`, and the rows (n, r) of the factor that the points asked about give them.
 
         Moves are those of the means of others alone.
         """
+        rows = np.asarray(rows, dtype=np.int64)
         covariance = self.reach(rows, others)
         if self.present is None:
             variance = np.diagonal(self.among(rows, rows)).copy()
         else:
-            variance = self.present[list(rows)]
+            variance = self.present[rows]
         below = np.empty((0, len(rows)))
         if self._rows:
             below = linalg.solve_lower(self._factor, self.among(self._rows, rows))
             covariance = covariance - below.T @ self._known[:, others]
             variance -= np.einsum("ij,ij->j", below, below)
-        noise = np.broadcast_to(self.noise_variance, self.mean.shape)[list(rows)]
-        variance = np.maximum(variance, 0.0) + noise
+        noise = np.asarray(self.noise_variance)
+        variance = np.maximum(variance, 0.0) + (noise[rows] if noise.ndim else noise)
         return covariance / np.sqrt(variance)[:, None], variance, below
 
     def after(self, *rows: int) -> JointPosterior:
@@ -156,7 +159,7 @@ class JointPosterior:
         factor = np.zeros((n + k, n + k))
         factor[:n, :n], factor[n:, :n], factor[n:, n:] = self._factor, below.T, root
         left = np.maximum(self.deviation**2 - (fresh**2).sum(axis=0), 0.0)
-        return replace(
+        return changed(
             self,
             deviation=np.sqrt(left),
             _rows=(*self._rows, *rows),
@@ -164,7 +167,7 @@ class JointPosterior:
             _known=np.vstack([self._known, fresh]) if n else fresh,
         )
 
-    def gains(self, rows: Sequence[int], among: Index) -> Array:
+    def gains(self, rows: Rows, among: Index) -> Array:
         """How much an answer about each of some points would raise the best mean, on average, (r,).
 
         With the answer one unit Z ~ N(0, 1) of its deviation off, the means become mean + moves Z:
@@ -176,11 +179,9 @@ class JointPosterior:
         # Points that come out best under no answer are not looked at for every one of them.
         leads = mean + most >= (mean - most).max()
         moves, mean = moves[:, leads], mean[leads]
-        best, means = np.zeros(len(rows)), np.empty_like(moves)
-        for node, weight in zip(NODES, WEIGHTS, strict=True):
-            np.multiply(moves, node, out=means)
-            means += mean
-            best += weight * means.max(axis=1)
+        means = NODES[:, None, None] * moves
+        means += mean
+        best = (WEIGHTS[:, None] * means.max(axis=2)).cumsum(axis=0)[-1]  # one by one
         # An answer cannot hurt, and what is within rounding is nothing.
         gain = best - mean.max()
         return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
