@@ -33,7 +33,7 @@ from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settin
 from tvbandits.gp.ensemble.rule import LATER, TENTH, EnsemblePosterior, ModelEnsemble, lasting_share
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.cholesky import Factored
+from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
@@ -180,7 +180,7 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
     setting = Setting(KERNELS["matern"], n=15, candidates=40)
     p: Any = setting.made
     if kind in ("exact", "anywhere"):
-        p = Factored().condition(
+        p = by_cholesky(
             setting.kernel, setting.data, surface=None if kind == "anywhere" else setting.surface
         )
     fantasy = setting.fantasy(LazyFantasy if kind == "lazy" else PlainFantasy, p)
@@ -401,7 +401,7 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
     """sqrt(2 log(2 |Sigma + K|^(1/2) / (delta |Sigma|^(1/2)))) + B, as the theorem writes it."""
     rng = np.random.default_rng(0)
     Z, variance = rng.random((8, 2)), 10 ** rng.uniform(-1, 1, 8)
-    posterior = Factored().condition(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
+    posterior = by_cholesky(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
     K = RBF(0.5)(Z)
     roots = math.sqrt(np.linalg.det(np.diag(variance) + K)) / math.sqrt(np.prod(variance))
     for delta, bound in ((0.05, 1.0), (1.0, 0.0), (1e-6, 7.5)):

@@ -28,7 +28,7 @@ INSIDE = frozenset(
     """
     forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
     acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
-    acquisition.batch_rules.LocalShares acquisition.confidence.Situation experts.Calibration
+    acquisition.confidence.Situation experts.Calibration
     experts.Finding experts.Outcome experts.Report experts.Spent
     experts.Reading experts.asking experts.calibrated.estimate
     experts.sensors.mqtt_link experts.sensors.expert.and_more experts.sensors.expert.clipped

@@ -23,7 +23,15 @@ from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, PlotStyle, Policy
 from tvbandits.policies.names import load, parse_call, written
 from tvbandits.policies.registry import gathered
-from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, Seed, Width, assembled, described
+from tvbandits.policies.setting import (
+    FROM_THE_PROBLEM,
+    LISTED,
+    Common,
+    Seed,
+    Width,
+    assembled,
+    described,
+)
 
 
 def recipes() -> dict[str, Callable[..., Any]]:
@@ -105,8 +113,7 @@ def test_every_module_names_its_paper() -> None:
     seen = set()
     for found in pkgutil.iter_modules(policies.__path__):
         module = importlib.import_module(f"tvbandits.policies.{found.name}")
-        made_here = getattr(module, "POLICIES", ()) if found.name != "registry" else ()
-        for policy in made_here:
+        for policy in LISTED.get(module.__name__, ()):
             assert POLICIES[policy.name] is policy
             seen.add(policy.name)
             assert policy.paper or policy.name == "uniform"

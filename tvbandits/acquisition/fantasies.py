@@ -20,7 +20,8 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.protocol import LazyBounds, Posterior
+from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 AT_ONCE = 32
 """Stale points that are looked at together once single looks have not found the largest bound."""
@@ -128,7 +129,7 @@ def fantasise(
     """
     if joint and posterior.dictionary_size is not None:
         return JointFantasy(posterior, domain, surface, inputs, noise, width)
-    if isinstance(domain, Candidates) and surface and isinstance(posterior, LazyBounds):
+    if isinstance(domain, Candidates) and surface and isinstance(posterior, NystromPosterior):
         return LazyFantasy(posterior, domain, surface, inputs, noise, width)
     return PlainFantasy(posterior, domain, surface, inputs, noise, width)
 
@@ -378,7 +379,7 @@ class JointFantasy(FantasyModel):
         """c(Z, .) at the fixed points, shape (k, A)."""
         assert self.surface is not None
         points = self.inputs(self.surface.points)
-        if not isinstance(self.start, LazyBounds):
+        if not isinstance(self.start, NystromPosterior):
             return np.asarray(self.start.cross_covariance(Z, points))
         # What is out need not lead, and be one of the fixed points.
         prior = np.asarray(self.surface.kernel(Z, points))
@@ -390,7 +391,7 @@ class JointFantasy(FantasyModel):
         return _shares(self._covariance(z)[0], self.start.on_surface()[1], self.noise)
 
 
-def _on_surface(posterior: LazyBounds, prior: Array, z: Array) -> Array:
+def _on_surface(posterior: NystromPosterior, prior: Array, z: Array) -> Array:
     """Posterior covariances (k, A) of the fixed points and points of embeddings (k, m)."""
     half = linalg.solve_lower(posterior.factor, z.T)
     twist = linalg.solve_lower(posterior.factor, half, transposed=True).T - z

@@ -76,7 +76,7 @@ _HOMES = {
         name: path.stem
         for path in sorted(Path(__file__).parent.glob("*.py"))
         for name in re.findall(
-            r"^@described\n(?:@\w+\n)*def (\w+)\(", path.read_text("utf-8"), re.MULTILINE
+            r"^@(?:described|listed)\b[\s\S]*?^def (\w+)\(", path.read_text("utf-8"), re.MULTILINE
         )
     },
     **dict.fromkeys(("FIRST_COMPARISON", "POLICIES"), "registry"),

@@ -27,10 +27,11 @@ from tvbandits.core.arrays import Array, finite_number, positive_number, whole_n
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
+from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import PolicyAdapter, adapted, heedless, tried
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
+from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
+from tvbandits.policies.setting import PlotStyle, Seed, listed
 
 
 @dataclass(eq=False)
@@ -103,8 +104,12 @@ class EpsilonGreedy:
             self.means[row] += (value - self.means[row]) / self.counts[row]
 
 
-@described
-@heedless
+@listed(
+    "a point of the domain at random",
+    paper="",
+    look=PlotStyle("#767676", "-", 1.6, "o"),
+    first_comparison=1,
+)
 def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
@@ -119,21 +124,14 @@ def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Policy
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return adapted(domain, Uniform(domain), minimise, seed)
+    return adapted(domain, Uniform(chosen_of(domain)), minimise, seed)
 
 
-UNIFORM = Policy(
-    "uniform",
-    uniform,
-    "a point of the domain at random",
-    paper="",
-    look=PlotStyle("#767676", "-", 1.6, "o"),
-    first_comparison=1,
+@listed(
+    "the best point so far, at random min(epsilon, decay / t)",
+    paper="Auer 2002",
+    look=PlotStyle("#294e66", (0, (1, 1, 1, 3)), 2.4, "8"),
 )
-
-
-@described
-@heedless
 def eps_greedy(
     domain: Domain,
     *,
@@ -175,17 +173,9 @@ def eps_greedy(
     finite_number("epsilon", epsilon, low=0.0, high=1.0)
     if decay is not None:
         positive_number("decay", decay)
-    rule = EpsilonGreedy(domain, float(epsilon), decay, np.empty((0, domain.dimension)))
+    chosen = chosen_of(domain)
+    rule = EpsilonGreedy(chosen, float(epsilon), decay, np.empty((0, chosen.dimension)))
     return adapted(domain, rule, minimise, seed)
-
-
-EPS_GREEDY = Policy(
-    "eps-greedy",
-    eps_greedy,
-    "the best point so far, at random min(epsilon, decay / t)",
-    paper="Auer 2002",
-    look=PlotStyle("#294e66", (0, (1, 1, 1, 3)), 2.4, "8"),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,8 +240,11 @@ class RegularisedEvolution:
         self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
 
 
-@described
-@heedless
+@listed(
+    "regularised evolution",
+    paper="Real 2019",
+    look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
+)
 def evolution(
     domain: Domain,
     *,
@@ -302,26 +295,14 @@ def evolution(
     whole_number("population", population)
     whole_number("tournament", tournament)
     mutate: Any
-    if isinstance(domain, Candidates):
+    chosen = chosen_of(domain)
+    if isinstance(chosen, Candidates):
         name, count = "mutation, a number of neighbours on Candidates,", mutation
-        mutate = Neighbour(domain, whole_number(name, 10 if count is None else count))
-    elif isinstance(domain, Box):
+        mutate = Neighbour(chosen, whole_number(name, 10 if count is None else count))
+    elif isinstance(chosen, Box):
         share = 0.1 if mutation is None else mutation
-        mutate = GaussianStep(domain, positive_number("mutation, a share of a Box,", share))
+        mutate = GaussianStep(chosen, positive_number("mutation, a share of a Box,", share))
     else:
-        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(domain)}")
-    rule = RegularisedEvolution(domain, mutate, tournament, deque(maxlen=population))
+        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
+    rule = RegularisedEvolution(chosen, mutate, tournament, deque(maxlen=population))
     return adapted(domain, rule, minimise, seed)
-
-
-POLICIES = (
-    UNIFORM,
-    EPS_GREEDY,
-    Policy(
-        "evolution",
-        evolution,
-        "regularised evolution",
-        paper="Real 2019",
-        look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
-    ),
-)

@@ -19,7 +19,7 @@ from tvbandits.core.arrays import Array, finite_number, positive_number, refuse
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, heedless
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
 from tvbandits.policies.setting import Policy, Seed, described
 
 
@@ -77,7 +77,6 @@ class BetaBernoulli:
 
 
 @described
-@heedless
 def discounted_thompson(
     domain: Domain,
     *,
@@ -118,7 +117,7 @@ def discounted_thompson(
     last = None if window is None else positive_number("window", window)
     worst = -1.0 if minimise else 0.0
     rule = BetaBernoulli(arms, gamma, last, worst, np.zeros((len(arms), 2)), np.empty((0, 4)))
-    return adapted(arms, rule, minimise, seed)
+    return adapted(domain, rule, minimise, seed)
 
 
 PLAYED = Policy("discounted-thompson", discounted_thompson, "Beta beliefs that fade", "Raj 2017")

@@ -52,18 +52,27 @@ from tvbandits.policies.setting import (
     Learn,
     Mean,
     PlotStyle,
-    Policy,
     Posterior,
     Seed,
     Setting,
     Width,
     assembled,
-    described,
     learning_rule,
+    listed,
 )
 
 
-@described
+def theory_of_bkb(setting: Setting) -> Confidence:
+    """The width of [B] Theorem 2 with delta = 1/T, as in its experiments."""
+    return BKBWidth(delta=1 / max(setting.horizon, 2))
+
+
+@listed(
+    "a dictionary by leverage scores at every step",
+    paper="Calandriello 2019",
+    look=PlotStyle("#662514", (0, (9, 2)), 1.8, "<"),
+    widths={"theory": theory_of_bkb},
+)
 def bkb(
     domain: Domain,
     kernel: Any,
@@ -107,22 +116,22 @@ def bkb(
     return assembled(domain, kernel, noise_variance, common)
 
 
-def theory_of_bkb(setting: Setting) -> Confidence:
-    """The width of [B] Theorem 2 with delta = 1/T, as in its experiments."""
-    return BKBWidth(delta=1 / max(setting.horizon, 2))
+def theory_of_bbkb(setting: Setting) -> Confidence:
+    """The width of [BB] Theorem 2 with delta = 1/T, as in its experiments."""
+    return BBKBWidth(delta=1 / max(setting.horizon, 2))
 
 
-BKB = Policy(
-    "bkb",
-    bkb,
-    "a dictionary by leverage scores at every step",
-    paper="Calandriello 2019",
-    look=PlotStyle("#662514", (0, (9, 2)), 1.8, "<"),
-    widths={"theory": theory_of_bkb},
+def program_of_bbkb(setting: Setting) -> Confidence:
+    """The width of its authors' program with delta = 1/T, as in the experiments."""
+    return BBKBProgramWidth(delta=1 / max(setting.horizon, 2))
+
+
+@listed(
+    "the same in batches, rule=global|local",
+    paper="Calandriello 2020",
+    look=PlotStyle("#7e30f2", (0, (9, 2, 2, 2)), 1.8, ">"),
+    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
-
-
-@described
 def bbkb(
     domain: Domain,
     kernel: Any,
@@ -180,27 +189,18 @@ def bbkb(
     return assembled(domain, kernel, noise_variance, common, batching=batching)
 
 
-def theory_of_bbkb(setting: Setting) -> Confidence:
-    """The width of [BB] Theorem 2 with delta = 1/T, as in its experiments."""
-    return BBKBWidth(delta=1 / max(setting.horizon, 2))
+def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The epsilon that was fitted to a sample before the first step, unless it is to be learned."""
+    return None if given.get("learn") else setting.epsilon
 
 
-def program_of_bbkb(setting: Setting) -> Confidence:
-    """The width of its authors' program with delta = 1/T, as in the experiments."""
-    return BBKBProgramWidth(delta=1 / max(setting.horizon, 2))
-
-
-BBKB = Policy(
-    "bbkb",
-    bbkb,
-    "the same in batches, rule=global|local",
-    paper="Calandriello 2020",
-    look=PlotStyle("#7e30f2", (0, (9, 2, 2, 2)), 1.8, ">"),
+@listed(
+    "bbkb whose dictionary forgets at rate epsilon",
+    paper="Calandriello 2020 and Bogunovic 2016",
+    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, r"$\odot$"),
+    recommended={"epsilon": recommended_epsilon},
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
-
-
-@described
 def tv_bbkb(
     domain: Domain,
     kernel: Any,
@@ -267,23 +267,11 @@ def tv_bbkb(
     return assembled(domain, drifting, noise_variance, common, batching=batching, learn=learns)
 
 
-def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The epsilon that was fitted to a sample before the first step, unless it is to be learned."""
-    return None if given.get("learn") else setting.epsilon
-
-
-TV_BBKB = Policy(
-    "tv-bbkb",
-    tv_bbkb,
-    "bbkb whose dictionary forgets at rate epsilon",
-    paper="Calandriello 2020 and Bogunovic 2016",
-    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, r"$\odot$"),
-    recommended={"epsilon": recommended_epsilon},
-    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
+@listed(
+    "GP-UCB in batches",
+    paper="Desautels 2014",
+    look=PlotStyle("#38418c", (0, (5, 1, 1, 1)), 2.2, "p"),
 )
-
-
-@described
 def gp_bucb(
     domain: Domain,
     kernel: Any,
@@ -331,16 +319,12 @@ def gp_bucb(
     )
 
 
-GP_BUCB = Policy(
-    "gp-bucb",
-    gp_bucb,
-    "GP-UCB in batches",
-    paper="Desautels 2014",
-    look=PlotStyle("#38418c", (0, (5, 1, 1, 1)), 2.2, "p"),
+@listed(
+    "batches of posterior samples",
+    paper="Kandasamy 2018",
+    look=PlotStyle("#d92b4e", (0, (2, 2)), 2.0, "d"),
+    widths={"theory": theory_of_bbkb},
 )
-
-
-@described
 def thompson(
     domain: Domain,
     kernel: Any,
@@ -389,16 +373,6 @@ def thompson(
     )
 
 
-THOMPSON = Policy(
-    "thompson",
-    thompson,
-    "batches of posterior samples",
-    paper="Kandasamy 2018",
-    look=PlotStyle("#d92b4e", (0, (2, 2)), 2.0, "d"),
-    widths={"theory": theory_of_bbkb},
-)
-
-
 def _ratio(rule: str, ratio_bound: float) -> BatchRule:
     """[BB] Lemma 1, or Lemma 1 and then Lemma 3."""
     choice("rule", rule, ("global", "local"))
@@ -416,6 +390,3 @@ def _batching(rule: BatchRule, minimum_batch: int, largest_batch: int) -> Batchi
 def _width(confidence: Width, of_the_paper: Confidence) -> Width:
     """The paper's own width for "theory"."""
     return of_the_paper if isinstance(confidence, str) and confidence == "theory" else confidence
-
-
-POLICIES = (BKB, BBKB, TV_BBKB, GP_BUCB, THOMPSON)

@@ -26,11 +26,10 @@ from tvbandits.policies.ruled import (
     constant,
     finite,
     first_noise,
-    heedless,
     inward,
     unit_of,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Setting, described
+from tvbandits.policies.setting import Mean, PlotStyle, Seed, Setting, listed
 
 
 def most_uncertain(K: Array, noise: float, count: int) -> Index:
@@ -153,8 +152,18 @@ class PhasedElimination:
         return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
 
 
-@described
-@heedless
+def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
+    """The period that balances phases and variation."""
+    noise = first_noise(setting.noise_variance, given.get("scale") or setting.scale)
+    return theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
+
+
+@listed(
+    "phases in random order, elimination, restarts",
+    paper="Iwazaki & Takeno 2025",
+    look=PlotStyle("#5d24b2", (0, (1, 2)), 2.2, "|"),
+    recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
+)
 def r_perp(
     domain: Domain,
     kernel: Any,
@@ -204,21 +213,3 @@ def r_perp(
         arms, K, noise, reset_every, first, width, prior, unit, every, length=first
     )
     return adapted(domain, rule, minimise, seed, kernel, noise_variance)
-
-
-def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
-    """The period that balances phases and variation."""
-    noise = first_noise(setting.noise_variance, given.get("scale") or setting.scale)
-    return theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
-
-
-POLICIES = (
-    Policy(
-        "r-perp",
-        r_perp,
-        "phases in random order, elimination, restarts",
-        paper="Iwazaki & Takeno 2025",
-        look=PlotStyle("#5d24b2", (0, (1, 2)), 2.2, "|"),
-        recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
-    ),
-)

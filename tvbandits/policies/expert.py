@@ -50,7 +50,6 @@ from tvbandits.policies.setting import (
     Learn,
     Mean,
     PlotStyle,
-    Policy,
     Posterior,
     Season,
     Seed,
@@ -58,8 +57,8 @@ from tvbandits.policies.setting import (
     as_posterior,
     as_rule,
     assembled,
-    described,
     learning_rule,
+    listed,
     width_of,
 )
 from tvbandits.queries.asking import Asking
@@ -231,67 +230,7 @@ def chosen_coordinates(box: Bounded) -> int:
     return len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
 
 
-# --- the policy ---------------------------------------------------------------------------------
-
-
-@described
-def adaptive_gp_ucb(
-    domain: Domain,
-    kernel: Any | None = None,
-    noise_variance: float | None = None,
-    *,
-    learn: Learn | None = None,
-    confidence: Width | None = None,
-    posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
-) -> Bandit:
-    """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
-
-    `docs/which-policy.md` says which models a domain gets.
-
-    Parameters
-    ----------
-    kernel : scikit-learn kernel, optional
-        Over points, to start from; or a sum of space-time terms. None suits any problem.
-    learn : Every, int or bool, optional
-        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
-        `joint_box_kernel` (in `kernels.additive`), by log evidence.
-    confidence : Confidence, float or str, optional
-        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
-        mean of n rewards at a time, and 2 at most.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
-        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
-        plays go where a reward tells most (`SpreadFirst`). Elsewhere a Kalman filter, `StateSpace()`,
-        and on a box `Exact`. `docs/ensemble.md` compares them.
-
-    Examples
-    --------
-    >>> from tvbandits import Candidates, policies
-    >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
-    >>> for t in range(1, 11):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
-    10 [2.]
-    """
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
-    start, common, parts = learned_parts(domain, kernel, learn, common, asks=False)
-    return assembled(domain, start, noise_variance, common, **parts)
-
-
-ADAPTIVE_GP_UCB = Policy(
-    "adaptive-gp-ucb",
-    adaptive_gp_ucb,
-    "learns by itself how the reward drifts",
-    paper="this package",
-    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
-    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
-)
+# --- asking an expert, and none -----------------------------------------------------------------
 
 
 Consult = Literal["after tell", "before ask"]
@@ -304,7 +243,12 @@ INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 """With an ensemble of models the best mean is played then: its questions look for what is new, too."""
 
 
-@described
+@listed(
+    "asks an expert about queries * log t points",
+    paper="Mauduit 2025",
+    look=PlotStyle("#000000", "-", 3.0, "X"),
+    first_comparison=8,
+)
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -406,16 +350,6 @@ def sparq_gp_ucb(
     )
 
 
-SPARQ_GP_UCB = Policy(
-    "sparq-gp-ucb",
-    sparq_gp_ucb,
-    "asks an expert about queries * log t points",
-    paper="Mauduit 2025",
-    look=PlotStyle("#000000", "-", 3.0, "X"),
-    first_comparison=8,
-)
-
-
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
     "next": NextDecision,
     "plausible": PlausibleMaximisers,
@@ -427,7 +361,12 @@ PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
 PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
-@described
+@listed(
+    "learns the drift, and asks budget questions a step or fewer",
+    paper="this package",
+    look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
+    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
+)
 def frugal_gp_ucb(
     domain: Domain,
     kernel: Any | None = None,
@@ -522,14 +461,56 @@ def frugal_gp_ucb(
     )
 
 
-FRUGAL_GP_UCB = Policy(
-    "frugal-gp-ucb",
-    frugal_gp_ucb,
-    "learns the drift, and asks budget questions a step or fewer",
+@listed(
+    "learns by itself how the reward drifts",
     paper="this package",
-    look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
+    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
     recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
 )
+def adaptive_gp_ucb(
+    domain: Domain,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
+    *,
+    learn: Learn | None = None,
+    confidence: Width | None = None,
+    posterior: Posterior | None = None,
+    mean: Mean = "online",
+    minimise: bool = False,
+    robust: bool = False,
+    seed: Seed = 0,
+) -> Bandit:
+    """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
 
+    `docs/which-policy.md` says which models a domain gets.
 
-POLICIES = (SPARQ_GP_UCB, FRUGAL_GP_UCB, ADAPTIVE_GP_UCB)
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, optional
+        Over points, to start from; or a sum of space-time terms. None suits any problem.
+    learn : Every, int or bool, optional
+        When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
+        `joint_box_kernel` (in `kernels.additive`), by log evidence.
+    confidence : Confidence, float or str, optional
+        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
+        mean of n rewards at a time, and 2 at most.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
+        By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
+        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
+        plays go where a reward tells most (`SpreadFirst`). Elsewhere a Kalman filter, `StateSpace()`,
+        and on a box `Exact`. `docs/ensemble.md` compares them.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    common = Common(confidence, posterior, mean, seed, minimise, robust)
+    start, common, parts = learned_parts(domain, kernel, learn, common, asks=False)
+    return assembled(domain, start, noise_variance, common, **parts)

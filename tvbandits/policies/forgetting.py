@@ -42,19 +42,23 @@ from tvbandits.policies.setting import (
     Learn,
     Mean,
     PlotStyle,
-    Policy,
     Posterior,
     Seed,
     Setting,
     Width,
     as_posterior,
     assembled,
-    described,
     learning_rule,
+    listed,
 )
 
 
-@described
+@listed(
+    "never forgets",
+    paper="Srinivas 2010",
+    look=PlotStyle("#d55e00", "-", 1.8, "s"),
+    first_comparison=2,
+)
 def gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -84,17 +88,28 @@ def gp_ucb(
     return assembled(domain, kernel, noise_variance, common)
 
 
-GP_UCB = Policy(
-    "gp-ucb",
-    gp_ucb,
-    "never forgets",
-    paper="Srinivas 2010",
-    look=PlotStyle("#d55e00", "-", 1.8, "s"),
-    first_comparison=2,
+def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
+    """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
+    if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
+        return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
+    return theory.window_length(*setting.budgets)
+
+
+@listed(
+    "starts afresh every reset_every rewards, period=variation|bogunovic",
+    paper="Bogunovic 2016",
+    look=PlotStyle("#0072b2", "--", 1.8, "D"),
+    recommended={"reset_every": recommended_period},
+    words=(
+        Parameter(
+            "period",
+            Parameter.KEYWORD_ONLY,
+            default="variation",
+            annotation=Literal["variation", "bogunovic"],
+        ),
+    ),
+    first_comparison=3,
 )
-
-
-@described
 def r_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -132,33 +147,13 @@ def r_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=period)
 
 
-def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
-    """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
-        return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
-    return theory.window_length(*setting.budgets)
-
-
-R_GP_UCB = Policy(
-    "r-gp-ucb",
-    r_gp_ucb,
-    "starts afresh every reset_every rewards, period=variation|bogunovic",
-    paper="Bogunovic 2016",
-    look=PlotStyle("#0072b2", "--", 1.8, "D"),
-    recommended={"reset_every": recommended_period},
-    words=(
-        Parameter(
-            "period",
-            Parameter.KEYWORD_ONLY,
-            default="variation",
-            annotation=Literal["variation", "bogunovic"],
-        ),
-    ),
-    first_comparison=3,
+@listed(
+    "the last window rewards",
+    paper="Zhou & Shroff 2021",
+    look=PlotStyle("#00805d", "-.", 1.8, "^"),
+    recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
+    first_comparison=4,
 )
-
-
-@described
 def sw_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -196,18 +191,18 @@ def sw_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, aging=latest)
 
 
-SW_GP_UCB = Policy(
-    "sw-gp-ucb",
-    sw_gp_ucb,
-    "the last window rewards",
-    paper="Zhou & Shroff 2021",
-    look=PlotStyle("#00805d", "-.", 1.8, "^"),
-    recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
-    first_comparison=4,
+def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
+    return None if given.get("learn") else theory.discount(*setting.budgets)
+
+
+@listed(
+    "weights discount^age",
+    paper="Deng 2022",
+    look=PlotStyle("#b8478d", ":", 2.4, "v"),
+    recommended={"discount": recommended_discount},
+    first_comparison=5,
 )
-
-
-@described
 def w_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -253,27 +248,22 @@ def w_gp_ucb(
     )
 
 
-def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
-    return None if given.get("learn") else theory.discount(*setting.budgets)
-
-
-W_GP_UCB = Policy(
-    "w-gp-ucb",
-    w_gp_ucb,
-    "weights discount^age",
-    paper="Deng 2022",
-    look=PlotStyle("#b8478d", ":", 2.4, "v"),
-    recommended={"discount": recommended_discount},
-    first_comparison=5,
-)
-
-
 FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
 """Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards."""
 
 
-@described
+def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The epsilon that was fitted to a sample before the first step, unless it is to fit its own."""
+    return setting.epsilon if given.get("first_sample") is None else None
+
+
+@listed(
+    "a kernel that forgets at rate epsilon",
+    paper="Bogunovic 2016",
+    look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
+    recommended={"epsilon": recommended_epsilon},
+    first_comparison=6,
+)
 def tv_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -333,23 +323,23 @@ def tv_gp_ucb(
     return assembled(domain, drifting, noise_variance, common)
 
 
-def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The epsilon that was fitted to a sample before the first step, unless it is to fit its own."""
-    return setting.epsilon if given.get("first_sample") is None else None
+def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
+    """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
+    if given.get("learn"):
+        return None
+    # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
+    increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+    wiener = given.get("growth", "wiener") == "wiener"
+    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
 
 
-TV_GP_UCB = Policy(
-    "tv-gp-ucb",
-    tv_gp_ucb,
-    "a kernel that forgets at rate epsilon",
-    paper="Bogunovic 2016",
-    look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
-    recommended={"epsilon": recommended_epsilon},
-    first_comparison=6,
+@listed(
+    "injects noise at rate, growth=wiener|linear",
+    paper="Brunzema 2022",
+    look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
+    recommended={"rate": recommended_rate},
+    first_comparison=7,
 )
-
-
-@described
 def ui_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -398,28 +388,11 @@ def ui_gp_ucb(
     return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
 
 
-def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
-    if given.get("learn"):
-        return None
-    # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-    increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-    wiener = given.get("growth", "wiener") == "wiener"
-    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
-
-
-UI_GP_UCB = Policy(
-    "ui-gp-ucb",
-    ui_gp_ucb,
-    "injects noise at rate, growth=wiener|linear",
-    paper="Brunzema 2022",
-    look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
-    recommended={"rate": recommended_rate},
-    first_comparison=7,
+@listed(
+    "starts afresh when a reward is a surprise",
+    paper="Brunzema 2025",
+    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
 )
-
-
-@described
 def et_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -455,15 +428,3 @@ def et_gp_ucb(
     """
     common = Common(confidence, posterior, mean, seed, minimise)
     return assembled(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
-
-
-ET_GP_UCB = Policy(
-    "et-gp-ucb",
-    et_gp_ucb,
-    "starts afresh when a reward is a surprise",
-    paper="Brunzema 2025",
-    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
-)
-
-
-POLICIES = (GP_UCB, R_GP_UCB, SW_GP_UCB, W_GP_UCB, TV_GP_UCB, UI_GP_UCB, ET_GP_UCB)

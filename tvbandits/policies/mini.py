@@ -28,12 +28,11 @@ from tvbandits.policies.setting import (
     Common,
     Mean,
     PlotStyle,
-    Policy,
     Posterior,
     Seed,
     Width,
     assembled,
-    described,
+    listed,
 )
 
 
@@ -64,7 +63,11 @@ class RepeatedUpperBound(UpperConfidenceBound):
         return np.repeat(X, int(np.clip(times, 1.0, decision.batching.largest)), axis=0), looks
 
 
-@described
+@listed(
+    "few points, each many times",
+    paper="Calandriello 2022",
+    look=PlotStyle("#66701f", (0, (7, 3, 1, 3)), 2.0, "$\\otimes$"),
+)
 def mini_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -110,14 +113,3 @@ def mini_gp_ucb(
         acquisition=RepeatedUpperBound(ratio_bound),
         batching=Batching(largest=most),
     )
-
-
-MINI_GP_UCB = Policy(
-    "mini-gp-ucb",
-    mini_gp_ucb,
-    "few points, each many times",
-    paper="Calandriello 2022",
-    look=PlotStyle("#66701f", (0, (7, 3, 1, 3)), 2.0, "$\\otimes$"),
-)
-
-POLICIES = (MINI_GP_UCB,)

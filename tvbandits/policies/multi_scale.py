@@ -31,12 +31,13 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
 from tvbandits.core.coercion import function, shown
+from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
-from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, heedless, inward, unit_of
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, Width, described
+from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, inward, unit_of
+from tvbandits.policies.setting import Mean, PlotStyle, Seed, Width, listed
 
 Base = Callable[..., Bandit]
 
@@ -220,8 +221,15 @@ class Master:
         return missed >= tests.second * tests.surely(step + 1)
 
 
-@described
-@heedless
+@listed(
+    "copies of a bandit on many scales, and two tests",
+    paper="Wei & Luo 2021",
+    look=PlotStyle("#442459", (0, (8, 2, 2, 2)), 1.8, "4"),
+    recommended={
+        "horizon": lambda setting, _: setting.horizon,
+        "scale": lambda setting, _: setting.scale,
+    },
+)
 def master(
     domain: Domain,
     kernel: Any,
@@ -283,23 +291,8 @@ def master(
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit = unit_of(mean, scale)
     noise, prior = first_noise(noise_variance, unit), inward(mean, minimise)
-    make = Maker(base, domain, kernel, noise, confidence, prior)
+    make = Maker(base, chosen_of(domain), kernel, noise, confidence, prior)
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
     rule = Master(make, tests, Centre(prior, unit))
     return adapted(domain, rule, minimise, seed, kernel, noise_variance)
-
-
-POLICIES = (
-    Policy(
-        "master",
-        master,
-        "copies of a bandit on many scales, and two tests",
-        paper="Wei & Luo 2021",
-        look=PlotStyle("#442459", (0, (8, 2, 2, 2)), 1.8, "4"),
-        recommended={
-            "horizon": lambda setting, _: setting.horizon,
-            "scale": lambda setting, _: setting.scale,
-        },
-    ),
-)

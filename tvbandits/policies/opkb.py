@@ -49,8 +49,8 @@ from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.priors import Centre, features_of
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise, heedless
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
+from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
+from tvbandits.policies.setting import PlotStyle, Seed, listed
 
 SWEEPS, ENOUGH = 5000, 1e-11
 """Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
@@ -364,8 +364,16 @@ class Opkb:
         epoch.block, epoch.weighted, epoch.replays = epoch.block + 1, [], []
 
 
-@described
-@heedless
+@listed(
+    "solves for whom to play, replays the past, restarts",
+    paper="Hong 2023",
+    look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
+    recommended={
+        "gain": lambda setting, _: max(setting.information_gain, 1e-6),
+        "horizon": lambda setting, _: setting.horizon,
+        "scale": lambda setting, _: setting.scale,
+    },
+)
 def ada_opkb(
     domain: Domain,
     kernel: Any,
@@ -426,19 +434,3 @@ def ada_opkb(
     arms, centre = finite(domain, "OPKB"), Centre("online", scale)
     rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, centre, adaptive)
     return adapted(domain, rule, minimise, seed, kernel, noise_variance)
-
-
-POLICIES = (
-    Policy(
-        "ada-opkb",
-        ada_opkb,
-        "solves for whom to play, replays the past, restarts",
-        paper="Hong 2023",
-        look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
-        recommended={
-            "gain": lambda setting, _: max(setting.information_gain, 1e-6),
-            "horizon": lambda setting, _: setting.horizon,
-            "scale": lambda setting, _: setting.scale,
-        },
-    ),
-)

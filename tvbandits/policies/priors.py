@@ -50,12 +50,11 @@ from tvbandits.policies.ruled import (
     constant,
     finite,
     first_noise,
-    heedless,
     inward,
     numbers_in,
     unit_of,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Policy, Seed, described
+from tvbandits.policies.setting import Mean, PlotStyle, Seed, listed
 
 SMALLEST = 1e-10
 """Eigenvalues below this share of the largest are left out."""
@@ -243,8 +242,15 @@ class PredictiveSampling:
         self.noise = variance / self.centre.scale**2
 
 
-@described
-@heedless
+@listed(
+    "draws what all future rewards would still confirm",
+    paper="Liu 2023",
+    look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
+    recommended={
+        "epsilon": lambda setting, _: setting.epsilon,
+        "scale": lambda setting, _: setting.scale,
+    },
+)
 def predictive_sampling(
     domain: Domain,
     kernel: Any,
@@ -473,8 +479,12 @@ def _parts(
     return arms, members, noise, centre, width
 
 
-@described
-@heedless
+@listed(
+    "the most optimistic of several priors, with elimination",
+    paper="Ziomek 2025",
+    look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
+    recommended={"scale": lambda setting, _: setting.scale},
+)
 def pe_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -523,8 +533,12 @@ def pe_gp_ucb(
     return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
-@described
-@heedless
+@listed(
+    "Thompson sampling of a prior, then of the reward",
+    paper="Sandberg & Chehreghani 2026",
+    look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
+    recommended={"scale": lambda setting, _: setting.scale},
+)
 def hp_gp_ts(
     domain: Domain,
     kernel: Any,
@@ -567,34 +581,3 @@ def hp_gp_ts(
     parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, centre)
     rule = PosteriorOfPriors(*parts)
     return adapted(domain, rule, minimise, seed, kernel, noise_variance)
-
-
-POLICIES = (
-    Policy(
-        "predictive-sampling",
-        predictive_sampling,
-        "draws what all future rewards would still confirm",
-        paper="Liu 2023",
-        look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
-        recommended={
-            "epsilon": lambda setting, _: setting.epsilon,
-            "scale": lambda setting, _: setting.scale,
-        },
-    ),
-    Policy(
-        "pe-gp-ucb",
-        pe_gp_ucb,
-        "the most optimistic of several priors, with elimination",
-        paper="Ziomek 2025",
-        look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
-        recommended={"scale": lambda setting, _: setting.scale},
-    ),
-    Policy(
-        "hp-gp-ts",
-        hp_gp_ts,
-        "Thompson sampling of a prior, then of the reward",
-        paper="Sandberg & Chehreghani 2026",
-        look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
-        recommended={"scale": lambda setting, _: setting.scale},
-    ),
-)

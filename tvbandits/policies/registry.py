@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from tvbandits.policies.setting import Policy
+from tvbandits.policies.setting import LISTED, Policy
 
 
 def gathered(policies: Iterable[Policy]) -> dict[str, Policy]:
@@ -31,9 +31,9 @@ POLICIES = gathered(
     policy
     for found in pkgutil.iter_modules([str(Path(__file__).parent)])
     if found.name != "registry"
-    for policy in getattr(import_module(f"tvbandits.policies.{found.name}"), "POLICIES", ())
+    for policy in LISTED.get(import_module(f"tvbandits.policies.{found.name}").__name__, ())
 )
-"""The policies by command-line name: the `POLICIES` of every module beside this one."""
+"""The policies by command-line name: what every module beside this one lists."""
 
 
 FIRST_COMPARISON = tuple(name for name, policy in POLICIES.items() if policy.first_comparison)

@@ -29,14 +29,15 @@ from tvbandits.core.arrays import Array, Index, not_negative, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
+from tvbandits.core.context import chosen_of
 from tvbandits.core.linalg import cholesky, inverse_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, heedless
-from tvbandits.policies.setting import PlotStyle, Policy, Seed, described
+from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
+from tvbandits.policies.setting import PlotStyle, Seed, listed
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -379,8 +380,13 @@ class Optimism:
         return np.asarray(self.centre + self.scale * gain), reach, deviation
 
 
-@described
-@heedless
+@listed(
+    "removes what the future can do without, removal=relevance|oldest|random",
+    paper="Bardou 2024",
+    look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
+    # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
+    recommended={"first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))},
+)
 def w_dbo(
     domain: Domain,
     *,
@@ -426,20 +432,6 @@ def w_dbo(
     whole_number("first", first)
     whole_number("refit_every", refit_every)
     choice("removal", removal, ("relevance", "oldest", "random"))
-    rule = Relevant.on(domain, noise_variance, alpha, removal, first, refit_every)
-    return adapted(domain, rule, minimise, seed, space_kernels(domain)[0], noise_variance)
-
-
-POLICIES = (
-    Policy(
-        "w-dbo",
-        w_dbo,
-        "removes what the future can do without, removal=relevance|oldest|random",
-        paper="Bardou 2024",
-        look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
-        # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
-        recommended={
-            "first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))
-        },
-    ),
-)
+    chosen = chosen_of(domain)
+    rule = Relevant.on(chosen, noise_variance, alpha, removal, first, refit_every)
+    return adapted(domain, rule, minimise, seed, space_kernels(chosen)[0], noise_variance)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +19,11 @@ from tvbandits.core.arrays import (
     as_generator,
     as_time,
     finite_number,
-    flag,
     positive_number,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.coercion import shown
 from tvbandits.core.context import (
     Context,
     chosen_of,
@@ -45,8 +42,6 @@ from tvbandits.policies.setting import Mean, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
-
-P = ParamSpec("P")
 
 TRIES = 20
 """So often a policy may name a point that is not available, before one that is is drawn for it."""
@@ -241,37 +236,15 @@ def adapted(
     kernel: Any = None,
     noise_variance: float | None = 1.0,
 ) -> PolicyAdapter:
-    """A player with a rule, before its first step; of a generator a child is spawned."""
-    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
-    rng = as_generator(seed)
-    none = Plays.none(domain.dimension)
-    return PolicyAdapter(
-        domain,
-        rule,
-        rng.spawn(1)[0] if rng is seed else rng,
-        -1.0 if flag("minimise", minimise) else 1.0,
-        Observations.empty(domain.dimension),
-        none,
-        none,
-        kernel,
-        noise_variance,
-    )
+    """A player with a rule, before its first step; of a generator a child is spawned.
 
-
-def heedless(recipe: Callable[P, PolicyAdapter]) -> Callable[P, PolicyAdapter]:
-    """A recipe whose rule is told nothing of a measured context: what it learns holds for all values."""
-
-    @wraps(recipe)
-    def made(*args: P.args, **options: P.kwargs) -> PolicyAdapter:
-        given = signature(recipe).bind(*args, **options)
-        domain: Any = given.arguments["domain"]
-        given.arguments["domain"] = chosen_of(domain)
-        player = recipe(*given.args, **given.kwargs)
-        none = Plays.none(domain.dimension)
-        seen = Observations.empty(domain.dimension)
-        return replace(player, domain=domain, seen=seen, failed=none, out=none)
-
-    return made
+    A rule is told nothing of a measured context: what it learns holds for all values, and it is made
+    for what is chosen on the domain (`chosen_of`).
+    """
+    rng, sign = as_generator(seed), -1.0 if minimise else 1.0
+    rng = rng.spawn(1)[0] if rng is seed else rng
+    seen, none = Observations.empty(domain.dimension), Plays.none(domain.dimension)
+    return PolicyAdapter(domain, rule, rng, sign, seen, none, none, kernel, noise_variance)
 
 
 def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
@@ -284,10 +257,11 @@ def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator)
 
 
 def finite(domain: Domain, name: str) -> Candidates:
-    """The domain, if it is finite; a `ValueError` says who needs that."""
-    if not isinstance(domain, Candidates):
-        raise ValueError(f"{name} needs a finite domain: give Candidates, got {shown(domain)}")
-    return domain
+    """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
+    chosen = chosen_of(domain)
+    if not isinstance(chosen, Candidates):
+        raise ValueError(f"{name} needs a finite domain: give Candidates, got {shown(chosen)}")
+    return chosen
 
 
 def constant(confidence: Any) -> float:

@@ -442,3 +442,22 @@ class Policy:
             if width == WIDTHS[name]:
                 return of_setting(setting)
         return width
+
+
+LISTED: dict[str, list[Policy]] = {}
+"""The policies of each module, in the order of their recipes."""
+
+
+def listed(summary: str, paper: str, look: PlotStyle, **more: Any) -> Callable[[F], F]:
+    """Decorator of a recipe: `described`, and entered as the `Policy` of its name, with hyphens.
+
+    Takes the fields of `Policy` but the first two.
+    """
+
+    def entered(recipe: F) -> F:
+        made = described(recipe)
+        policy = Policy(recipe.__name__.replace("_", "-"), made, summary, paper, look, **more)
+        LISTED.setdefault(recipe.__module__, []).append(policy)
+        return made
+
+    return entered

@@ -30,12 +30,11 @@ from tvbandits.policies.setting import (
     Learn,
     Mean,
     PlotStyle,
-    Policy,
     Seed,
     Width,
     as_rule,
     assembled,
-    described,
+    listed,
 )
 
 
@@ -63,7 +62,15 @@ def time_as_input(domain: Domain, span: float) -> Any:
     return ConstantKernel(1.0, (0.05, 20.0)) * OnSpace(space) * OnTime(time)
 
 
-@described
+@listed(
+    "GP-UCB to which time is one more input",
+    paper="Bardou 2024",
+    look=PlotStyle("#2121a6", (0, (1, 1)), 2.0, "$\\heartsuit$"),
+    recommended={
+        "kernel": lambda *_: None,  # one of its own
+        "span": lambda setting, _: float(setting.horizon),
+    },
+)
 def time_gp_ucb(
     domain: Domain,
     kernel: Any | None,
@@ -117,7 +124,12 @@ def constant_width(epsilon: float) -> float:
     return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
 
 
-@described
+@listed(
+    "TV-GP-UCB, the width decided by epsilon",
+    paper="Mandl & Kekkonen 2026",
+    look=PlotStyle("#795ba6", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
+    recommended={"epsilon": lambda setting, _: setting.epsilon},
+)
 def mk_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -234,7 +246,12 @@ def _unit_range(values: Array) -> Array:
     return np.zeros_like(values) if extent == 0 else np.asarray((values - values.min()) / extent)
 
 
-@described
+@listed(
+    "near a desired outcome that must be known",
+    paper="Kelly 2026",
+    look=PlotStyle("#3057f2", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
+    recommended={"span": lambda setting, _: float(setting.horizon)},
+)
 def boba(
     domain: Domain,
     *,
@@ -284,34 +301,3 @@ def boba(
     acquisition = DesiredOutcome(desired, beta, scaled)
     kernel = time_as_input(domain, span)
     return assembled(domain, kernel, noise_variance, common, learn=rule, acquisition=acquisition)
-
-
-POLICIES = (
-    Policy(
-        "time-gp-ucb",
-        time_gp_ucb,
-        "GP-UCB to which time is one more input",
-        paper="Bardou 2024",
-        look=PlotStyle("#2121a6", (0, (1, 1)), 2.0, "$\\heartsuit$"),
-        recommended={
-            "kernel": lambda *_: None,  # one of its own
-            "span": lambda setting, _: float(setting.horizon),
-        },
-    ),
-    Policy(
-        "mk-gp-ucb",
-        mk_gp_ucb,
-        "TV-GP-UCB, the width decided by epsilon",
-        paper="Mandl & Kekkonen 2026",
-        look=PlotStyle("#795ba6", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
-        recommended={"epsilon": lambda setting, _: setting.epsilon},
-    ),
-    Policy(
-        "boba",
-        boba,
-        "near a desired outcome that must be known",
-        paper="Kelly 2026",
-        look=PlotStyle("#3057f2", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
-        recommended={"span": lambda setting, _: float(setting.horizon)},
-    ),
-)

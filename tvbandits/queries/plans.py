@@ -41,7 +41,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.linalg import first_largest
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
@@ -123,7 +123,7 @@ class CandidatePool:
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
     noise = NOISE * np.asarray(kernel.diag(Z))
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return Factored().condition(kernel, data, previous=previous)
+    return by_cholesky(kernel, data, previous=previous)
 
 
 @dataclass(frozen=True)

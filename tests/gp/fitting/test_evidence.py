@@ -31,7 +31,7 @@ from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.cholesky import Factored
+from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import Data
 
 Constant = ConstantKernel
@@ -555,7 +555,7 @@ def test_the_zero_of_reward_does_not_matter(shift: float) -> None:
 def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
     variance = seen.variance / made.scale**2
-    posterior = Factored().condition(RBF(0.2), Data(seen.X, values, variance))
+    posterior = by_cholesky(RBF(0.2), Data(seen.X, values, variance))
     return made.centre(posterior.products, origin)
 
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tvbandits.core import linalg
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid, Data
 
 SPACE = {
@@ -74,7 +74,7 @@ class Run:
 
 def assert_same(made: ExactPosterior, data: Data, surface: CandidateGrid, now: float) -> None:
     """As a posterior from scratch, and on its surface as at those points."""
-    fresh = Factored().condition(made.kernel, data, surface=surface, now=now)
+    fresh = by_cholesky(made.kernel, data, surface=surface, now=now)
     for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
     for a, b in zip(made.predict(surface.at(now)), fresh.on_surface(), strict=True):
@@ -98,7 +98,7 @@ def test_appending_equals_a_new_start_and_never_factors(
     factored, made = Count(monkeypatch, "cholesky"), None
     for step in range(150):
         now = run.step()
-        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
         if step == 0:
             assert factored.calls == 1
         if step % 25 == 24:
@@ -120,12 +120,12 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
     for n in range(1, steps + 1):
         now, recent = n + 0.5, slice(max(0, n - 200), n)
         data = Data(Z[:n], Y[:n], variance[:n])
-        made = Factored().condition(kernel, data, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
         assert made.surface is not None
         shrinks.append(made.surface.shrink)
         if n % 400 in (1, 37, 43):
             kept = Data(Z[recent], Y[recent], variance[recent])
-            fresh = Factored().condition(kernel, kept, surface=surface, now=now)
+            fresh = by_cholesky(kernel, kept, surface=surface, now=now)
             for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-9)
     assert made is not None
@@ -140,11 +140,11 @@ def test_a_gap_beyond_the_range_of_a_float() -> None:
     surface, made = CandidateGrid(kernel, run.points), None
     for _ in range(5):
         now = run.step()
-        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
     run.time += 1e5
     for _ in range(5):
         now = run.step()
-        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
     assert made is not None
     assert_same(made, run.all, surface, now)
 
@@ -158,7 +158,7 @@ def test_a_present_before_some_observations(kernel: Kernel) -> None:
         run.step()
     made = None
     for now in (-3.0, 2.0, 4.0, run.time - 0.1, run.time + 1.0, 3.0, run.time + 2.0):
-        made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
         assert_same(made, run.all, surface, now)
         run.step()
 
@@ -174,12 +174,12 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
     for _ in range(length):
         run.step()
     surface = CandidateGrid(kernel, run.points)
-    made = Factored().condition(kernel, run.all, surface=surface, now=run.time)
+    made = by_cholesky(kernel, run.all, surface=surface, now=run.time)
     factored, rotated = Count(monkeypatch, "cholesky"), Count(monkeypatch, "drop_rows")
     for step in range(1, 181):
         now = run.step()
         data = run.all.rows(step)
-        made = Factored().condition(kernel, data, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
         if step % 90 == 0:
             before = factored.calls
             assert_same(made, data, surface, now)
@@ -193,20 +193,20 @@ def window_of(n: int) -> tuple[ExactPosterior, Data]:
     rng = np.random.default_rng(10)
     Z, Y = rng.random((n + 40, 2)), rng.standard_normal((n + 40, 1))
     every = Data(Z, Y, 10 ** rng.uniform(-2, 1, n + 40))
-    return Factored().condition(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
+    return by_cholesky(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
 
 
 def test_repeated_points_do_not_hide_where_a_window_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     _, every = window_of(120)
     every.Z[:3] = every.Z[0]
     every.variance[:3] = 0.1
-    made = Factored().condition(RBF(0.2), every.row(0))
-    made = Factored().condition(RBF(0.2), every, previous=made)
+    made = by_cholesky(RBF(0.2), every.row(0))
+    made = by_cholesky(RBF(0.2), every, previous=made)
     factored = Count(monkeypatch, "cholesky")
     for dropped in (1, 2, 3, 4):
-        made = Factored().condition(RBF(0.2), every.rows(dropped), previous=made)
+        made = by_cholesky(RBF(0.2), every.rows(dropped), previous=made)
     assert factored.calls == 0
-    fresh = Factored().condition(RBF(0.2), every.rows(4))
+    fresh = by_cholesky(RBF(0.2), every.rows(4))
     for a, b in zip(made.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
@@ -217,8 +217,8 @@ def test_a_change_in_older_rows_is_never_missed(column: str, row: int) -> None:
     made, every = window_of(100)
     data = Data(every.Z[:105].copy(), every.Y[:105].copy(), every.variance[:105].copy())
     getattr(data, column)[row] *= 1.5
-    moved = Factored().condition(made.kernel, data, previous=made)
-    fresh = Factored().condition(made.kernel, data)
+    moved = by_cholesky(made.kernel, data, previous=made)
+    fresh = by_cholesky(made.kernel, data)
     for a, b in zip(moved.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
@@ -227,10 +227,10 @@ def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A nearly repeated input without noise: appending would take a root of rounding."""
     Z = np.array([[0.0], [0.5], [0.5 + 1e-9]])
     data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
-    made = Factored().condition(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
+    made = by_cholesky(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
     assert made.jitter == 0.0
     factored = Count(monkeypatch, "cholesky")
-    grown = Factored().condition(RBF(1.0), data, previous=made)
+    grown = by_cholesky(RBF(1.0), data, previous=made)
     assert factored.calls == 1
     assert grown.predict(np.array([[0.5]]))[0][0, 0] == pytest.approx(1.0, abs=1e-4)
 
@@ -240,11 +240,11 @@ def test_appending_after_a_merge() -> None:
     rng = np.random.default_rng(12)
     Z = rng.random((30, 2))[rng.integers(0, 9, 30)]
     Y, variance = rng.standard_normal((30, 2)), 10 ** rng.uniform(-2, 1, 30)
-    merged = Factored().condition(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
+    merged = by_cholesky(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
     assert merged.size < 20
-    grown = Factored().condition(RBF(0.3), Data(Z, Y, variance), previous=merged)
+    grown = by_cholesky(RBF(0.3), Data(Z, Y, variance), previous=merged)
     assert grown.size == merged.size + 10
-    fresh = Factored().condition(RBF(0.3), Data(Z, Y, variance))
+    fresh = by_cholesky(RBF(0.3), Data(Z, Y, variance))
     np.testing.assert_allclose(grown.log_evidence(), fresh.log_evidence(), rtol=1e-10)
     expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
     assert grown.log_det_ratio == pytest.approx(expected, rel=1e-10)

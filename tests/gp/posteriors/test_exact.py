@@ -19,7 +19,7 @@ from tvbandits.core.linalg import FactorisationError
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs, space_time
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data
 from tvbandits.gp.posteriors.exact import spanning
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, spanning_state
@@ -67,7 +67,7 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
         p = Exact().condition(kernel, data, surface=surface, now=float(t), previous=p)
         all_.append(p)
         if t % check == 0:
-            assert_same(p, Factored().condition(kernel, data, surface=surface), points)
+            assert_same(p, by_cholesky(kernel, data, surface=surface), points)
     return all_
 
 
@@ -103,7 +103,7 @@ def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
     p = play(kernel, points, Wiener(0.02), 120)[-1]
     assert isinstance(p, NystromPosterior)
     between, outside = points[:-1] + 0.1, points[-1:] + np.array([[1.0], [5.0], [20.0], [90.0]])
-    fresh = Factored().condition(kernel, p.data)
+    fresh = by_cholesky(kernel, p.data)
     for at, close in ((between, 1e-9), (outside, 1e-6)):
         for one, other in zip(p.predict(at), fresh.predict(at), strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=close * np.abs(other).max())
@@ -120,7 +120,7 @@ def test_observations_off_the_surface_are_factored() -> None:
     moved[50] += 1e-3
     off = Exact().condition(kernel, Data(moved, Y, v), surface=surface, previous=on)
     assert isinstance(off, ExactPosterior)
-    assert_same(off, Factored().condition(kernel, Data(moved, Y, v), surface=surface), points)
+    assert_same(off, by_cholesky(kernel, Data(moved, Y, v), surface=surface), points)
     # -0.0 is the point 0.0.
     zero = np.where(X == 0.0, -0.0, X)
     assert isinstance(
@@ -163,14 +163,14 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     p = Exact().condition(kernel, data_to(scaled, 121), surface=surface, previous=p)
     assert isinstance(p, ExactPosterior)
     assert not p.extended
-    assert_same(p, Factored().condition(kernel, data_to(scaled, 121), surface=surface), points)
+    assert_same(p, by_cholesky(kernel, data_to(scaled, 121), surface=surface), points)
     p = Exact().condition(kernel, data_to(scaled, 122), surface=surface, previous=p)
     assert p.extended
     # Weights that change twice in a row are a run of another kind.
     p = Exact().condition(kernel, data_to(data, 123), surface=surface, previous=p)
     p = Exact().condition(kernel, data_to(scaled, 124), surface=surface, previous=p)
     assert isinstance(p, NystromPosterior)
-    assert_same(p, Factored().condition(kernel, data_to(scaled, 124), surface=surface), points)
+    assert_same(p, by_cholesky(kernel, data_to(scaled, 124), surface=surface), points)
 
 
 def data_to(data: Data, n: int) -> Data:
@@ -184,7 +184,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPosterior:
-    return Factored().condition(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
+    return by_cholesky(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -323,7 +323,7 @@ def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: fl
     kernel, surface, data = drifting(noise, epsilon)
     now = float(data.Z[-1, 1]) + 1.5
     found = Exact().condition(kernel, data, surface=surface, now=now)
-    dense = Factored().condition(kernel, data, surface=surface, now=now)
+    dense = by_cholesky(kernel, data, surface=surface, now=now)
     assert isinstance(found, StateSpacePosterior)
     assert found.dictionary_size is None
     for ours, theirs in zip(found.on_surface(), dense.on_surface(), strict=True):
@@ -377,6 +377,6 @@ def test_rows_that_repeat_are_merged_in_the_end() -> None:
         made = Exact().condition(kernel, data, surface=surface, previous=made)
         largest = max(largest, made.size)
     assert largest <= 2 * 20 + 192 + 1
-    dense = Factored().condition(kernel, data, surface=surface)
+    dense = by_cholesky(kernel, data, surface=surface)
     for ours, theirs in zip(made.on_surface(), dense.on_surface(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)

@@ -18,7 +18,7 @@ from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.cholesky import Factored
+from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
@@ -234,7 +234,7 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
     rng = np.random.default_rng(2)
     data = some(rng, ROUGH, 10)
-    exact = Factored().condition(ROUGH, data)
+    exact = by_cholesky(ROUGH, data)
     after, fresh = (
         Nystrom().condition(ROUGH, data, previous=q, rng=np.random.default_rng(5))
         for q in (exact, None)
@@ -264,7 +264,7 @@ def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> No
         y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
         data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
         made = rule.condition(kernel, data, surface=CandidateGrid(kernel, points))
-        exact = Factored().condition(kernel, data)
+        exact = by_cholesky(kernel, data)
         means, variance = made.on_surface()
         expected, right = exact.predict(points)
         # What it is off by is what it says that it does not know.

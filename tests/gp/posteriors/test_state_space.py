@@ -12,7 +12,7 @@ from tests.oracles.dense import Dense
 from tvbandits import Nystrom, NystromFilter, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE, StateSpacePosterior
 
@@ -223,7 +223,7 @@ EVERY_POINT = Nystrom(oversampling=1e12, tolerance=1e-12)
 
 
 def exact(kernel: Kernel, data: Data) -> ExactPosterior:
-    return Factored().condition(kernel, data)
+    return by_cholesky(kernel, data)
 
 
 def filtered(posterior: object) -> StateSpacePosterior:

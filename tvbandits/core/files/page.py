@@ -1,7 +1,8 @@
 """A page of HTML that needs nothing but itself: text, tables, and pictures with tooltips.
 
 The pictures are drawn by plotly.js, which stands in the page as a whole, so that it opens without a
-network. What a picture shows is also a table under it, for readers of screens.
+network. What a picture shows is also a table under it, for readers of screens. Frame, style and script
+of a page are `page.html`, `page.css` and `page.js` beside this module.
 """
 
 from __future__ import annotations
@@ -15,104 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-MARKUP = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content="{generator}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline';
- style-src 'unsafe-inline'; img-src data: blob:; connect-src {connect}; base-uri 'none';
- form-action {connect}">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<a class="skip" href="#main">To the content</a>
-<header><h1>{title}</h1><p>{subtitle}</p></header>
-<main id="main">{body}</main>
-<footer>{footer}</footer>
-{scripts}
-</body>
-</html>
-"""
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --soft: #595959; --paper: #ffffff; --tint: #f2f4f4;
-  --line: #c9cfcf; --accent: #00695c; --warn: #8a3b00; }
-@media (prefers-color-scheme: dark) { :root { --ink: #ececec; --soft: #b0b0b0; --paper: #16191a;
-  --tint: #202526; --line: #454c4d; --accent: #6fd3c3; --warn: #ffb77a; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 0 1rem 3rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { margin: 1rem 0 0; font-size: 1.6rem; } h2 { margin: 2rem 0 .5rem; font-size: 1.2rem; }
-header p, footer, .soft { color: var(--soft); }
-a { color: var(--accent); }
-.skip { position: absolute; left: -100rem; } .skip:focus { left: 1rem; }
-.now { border-left: .4rem solid var(--accent); background: var(--tint); padding: .8rem 1rem;
-  margin: 1rem 0; }
-.now strong { font-size: 1.35rem; display: block; }
-.warn { border-color: var(--warn); }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .8rem;
-  margin: 1rem 0; padding: 0; list-style: none; }
-.cards li { background: var(--tint); padding: .6rem .8rem; }
-.cards b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums;
-  overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line);
-  vertical-align: top; white-space: nowrap; }
-td.number, th.number { text-align: right; }
-figure { margin: 1rem 0; } figcaption { color: var(--soft); }
-.plot { width: 100%; height: 26rem; }
-@media (max-width: 40rem) { .plot { height: calc(20rem + 1.6rem * var(--names)); } }
-details { margin: .5rem 0; } summary { cursor: pointer; } summary:focus-visible { outline: 2px solid; }
-pre { background: var(--tint); padding: .8rem; overflow-x: auto; }
-label, select, input { font: inherit; }
-@media print { .skip { display: none; } details { display: none; } }
-"""
-
-DRAW = """
-(function () {
-  "use strict";
-  var dark = window.matchMedia("(prefers-color-scheme: dark)");
-  function colours() {
-    var style = getComputedStyle(document.documentElement);
-    var of = function (name) { return style.getPropertyValue(name).trim(); };
-    return { ink: of("--ink"), line: of("--line"), paper: of("--paper") };
-  }
-  function themed(layout) {
-    var c = colours(), out = Object.assign({}, layout);
-    out.paper_bgcolor = out.plot_bgcolor = "rgba(0,0,0,0)";
-    out.font = { color: c.ink, size: 13 };
-    out.modebar = { bgcolor: "rgba(0,0,0,0)", color: c.line, activecolor: c.ink };
-    Object.keys(out).forEach(function (key) {
-      if (/^[xy]axis/.test(key)) { out[key] = Object.assign({ gridcolor: c.line, zerolinecolor: c.line,
-        automargin: true }, out[key]); }
-    });
-    return out;
-  }
-  function lighter(quoted, hex) {
-    return '"#' + hex.replace(/../g, function (two) {
-      return Math.round(115 + 0.55 * parseInt(two, 16)).toString(16);
-    }) + '"';
-  }
-  function inked(data) {
-    var c = colours(), text = JSON.stringify(data);
-    if (dark.matches) { text = text.replace(/"#([0-9a-f]{6})"/g, lighter); }
-    return JSON.parse(text.replace(/"INK"/g, JSON.stringify(c.ink))
-      .replace(/"PAPER"/g, JSON.stringify(c.paper)).replace(/"LINE"/g, JSON.stringify(c.line)));
-  }
-  function draw(place) {
-    var said = JSON.parse(document.getElementById(place.id + "-data").textContent);
-    Plotly.react(place, inked(said.data), themed(inked(said.layout)),
-      { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
-  }
-  function drawAll() { document.querySelectorAll(".plot").forEach(draw); }
-  drawAll();
-  dark.addEventListener("change", drawAll);
-})();
-"""
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -252,12 +156,12 @@ def page(
     ImportError
         For pictures, where plotly is not installed.
     """
-    scripts = [_plotly(), DRAW] if drawing else []
-    return MARKUP.format(
+    scripts = [_plotly(), _beside("page.js")] if drawing else []
+    return _beside("page.html").format(
         generator=escape(generator),
         title=escape(title),
         subtitle=escape(subtitle),
-        style=STYLE,
+        style=_beside("page.css"),
         body=body,
         footer=escape(footer),
         connect="'self'" if served else "'none'",
@@ -267,9 +171,14 @@ def page(
 
 def generated_by(path: Path, generator: str) -> bool:
     """Whether a file is a page that says so of itself, at its beginning."""
-    start = MARKUP[: MARKUP.index('">\n<meta name="viewport"')].format(generator=escape(generator))
+    before, _, _ = _beside("page.html").partition("{generator}")
+    start = f'{before}{escape(generator)}">'.encode()
     with path.open("rb") as file:
-        return file.read(len(start.encode()) + 2) == f'{start}">'.encode()
+        return file.read(len(start)) == start
+
+
+def _beside(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 def _plotly() -> str:

@@ -37,7 +37,7 @@ from tvbandits.gp.ensemble.models import (
 )
 from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time, faded, moved
 from tvbandits.gp.ensemble.seasons import SeasonSearch
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -370,7 +370,7 @@ def before_readings(
     if len(data) and now >= data.Z[0, -1]:
         return None
     none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
-    return Factored().condition(kernel, none, surface=surface, now=now)
+    return by_cholesky(kernel, none, surface=surface, now=now)
 
 
 class CandidatePosterior:

@@ -57,7 +57,7 @@ decides about jitter; sooner for a repeated input, which a new factorisation mer
 
 @dataclass(frozen=True)
 class ExactPosterior(KernelPosterior):
-    """A conditioned Gaussian process. Made by `Factored.condition`."""
+    """A conditioned Gaussian process. Made by `by_cholesky`."""
 
     kernel: Any
     data: Data
@@ -208,39 +208,31 @@ class ExactPosterior(KernelPosterior):
         return np.asarray(gaussian + self.merged_log_density)
 
 
-@dataclass(frozen=True)
-class Factored:
-    """The exact posterior by a Cholesky factor of the observations in use."""
+def by_cholesky(
+    kernel: Any,
+    data: Data,
+    *,
+    surface: CandidateGrid | None = None,
+    now: float = 0.0,
+    previous: ExactPosterior | None = None,
+) -> ExactPosterior:
+    """The exact posterior by a Cholesky factor, from `previous` where that is cheaper.
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: ExactPosterior | None = None,
-        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
-    ) -> ExactPosterior:
-        """Condition on `data`, from `previous` where that is cheaper.
+    Parameters
+    ----------
+    surface : Surface, optional
+        Fixed points that `on_surface` will answer for, at the time `now`.
+    previous : ExactPosterior, optional
+        A posterior of the same kernel and surface on other data.
 
-        Parameters
-        ----------
-        surface : Surface, optional
-            Fixed points that `on_surface` will answer for, at the time `now`.
-        previous : ExactPosterior, optional
-            A posterior of the same kernel and surface on other data.
-        rng : numpy.random.Generator, optional
-            Not used: nothing is drawn.
-
-        Raises
-        ------
-        FactorisationError
-            If the kernel matrix is not positive definite.
-        """
-        data = without_negligible(kernel, data)
-        route = None if previous is None else extend(previous, data, surface, now)
-        return factor(kernel, data, surface, now) if route is None else route
+    Raises
+    ------
+    FactorisationError
+        If the kernel matrix is not positive definite.
+    """
+    data = without_negligible(kernel, data)
+    route = None if previous is None else extend(previous, data, surface, now)
+    return factor(kernel, data, surface, now) if route is None else route
 
 
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:

@@ -68,7 +68,7 @@ class Exact:
     ) -> ExactPosterior | NystromPosterior | StateSpacePosterior:
         """Condition on `data`, from `previous` where that is cheaper.
 
-        Parameters and errors are those of `tvbandits.gp.posteriors.cholesky.Factored.condition`.
+        Parameters and errors are those of `tvbandits.gp.posteriors.protocol.PosteriorRule.condition`.
         """
         if data.levels is not None:  # of a time that goes on, they change with every reading
             return _beside_levels(kernel, without_negligible(kernel, data), surface, now)

@@ -33,7 +33,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, Factored
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
 from tvbandits.gp.posteriors.features import Features, SpaceFeatures
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -339,11 +339,11 @@ def on_points(
     """The noise-free process on inducing points; its noise is what a root needs at the least."""
     noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return Factored().condition(kernel, data, surface=surface, now=now, previous=previous)
+    return by_cholesky(kernel, data, surface=surface, now=now, previous=previous)
 
 
 def _moved(dictionary: ExactPosterior, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """The same inducing points, embedding the fixed points at another time."""
-    return Factored().condition(
+    return by_cholesky(
         dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
     )

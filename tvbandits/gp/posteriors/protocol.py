@@ -1,19 +1,18 @@
 """What every posterior can do, what conditions one, and what a posterior may offer beyond that.
 
-Nobody else asks which posterior it has: all of them answer the questions of `Posterior`, and the one
-that can leave variances at the fixed points uncomputed says so by `LazyBounds`.
+Nobody else asks which posterior it has: all of them answer the questions of `Posterior`. Only a batch
+asks for `NystromPosterior`, which can leave variances at the fixed points uncomputed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -263,43 +262,3 @@ class PosteriorRule(Protocol):
         FactorisationError
             If the kernel matrix is not positive definite.
         """
-
-
-@runtime_checkable
-class LazyBounds(Protocol):
-    """A posterior on a dictionary that brings variances at the fixed points up to date one by one.
-
-    Between two calls of `condition` variances only fall, so a variance from before is an upper bound,
-    and a search for the largest upper confidence bound computes few of them ([BB] A.3). z(x) is the
-    embedding (m,) of a point, V = I + sum_i z_i z_i^T / v_i.
-    """
-
-    @property
-    def V(self) -> Array:  # noqa: N802 - the name in the papers
-        """The matrix V, shape (m, m)."""
-
-    @property
-    def factor(self) -> Array:
-        """Lower factor of V, shape (m, m)."""
-
-    def on_surface(self) -> tuple[Array, Array]:
-        """Means and variances at the fixed points, all of them computed now."""
-
-    def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
-        """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
-
-    def refresh(self, points: Index) -> Array:
-        """Bring the variances at some of the fixed points up to date, and return them."""
-
-    def variances_with(self, factor: Array, points: Index | slice) -> Array:
-        """Variances at some of the fixed points, if the factor of V were `factor`."""
-
-    def times_embedding(self, w: Array) -> Array:
-        """w^T z at all fixed points, shape (A,)."""
-
-    def embedding(self, Z: Array) -> Array:
-        """Embeddings of any kernel inputs (n, p), shape (n, m)."""
-        ...
-
-    def embedding_on_surface(self, points: Index) -> Array:
-        """Embeddings of some of the fixed points, shape (n, m)."""
