@@ -24,6 +24,9 @@ from tvbandits.comparison.setup import REWARD_NOISE, played
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
 
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Real measurements, where they lie beside the repository."""
+
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "dppy")
 
 
