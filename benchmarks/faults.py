@@ -109,6 +109,7 @@ def middle(problem: Problem, steps: int) -> tuple[float, float]:
 
 def make(case: Case, problem: Any, setting: Setting) -> Bandit:
     """SparQ-GP-UCB with an expert that has the faults of a case."""
+    warnings.simplefilter("ignore", ExpertDownWarning)  # here, since workers make their own bandits
     problem = problem.realise(setting.seed) if hasattr(problem, "realise") else problem
     points, noise = problem.domain.X, case.noise * added_noise(problem)
     levels = np.array([problem.value(points, float(t)) for t in range(1, problem.horizon + 1)])
@@ -127,7 +128,6 @@ def make(case: Case, problem: Any, setting: Setting) -> Bandit:
 
 def failing_sensors(options: argparse.Namespace) -> None:
     """Play and print every case on both problems."""
-    warnings.simplefilter("ignore", ExpertDownWarning)
     bump, network = DriftingBump(), ozone_network()
     if options.horizon:
         bump, network = replace(bump, horizon=options.horizon), ozone_network(days=options.horizon)

@@ -8,6 +8,7 @@ import math
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -123,7 +124,9 @@ def summary(
 def arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
     """A parser that describes a module by its docstring; each number is an option with its default."""
     parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m benchmarks.{Path(sys.argv[0]).stem}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
@@ -131,31 +134,26 @@ def arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
 
 
 class Course(NamedTuple):
-    """A run: the mean true reward of each step, and the processor seconds of its ask and tell."""
+    """A run: the mean regret of each step, and the processor seconds of its ask and tell."""
 
-    rewards: Array
+    regret: Array
     seconds: Array
 
 
-def course(player: Any, problem: Problem, seed: int, steps: int, **asked: int) -> Course:
-    """Play steps 1, 2, ... with the noise of every comparison; `ask` takes the further options."""
-    rewards, taken = np.empty(steps), np.empty(steps)
+def course(player: Any, problem: Problem, seed: int, steps: int) -> Course:
+    """Play steps 1, 2, ... with the noise of every comparison."""
+    regret, taken = np.empty(steps), np.empty(steps)
     for step in range(steps):
         t = step + 1.0
         begun = clock()
-        X = player.ask(t, **asked)
+        X = player.ask(t)
         taken[step] = clock() - begun
         truth, told = played(problem, X, np.full(len(X), t), seed, REWARD_NOISE)
         begun = clock()
         player.tell(X, told, t)
         taken[step] += clock() - begun
-        rewards[step] = truth.mean()
-    return Course(rewards, taken)
-
-
-def best_of(problem: Problem, steps: int) -> Array:
-    """The best reward of each step, shape (steps,)."""
-    return np.array([problem.best(step + 1.0) for step in range(steps)])
+        regret[step] = problem.best(t) - truth.mean()
+    return Course(regret, taken)
 
 
 def kept(file: Path | None, key: Sequence[Any], play: Callable[[], Any]) -> Any:
