@@ -16,13 +16,12 @@ A line is "apart" where the 95% interval of our mean (Student, over seeds) and t
 
 from __future__ import annotations
 
-import argparse
 import time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import half_interval
+from benchmarks.harness import arguments, half_interval, heading, line
 from tvbandits import policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
@@ -73,17 +72,14 @@ def regret(policy: str, name: str, share: float, seed: int, width: float | None 
 
 def main() -> None:
     """Print the table, a row as soon as it is known."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = arguments(__doc__, seeds=3, share=0.025 * 0.025, width=1.0)
     parser.add_argument("functions", nargs="*", help=f"of {', '.join(PRINTED)}; all by default")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--share", type=float, default=0.025 * 0.025, help="noise / variance")
-    parser.add_argument("--width", type=float, default=1.0, help="of GP-UCB, in deviations")
     given = parser.parse_args()
     print(
         f"noise variance {given.share:g} of the function's, {given.seeds} seeds, width {given.width:g}\n"
     )
-    print("| function | policy | ours | 95% +- | smallest to largest | printed | +- | | s a run |")
-    print("|---|---|---:|---:|---:|---:|---:|---|---:|")
+    sides = "ours", "95% +-", "smallest to largest", "printed", "+-"
+    heading("function", "policy", *sides, "", "s a run")
     for name in given.functions or [*PRINTED, "shekelfive"]:
         rows = PRINTED[name.replace("five", "4")]
         for policy, (mean, printed) in zip(("GP-UCB", "W-DBO"), rows, strict=True):
@@ -94,11 +90,9 @@ def main() -> None:
             took = (time.process_time() - begun) / given.seeds
             half = half_interval(runs)
             apart = "apart" if abs(runs.mean() - mean) > half + printed else ""
-            print(
-                f"| {name} | {policy} | {runs.mean():.3g} | {half:.2g} | {runs.min():.3g} to "
-                f"{runs.max():.3g} | {mean:g} | {printed:g} | {apart} | {took:.0f} |",
-                flush=True,
-            )
+            ends = f"{runs.min():.3g} to {runs.max():.3g}"
+            ours = f"{runs.mean():.3g}", f"{half:.2g}", ends
+            line(name, policy, *ours, f"{mean:g}", f"{printed:g}", apart, f"{took:.0f}")
 
 
 if __name__ == "__main__":

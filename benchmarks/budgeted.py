@@ -8,23 +8,36 @@ way.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks.drifting import DISCOUNT, WINDOW, Course, course
-from benchmarks.harness import Pair, Row, seconds, summary
+from sklearn.gaussian_process.kernels import RBF
+
+from benchmarks.harness import Pair, Row, course, seconds, summary
 from benchmarks.step import refit
-from tvbandits.bandit.bandit import Bandit
+from tvbandits import Bandit, policies
+from tvbandits.acquisition.confidence import Theory
+from tvbandits.comparison.setup import prepare
+from tvbandits.datasets import DriftingBump
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 
 HORIZON, LAST, TARGET = 5000, 500, 10.0
-FORGETTING = {
-    "tv-gp-ucb": "tv-gp-ucb",
-    "sw-gp-ucb": f"sw-gp-ucb, window {WINDOW}",
-    "w-gp-ucb": f"w-gp-ucb, discount {DISCOUNT}",
-}
+PROBLEM = DriftingBump(horizon=HORIZON)
+PARTS = PROBLEM.domain, RBF(3.5), PROBLEM.noise_variance
+
+
+def forgetting() -> dict[str, Callable[..., Bandit]]:
+    """Policies that forget; the drift rate of TV-GP-UCB is what the evidence of a first sample gives."""
+    epsilon = prepare(PROBLEM.name, PROBLEM, 0, 500).setting(Theory(), None).epsilon
+    return {
+        "tv-gp-ucb": partial(policies.tv_gp_ucb, *PARTS, epsilon=epsilon),
+        "sw-gp-ucb, window 16": partial(policies.sw_gp_ucb, *PARTS, window=16),
+        "w-gp-ucb, discount 0.935": partial(policies.w_gp_ucb, *PARTS, discount=0.935),
+    }
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,12 @@ class Timing:
     last: float
     regret: float
 
-    @classmethod
-    def of(cls, run: Course) -> Timing:
-        """Read from a run."""
-        last = float(run.seconds[-LAST:].sum())
-        return cls(float(run.seconds.sum()), last, float(run.regret.mean()))
+
+def timed(bandit: Bandit, seed: int) -> Timing:
+    """Play it."""
+    run = course(bandit, PROBLEM, seed, HORIZON)
+    total, last = float(run.seconds.sum()), float(run.seconds[-LAST:].sum())
+    return Timing(total, last, float(run.regret.mean()))
 
 
 def one_refit(bandit: Bandit) -> float:
@@ -67,23 +81,25 @@ def compared(
 
 def rows(repeats: int, tables: Path | None = None) -> list[Row]:  # noqa: ARG001 - no table
     """For each policy two rows against each exact peer, and one against scikit-learn."""
-    sparse: dict[str, list[Timing]] = {name: [] for name in FORGETTING}
-    exact: dict[str, list[Timing]] = {name: [] for name in (*FORGETTING, "gp-ucb")}
-    refits = []
+    makers = forgetting()
+    sparse: dict[str, list[Timing]] = {name: [] for name in makers}
+    exact: dict[str, list[Timing]] = {name: [] for name in makers}
+    plain, refits = [], []
     for seed in range(repeats):
-        run = course("gp-ucb", Exact(), seed, HORIZON)
-        exact["gp-ucb"].append(Timing.of(run))
-        refits.append(one_refit(run.bandit))
-        for name in FORGETTING:
-            sparse[name].append(Timing.of(course(name, Nystrom(), seed, HORIZON)))
-            exact[name].append(Timing.of(course(name, Exact(), seed, HORIZON)))
+        common: Any = {"seed": seed, "confidence": "theory"}
+        bandit = policies.gp_ucb(*PARTS, posterior=Exact(), **common)
+        plain.append(timed(bandit, seed))
+        refits.append(one_refit(bandit))
+        for name, make in makers.items():
+            sparse[name].append(timed(make(posterior=Nystrom(), **common), seed))
+            exact[name].append(timed(make(posterior=Exact(), **common), seed))
     made = []
-    for name, title in FORGETTING.items():
-        made += compared(title, "exact gp-ucb", sparse[name], exact["gp-ucb"], TARGET)
-        made += compared(title, "its own exact form", sparse[name], exact[name], None)
+    for name in makers:
+        made += compared(name, "exact gp-ucb", sparse[name], plain, TARGET)
+        made += compared(name, "its own exact form", sparse[name], exact[name], None)
         steps = [
             Pair(one.last / LAST, refit) for one, refit in zip(sparse[name], refits, strict=True)
         ]
         case = f"a step of gp-ucb refitted by scikit-learn, n = {HORIZON}"
-        made.append(summary(title, case, steps, note=f"ours: mean of the last {LAST} steps"))
+        made.append(summary(name, case, steps, note=f"ours: mean of the last {LAST} steps"))
     return made

@@ -1,4 +1,4 @@
-"""What failing sensors cost SparQ-GP-UCB: `python -m benchmarks.faults --out DIR`.
+"""What failing sensors cost SparQ-GP-UCB: `python -m benchmarks.faults [--seeds 20]`.
 
 What gross errors among the rewards cost, with `robust=True` and without:
 `python -m benchmarks.faults --rewards [--horizon 600] [--seeds 10] [--problems NAME ...]`. A reading of
@@ -6,35 +6,25 @@ twenty is wrong by 10 to 50 prior deviations of the problem, up or down; four ti
 to five steps is.
 
 Every fault is played on the same realisations with the same noise. The stations of a problem are its
-candidates, the transport replays its rewards with noise of the problem's own variance, and a tally
-beside the expert counts what was asked and answered, to be compared with what the bandit says.
+candidates; the transport replays its rewards with noise of the problem's own variance.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from joblib import Parallel, delayed
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from benchmarks.harness import half_interval, machine
-from tvbandits import Answers, Bandit, Expert, ExpertDownWarning, Observations, compare, policies
+from benchmarks.harness import arguments
+from tvbandits import Bandit, Expert, ExpertDownWarning, compare, policies
 from tvbandits.core.arrays import Array
-from tvbandits.core.protocols import Problem, added_noise, inform
+from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import (
     AutoregressiveArms,
     DriftingBump,
@@ -67,15 +57,12 @@ class Case:
         True noise variance of a reading, in noise variances of the problem.
     wrapped : callable
         Puts a wrapper around the expert.
-    down : bool
-        Whether there is a time at which nobody can be reached.
     """
 
     name: str
     faults: Callable[[Problem], Faults]
     noise: float = 1.0
     wrapped: Callable[[Expert], Expert] = lambda expert: expert
-    down: bool = False
 
 
 def lost(share: float) -> Case:
@@ -104,14 +91,14 @@ CASES = (
         "variance stated / 10, calibrated", lambda _: Faults(variance_factor=0.1), 10.0, Calibrated
     ),
     Case("same noise, stated honestly", lambda _: Faults(), noise=10.0),
-    Case("down for 50 steps", lambda p: Faults(down=middle(p, 50)), down=True),
-    Case("down throughout", lambda _: Faults(down=(0.0, NEVER)), down=True),
+    Case("down for 50 steps", lambda p: Faults(down=middle(p, 50))),
+    Case("down throughout", lambda _: Faults(down=(0.0, NEVER))),
 )
 
 
-def tenth(problem: Problem) -> list[str]:
+def tenth(problem: Any) -> list[str]:
     """Every tenth station."""
-    return [str(i) for i in range(0, len(candidates(problem)), 10)]
+    return [str(i) for i in range(0, len(problem.domain), 10)]
 
 
 def middle(problem: Problem, steps: int) -> tuple[float, float]:
@@ -120,145 +107,39 @@ def middle(problem: Problem, steps: int) -> tuple[float, float]:
     return float(start), float(start + steps)
 
 
-def candidates(problem: Problem) -> Array:
-    domain: Any = problem.domain
-    return np.asarray(domain.X)
-
-
-@dataclass
-class Tally:
-    """Counts what passes, and takes no part in it."""
-
-    expert: Expert
-    asked: int = 0
-    answered: int = 0
-    failures: int = 0
-    cost: float = 0.0
-    times: set[float] = field(default_factory=set)
-
-    def query(self, X: Array, t: float) -> Answers:
-        """Hand on."""
-        self.asked += len(X)
-        self.times.add(t)
-        try:
-            said = self.expert.query(X, t)
-        except Exception:
-            self.failures += 1
-            raise
-        self.answered += int(np.isfinite(said.values).sum())
-        self.cost += said.cost
-        return said
-
-    def observe(self, rewards: Observations) -> None:
-        """Hand on."""
-        inform(self.expert, rewards)
-
-
-def make(case: Case, problem: Problem, tallies: dict[str, Tally], setting: Setting) -> Bandit:
+def make(case: Case, problem: Any, setting: Setting) -> Bandit:
     """SparQ-GP-UCB with an expert that has the faults of a case."""
-    points, noise = candidates(problem), case.noise * added_noise(problem)
+    warnings.simplefilter("ignore", ExpertDownWarning)  # here, since workers make their own bandits
+    problem = problem.realise(setting.seed) if hasattr(problem, "realise") else problem
+    points, noise = problem.domain.X, case.noise * added_noise(problem)
     levels = np.array([problem.value(points, float(t)) for t in range(1, problem.horizon + 1)])
     ids = [str(i) for i in range(len(points))]
     transport = StubTransport(
         levels, ids, noise_variance=noise, seed=setting.seed, faults=case.faults(problem)
     )
     expert = SensorExpert(stations_at(points, ids, noise_variance=noise), transport, cost=1.0)
-    tallies[case.name] = Tally(case.wrapped(expert))
     return policies.sparq_gp_ucb(
         *setting.parts,
-        expert=tallies[case.name],
+        expert=case.wrapped(expert),
         confidence=setting.confidence or 2.0,
         seed=setting.seed,
     )
 
 
-def run(problem: Problem, seed: int, width: float) -> list[dict[str, Any]]:
-    """All cases on one realisation; a row each."""
-    realise = getattr(problem, "realise", None)
-    realised = problem if realise is None else realise(seed)
-    tallies: dict[str, Tally] = {}
-    makers = {case.name: partial(make, case, realised, tallies) for case in CASES}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ExpertDownWarning)
-        rows = pd.DataFrame(compare([problem], makers, seeds=[seed], confidence=width))
-    told = sum(issubclass(each.category, ExpertDownWarning) for each in caught)
-    out = []
-    for case in CASES:
-        mine, tally = rows[rows["policy"] == case.name], tallies[case.name]
-        counted = (mine["queries"].sum(), mine["answered"].sum(), mine["cost"].sum())
-        out.append(
-            {
-                "problem": problem.name,
-                "fault": case.name,
-                "seed": seed,
-                "average_regret": float(mine["regret"].mean()),
-                "asked_per_step": float(mine["queries"].mean()),
-                "answered_per_step": float(mine["answered"].mean()),
-                "wrong_counts": int(counted != (tally.asked, tally.answered, tally.cost)),
-                "failures": tally.failures,
-                "outages": sum(case.down for case in CASES),
-                "warnings": told,
-            }
-        )
-    return out
-
-
-def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean and half of a 95% interval over seeds, in the order of the cases."""
-    found = []
-    for (problem, fault), group in rows.groupby(["problem", "fault"], sort=False):
-        found.append(
-            {
-                "problem": problem,
-                "fault": fault,
-                "seeds": len(group),
-                "average_regret": group["average_regret"].mean(),
-                "ci95": half_interval(group["average_regret"].to_numpy()),
-                "asked_per_step": group["asked_per_step"].mean(),
-                "answered_per_step": group["answered_per_step"].mean(),
-                "failed_queries": int(group["failures"].sum()),
-                "wrong_counts": int(group["wrong_counts"].sum()),
-            }
-        )
-    return pd.DataFrame(found)
-
-
-def picture(found: pd.DataFrame, units: dict[str, str]) -> Figure:
-    """Average regret of every fault, a panel a problem."""
-    problems = list(found["problem"].unique())
-    figure = Figure(
-        figsize=(5.2 * len(problems) + 1.6, 0.34 * len(CASES) + 1.2), layout="constrained"
-    )
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(1, len(problems), sharey=True, squeeze=False)[0]
-    for axes, problem in zip(grid, problems, strict=True):
-        mine = found[found["problem"] == problem].iloc[::-1]
-        axes.errorbar(
-            mine["average_regret"],
-            mine["fault"],
-            xerr=mine["ci95"],
-            fmt="ok",
-            capsize=3,
-            markersize=5,
-        )
-        healthy = float(mine[mine["fault"] == "no fault"]["average_regret"].iloc[0])
-        axes.axvline(healthy, color="0.6", linewidth=1, linestyle="--", zorder=0)
-        unit = f" ({units[problem]})" if units[problem] else ""
-        axes.set(xlabel=f"average regret{unit}", title=problem, xlim=(0, None))
-        axes.grid(axis="y", color="0.92")
-        axes.set_axisbelow(True)
-    return figure
-
-
-def show(console: Console, found: pd.DataFrame, title: str) -> None:
-    """Print the table."""
-    shown = Table(title=title)
-    for name in found.columns:
-        is_text = name in ("problem", "fault")
-        shown.add_column(name.replace("_", " "), justify="left" if is_text else "right")
-    for line in found.itertuples(index=False):
-        shown.add_row(*(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in line))
-    console.print(shown)
+def failing_sensors(options: argparse.Namespace) -> None:
+    """Play and print every case on both problems."""
+    bump, network = DriftingBump(), ozone_network()
+    if options.horizon:
+        bump, network = replace(bump, horizon=options.horizon), ozone_network(days=options.horizon)
+    columns = {"policy": "fault", "average_regret": "regret", "average_regret_ci95": "±"}
+    for problem in (bump, network):
+        makers: Any = {case.name: partial(make, case, problem) for case in CASES}
+        seeds, width = options.seeds, options.width
+        played = compare(problem, makers, seeds, n_jobs=options.jobs, confidence=width)
+        table = played.summary().rename(columns=columns)
+        asked = ["queries_per_step", "answered_per_step"]
+        print(f"SparQ-GP-UCB on {problem.name}, width {width:g}, {seeds} seeds")
+        print(table[[*columns.values(), *asked]].round(3).to_string(index=False), flush=True)
 
 
 # --- gross errors among the rewards -----------------------------------------------------------------
@@ -343,48 +224,16 @@ def rewards_with_errors(options: argparse.Namespace) -> None:
             print(f"{name}, {policy}, {options.seeds} seeds: {line}", flush=True)
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--jobs", type=int, default=-1)
-    parser.add_argument("--width", type=float, default=2.0)
+def main() -> None:
+    """Play either of the two."""
+    parser = arguments(__doc__, seeds=20, jobs=-1, width=2.0)
     parser.add_argument("--horizon", type=int, help="steps; the problems' own by default")
-    parser.add_argument("--out", type=Path, help="folder for faults.csv and faults.png")
     parser.add_argument("--rewards", action="store_true", help="gross errors among the rewards")
     parser.add_argument("--problems", nargs="*", choices=ERRING_PROBLEMS, help="for --rewards")
     parser.add_argument("--policies", nargs="*", default=["adaptive", "tv", "w"])
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = parsed(arguments)
-    if options.rewards:
-        rewards_with_errors(options)
-        return 0
-    bump, network = DriftingBump(), ozone_network()
-    if options.horizon:
-        bump, network = replace(bump, horizon=options.horizon), ozone_network(days=options.horizon)
-    tasks = [(problem, seed) for problem in (bump, network) for seed in range(options.seeds)]
-    work = Parallel(n_jobs=options.jobs, return_as="generator")(
-        delayed(run)(problem, seed, options.width) for problem, seed in tasks
-    )
-    errors = Console(stderr=True)
-    bar = track(work, total=len(tasks), console=errors, disable=not errors.is_terminal)
-    rows = pd.DataFrame([row for done in bar for row in done])
-    found = table(rows)
-    console = Console(width=None if sys.stdout.isatty() else 130)
-    console.print(machine())
-    show(console, found, f"SparQ-GP-UCB, width {options.width:g}, {options.seeds} seeds")
-    # Warnings are counted per run of all cases.
-    heard = rows.groupby(["problem", "seed"])[["warnings", "outages"]].first().sum()
-    console.print(f"{heard['outages']} outages, {heard['warnings']} warnings of them")
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        found.to_csv(options.out / "faults.csv", index=False)
-        units = {problem.name: problem.unit for problem in (bump, network)}
-        picture(found, units).savefig(options.out / "faults.png", dpi=120)
-    return int(found["wrong_counts"].sum() > 0 or heard["warnings"] != heard["outages"])
+    options = parser.parse_args()
+    (rewards_with_errors if options.rewards else failing_sensors)(options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

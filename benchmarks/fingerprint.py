@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 from threadpoolctl import threadpool_limits
 
+from benchmarks.harness import DATA
 from tvbandits import Bandit, Box, Candidates, experts, policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
@@ -29,9 +30,6 @@ from tvbandits.comparison.playing import Run
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.expert import PLANS
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-"""Real measurements, where they lie beside the checkout."""
 
 BUMP = "drifting-bump:candidates=101"
 Digest = tuple[str, int, float]

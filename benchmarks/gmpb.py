@@ -1,6 +1,6 @@
 """Few evaluations a change: the learned policy beside 25 evolutionary algorithms on moving peaks.
 
-    python -m benchmarks.gmpb --runs 3 --out gmpb.csv [--evaluations 100] [--width 1]
+    python -m benchmarks.gmpb --runs 3 --out gmpb.jsonl [--evaluations 100] [--width 1]
 
 The generalised moving peaks benchmark (arXiv 2106.06174), F8 of the CEC competitions: 10 peaks in 5
 dimensions that move by 1 at a change, 500 evaluations between two changes, no noise; its first 10
@@ -15,13 +15,13 @@ an environment: less is known after a change. Runs are kept in the file, and the
 
 from __future__ import annotations
 
-import argparse
 import csv
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import half_interval
+from benchmarks.harness import arguments, cell, heading, kept, line
 from tvbandits import policies
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import GeneralisedMovingPeaks
@@ -52,52 +52,27 @@ def gaps(seed: int, environments: int, evaluations: int, width: float | None) ->
     return found
 
 
-def recorded(file: Path, run: tuple[str, ...]) -> list[list[float]] | None:
-    """The gaps of a run (seed, environments, evaluations, width) that is on record."""
-    if not file.exists():
-        return None
-    with file.open(newline="") as rows:
-        found = [
-            [float(gap) for gap in row[4:]] for row in csv.reader(rows) if tuple(row[:4]) == run
-        ]
-    return found or None
-
-
 def table(runs: Array) -> None:
     """Ours, then the published ones, the best first: mean gaps of all environments."""
     looks = LOOKS[: runs.shape[2]]
-    print("| | " + " | ".join(f"after {look}" for look in looks) + " |")
-    print("|---" * (1 + len(looks)) + "|")
-    means = runs.mean(axis=1)
-    cells = [
-        f"{means[:, i].mean():.2f} ± {half_interval(means[:, i]):.2f}" for i in range(len(looks))
-    ]
-    print(f"| adaptive_gp_ucb, {len(runs)} runs | " + " | ".join(cells) + " |")
+    heading("", *(f"after {look}" for look in looks))
+    cells = (cell(means, ".2f") for means in runs.mean(axis=1).T)
+    line(f"adaptive_gp_ucb, {len(runs)} runs", *cells)
     with PUBLISHED.open(newline="") as rows:
         for row in csv.DictReader(rows):
-            theirs = [row[f"gap_at_{look}"] for look in looks]
-            print(f"| {row['algorithm']} | " + " | ".join(theirs) + " |")
+            line(row["algorithm"], *(row[f"gap_at_{look}"] for look in looks))
 
 
 def main() -> None:
     """Play what is not on record, then print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--environments", type=int, default=10)
-    parser.add_argument("--evaluations", type=int, default=500, help="between two changes")
+    parser = arguments(__doc__, runs=3, environments=10, evaluations=500)
     parser.add_argument("--width", type=float, help="in deviations; the policy's own by default")
-    parser.add_argument("--out", type=Path, default=Path("gmpb.csv"))
+    parser.add_argument("--out", type=Path, help="keeps the runs")
     given = parser.parse_args()
     runs = []
     for seed in range(given.runs):
         settings = (seed, given.environments, given.evaluations, given.width)
-        run = tuple(str(each) for each in settings)
-        found = recorded(given.out, run)
-        if found is None:
-            found = gaps(*settings)
-            with given.out.open("a", newline="") as rows:
-                csv.writer(rows).writerows([*run, *row] for row in found)
-        runs.append(found)
+        runs.append(kept(given.out, settings, partial(gaps, *settings)))
     table(np.array(runs))
 
 

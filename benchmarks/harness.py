@@ -1,22 +1,32 @@
-"""What all benchmarks share: timing two calls in turn, and the rows that come of it."""
+"""What all benchmarks share: arguments, runs, timing two calls in turn, and how results are printed."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 from threadpoolctl import threadpool_info
 
+from tvbandits.comparison.setup import REWARD_NOISE, played
 from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Problem
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Real measurements, where they lie beside the repository."""
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "dppy")
 
@@ -111,10 +121,74 @@ def summary(
     )
 
 
+def arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
+    """A parser that describes a module by its docstring; each number is an option with its default."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{Path(sys.argv[0]).stem}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
+    return parser
+
+
+class Course(NamedTuple):
+    """A run: the mean regret of each step, and the processor seconds of its ask and tell."""
+
+    regret: Array
+    seconds: Array
+
+
+def course(player: Any, problem: Problem, seed: int, steps: int) -> Course:
+    """Play steps 1, 2, ... with the noise of every comparison."""
+    regret, taken = np.empty(steps), np.empty(steps)
+    for step in range(steps):
+        t = step + 1.0
+        begun = clock()
+        X = player.ask(t)
+        taken[step] = clock() - begun
+        truth, told = played(problem, X, np.full(len(X), t), seed, REWARD_NOISE)
+        begun = clock()
+        player.tell(X, told, t)
+        taken[step] += clock() - begun
+        regret[step] = problem.best(t) - truth.mean()
+    return Course(regret, taken)
+
+
+def kept(file: Path | None, key: Sequence[Any], play: Callable[[], Any]) -> Any:
+    """What `play` returns, once: it is kept under its key in a line of JSON of the file."""
+    if file is not None and file.exists():
+        for line in file.read_text().splitlines():
+            if (known := json.loads(line))[0] == list(key):
+                return known[1]
+    found = play()
+    if file is not None:
+        with file.open("a") as lines:
+            lines.write(json.dumps([key, found]) + "\n")
+    return found
+
+
 def half_interval(values: Array) -> float:
     """Half of the 95% interval of a mean (Student's t), of shape (n,); NaN for a single value."""
     n = len(values)
     return float(student.ppf(0.975, n - 1) * np.std(values, ddof=1) / n**0.5) if n > 1 else math.nan
+
+
+def cell(values: Array, form: str = ".3f") -> str:
+    """Mean of some seeds, and half of its 95% interval."""
+    return f"{np.mean(values):{form}} ± {half_interval(np.asarray(values)):{form}}"
+
+
+def line(*cells: object) -> None:
+    """Print a row of a table in Markdown."""
+    print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def heading(*cells: str) -> None:
+    """Print the first two rows of such a table."""
+    line(*cells)
+    print("|" + "---|" * len(cells))
 
 
 def machine() -> dict[str, str | int | float]:

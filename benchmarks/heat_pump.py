@@ -15,7 +15,6 @@ place for what is measured: they are told nothing of it. GPSampler needs PyTorch
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -26,7 +25,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from benchmarks.harness import clock, half_interval
+from benchmarks.harness import arguments, cell, clock, heading, line
 from tvbandits import Space, policies
 from tvbandits.core.arrays import Array
 
@@ -210,13 +209,11 @@ def played(make: Callable[[int], Player], seed: int, steps: int) -> tuple[Array,
 
 def main() -> None:
     """Play and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=STEPS)
+    parser = arguments(__doc__, seeds=3, steps=STEPS)
     parser.add_argument("--players", nargs="*", default=list(PLAYERS), choices=list(PLAYERS))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| player | extra cost | last third | by seed | ms a step |\n|---|---|---|---|---|")
+    heading("player", "extra cost", "last third", "by seed", "ms a step")
     for name in given.players:
         if name == "GPSampler" and find_spec("torch") is None:
             continue
@@ -224,13 +221,9 @@ def main() -> None:
         lost = np.array([run for run, _ in runs])
         means = lost.mean(axis=1)
         last = lost[:, -(given.steps // 3) :].mean()
-        spread = half_interval(means) if given.seeds > 1 else np.nan
-        cells = [name, f"{means.mean():.3f} ± {spread:.3f}", f"{last:.3f}"]
-        cells += [
-            " ".join(f"{each:.3f}" for each in means),
-            f"{np.mean([ms for _, ms in runs]):.0f}",
-        ]
-        print("|", " | ".join(cells), "|", flush=True)
+        by_seed = " ".join(f"{each:.3f}" for each in means)
+        ms = np.mean([ms for _, ms in runs])
+        line(name, cell(means), f"{last:.3f}", by_seed, f"{ms:.0f}")
 
 
 if __name__ == "__main__":

@@ -3,18 +3,18 @@
     python -m benchmarks.layers NETWORKS OZONE OUT [--layers NAME ...] [--seeds N] [--steps T]
 
 NETWORKS is a folder with the tables of Irish wind, OZONE a file of daily ozone.
-Runs are added to OUT, a csv file, and those that it holds are not played again. A layer stays if average
-regret without it is worse by 1% (geometric mean over problems and seeds, which are paired: the same
-draws and the same noise), or the processor time of a step larger by a quarter.
+Runs are added to OUT, lines of JSON, and those that it holds are not played again. A layer stays if
+average regret without it is worse by 1% (geometric mean over problems and seeds, which are paired: the
+same draws and the same noise), or the processor time of a step larger by a quarter.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,11 +23,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.days import day_network
-from benchmarks.harness import clock
+from benchmarks.harness import arguments, course, kept
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.comparison.compare import simulated
-from tvbandits.comparison.setup import REWARD_NOISE, played
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
 from tvbandits.core.threads import one_blas_thread
@@ -204,15 +203,8 @@ PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
 
 def run(bandit: Bandit, problem: Problem, seed: int) -> tuple[float, float]:
     """Average regret, and seconds of processor time of a step, once `SETTLED` are over."""
-    regret, begun = 0.0, clock()
-    for t in np.arange(1.0, problem.horizon + 1):
-        if t == SETTLED + 1:
-            begun = clock()
-        X = bandit.ask(t)
-        rewards, told = played(problem, X, np.array([t]), seed, REWARD_NOISE)
-        bandit.tell(X, told, t)
-        regret += problem.best(t) - float(rewards[0])
-    return regret / problem.horizon, (clock() - begun) / (problem.horizon - SETTLED)
+    run = course(bandit, problem, seed, problem.horizon)
+    return float(run.regret.mean()), float(run.seconds[SETTLED:].mean())
 
 
 def wanted(
@@ -251,27 +243,25 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, seeds=3, steps=60)
     parser.add_argument("networks", type=Path)
     parser.add_argument("ozone", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS), metavar="NAME")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60)
     given = parser.parse_args()
     makers = networks(given.networks, given.ozone) | FUNCTIONS
-    rows = pd.read_csv(given.out, keep_default_na=False) if given.out.exists() else pd.DataFrame()
-    done = set() if rows.empty else set(rows.iloc[:, :4].itertuples(index=False, name=None))
-    for layer, player, name, seed in wanted(makers, given.layers, given.seeds):
-        if (layer, player, name, seed) in done:
-            continue
-        problem = makers[name](seed, given.steps)
+
+    def played(layer: str, player: str, name: str, seed: int, steps: int) -> tuple[float, float]:
+        problem = makers[name](seed, steps)
         with switched_off(layer), one_blas_thread():
-            found = run(PLAYERS[player](problem, seed), problem, seed)
-        columns = ["layer", "policy", "problem", "seed", "regret", "seconds"]
-        row = pd.DataFrame([(layer, player, name, seed, *found)], columns=columns)
-        row.to_csv(given.out, mode="a", header=not given.out.exists(), index=False)
-    print(table(pd.read_csv(given.out, keep_default_na=False)).round(3).to_string(index=False))
+            return run(PLAYERS[player](problem, seed), problem, seed)
+
+    rows = []
+    for case in wanted(makers, given.layers, given.seeds):
+        key = (*case, given.steps)
+        rows.append((*case, *kept(given.out, key, partial(played, *key))))
+    columns = ["layer", "policy", "problem", "seed", "regret", "seconds"]
+    print(table(pd.DataFrame(rows, columns=columns)).round(3).to_string(index=False))
 
 
 if __name__ == "__main__":

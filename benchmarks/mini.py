@@ -7,11 +7,11 @@ milliseconds of a play.
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
 
+from benchmarks.harness import arguments, heading, line
 from tvbandits import datasets, policies
 
 NOISE = 0.1
@@ -21,11 +21,8 @@ POLICIES = (policies.gp_ucb, policies.bbkb, policies.mini_gp_ucb)
 
 def main() -> None:
     """Play, and print a line for each policy."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=1000)
-    given = parser.parse_args()
-    print("| policy | regret | decisions | points | ms a play |\n|---|---|---|---|---|")
+    given = arguments(__doc__, seeds=3, steps=1000).parse_args()
+    heading("policy", "regret", "decisions", "points", "ms a play")
     for maker in POLICIES:
         runs = []
         for seed in range(given.seeds):
@@ -42,10 +39,7 @@ def main() -> None:
             points = len(bandit.state.visited)
             runs.append((regret / given.steps, asked, points, 1e3 * seconds / given.steps))
         regret, asked, points, ms = np.mean(runs, axis=0)
-        print(
-            f"| `{maker.__name__}` | {regret:.3f} | {asked:.0f} | {points:.0f} | {ms:.1f} |",
-            flush=True,
-        )
+        line(f"`{maker.__name__}`", f"{regret:.3f}", f"{asked:.0f}", f"{points:.0f}", f"{ms:.1f}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ was chosen on `drifting-bump` and `gp-drift`.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from unittest import mock
 
 import numpy as np
 
+from benchmarks.harness import arguments, heading, line
 from tvbandits import datasets, policies
 from tvbandits.core.moving import Position, costs_along
 from tvbandits.core.protocols import added_noise
@@ -78,12 +78,10 @@ def missed(policy: str, problem: Any, cost: float, seed: int, steps: int) -> tup
 
 def main() -> None:
     """Play, and print a line for each problem, cost and rule."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=100)
+    parser = arguments(__doc__, seeds=3, steps=100)
     parser.add_argument("--policy", default="adaptive-gp-ucb")
     given = parser.parse_args()
-    print("| problem | cost | free | whole | share |\n|---|---|---|---|---|")
+    heading("problem", "cost", *RULES)
     for name, made in PROBLEMS.items():
         for cost in COSTS:
             cells = []
@@ -97,7 +95,7 @@ def main() -> None:
                 error = found.sum(axis=1).std() / np.sqrt(len(found))
                 regret, moves = found.mean(axis=0)
                 cells.append(f"{regret:.2f} + {moves:.2f} = {regret + moves:.2f} ± {error:.2f}")
-            print(f"| {name} | {cost:g} | {' | '.join(cells)} |", flush=True)
+            line(name, f"{cost:g}", *cells)
 
 
 if __name__ == "__main__":

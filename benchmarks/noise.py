@@ -11,7 +11,6 @@ intervals that hold it. A ratio below 1: learning is better.
 
 from __future__ import annotations
 
-import argparse
 import math
 import warnings
 from itertools import chain
@@ -21,11 +20,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.coverage import OZONE
+from benchmarks.harness import arguments, course, heading, line
 from tvbandits.bandit.play import Player
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import SUITES
 from tvbandits.comparison.compare import simulated
-from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
+from tvbandits.comparison.setup import Prepared, begun, prepare
 from tvbandits.core.protocols import added_noise
 from tvbandits.policies import POLICIES
 
@@ -42,15 +42,9 @@ NAMES = ("gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "sparq-gp-ucb", "adaptive-gp-ucb", 
 def run(prepared: Prepared, name: str, **options: None) -> tuple[float, Player]:
     """Regret of a policy on a problem, and the player at the end."""
     prepared = begun(prepared)
-    problem, regret = prepared.problem, 0.0
     player = POLICIES[name].make(prepared.setting(None, simulated), **options)
-    for step in range(1, prepared.horizon + 1):
-        X = player.ask(float(step))
-        times = np.full(len(X), float(step))
-        truth, y = played(problem, X, times, prepared.seed, REWARD_NOISE)
-        regret += problem.best(float(step)) - float(truth.mean())
-        player.tell(X, y, times)
-    return regret, player
+    run = course(player, prepared.problem, prepared.seed, prepared.horizon)
+    return float(run.regret.sum()), player
 
 
 def shown(logarithms: list[float]) -> str:
@@ -62,14 +56,12 @@ def shown(logarithms: list[float]) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.noise", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--horizon", type=int, default=80)
+    parser = arguments(__doc__, seeds=5, horizon=80)
     parser.add_argument("--only", nargs="*", choices=list(PROBLEMS), default=list(PROBLEMS))
     parser.add_argument("--policies", nargs="*", default=list(NAMES))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| problem |", " | ".join([*given.policies, "all", "estimate over known, held"]), "|")
+    heading("problem", *given.policies, "all", "estimate over known, held")
     with threadpool_limits(1):
         for label in given.only:
             problem = make_problem(label, PROBLEMS[label], given.horizon)
@@ -88,7 +80,7 @@ def main() -> None:
                     held.append(noise.low <= true <= noise.high)
             columns = [shown(each) for each in (*ratios.values(), [*chain(*ratios.values())])]
             columns.append(f"{np.median(estimates):.2f}, {np.mean(held):.0%}")
-            print("|", " | ".join([label, *columns]), "|", flush=True)
+            line(label, *columns)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ processor time a trial. GPSampler needs PyTorch and is left out without it.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from importlib.util import find_spec
 import numpy as np
 import optuna
 
-from benchmarks.harness import half_interval
+from benchmarks.harness import arguments, cell, heading, line
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.integrations.optuna import TVSampler
@@ -50,22 +49,18 @@ def regrets(sampler: optuna.samplers.BaseSampler, trials: int, seed: int) -> np.
 
 def main() -> None:
     """Play the studies and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--seeds", type=int, default=5)
-    given = parser.parse_args()
+    given = arguments(__doc__, trials=200, seeds=5).parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-    print("| sampler | regret | regret, last half | seconds a trial |\n|---|---|---|---|")
+    heading("sampler", "regret", "regret, last half", "seconds a trial")
     for name, make in SAMPLERS.items():
         if name == "GPSampler" and find_spec("torch") is None:
             continue
         began = time.process_time()
         runs = np.array([regrets(make(seed), given.trials, seed) for seed in range(given.seeds)])
         seconds = (time.process_time() - began) / runs.size
-        cells = [runs.mean(axis=1), runs[:, given.trials // 2 :].mean(axis=1)]
-        parts = [f"{each.mean():.3f} ± {half_interval(each):.3f}" for each in cells]
-        print("|", " | ".join([name, *parts, f"{seconds:.3f}"]), "|", flush=True)
+        late = runs[:, given.trials // 2 :]
+        line(name, cell(runs.mean(axis=1)), cell(late.mean(axis=1)), f"{seconds:.3f}")
 
 
 if __name__ == "__main__":

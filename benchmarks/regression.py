@@ -9,16 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks.harness import clock
+from benchmarks.harness import DATA, clock
 from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import abalone, california
 from tvbandits.datasets.regression import RegressionProblem
-
-BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data" / "tables"
-"""Where the tables are looked for unless a directory is given: beside the repository."""
 
 TABLES = {
     "abalone": (abalone, "abalone.csv"),
@@ -62,7 +59,7 @@ class Played:
 def table(name: str, directory: Path | None = None) -> RegressionProblem | None:
     """The problem of that name, or None where its file is absent."""
     make, file = TABLES[name]
-    path = (BESIDE if directory is None else directory) / file
+    path = (directory or DATA / "tables") / file
     return make(path) if path.is_file() else None
 
 

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.harness import Pair, Row, clock, summary
+from benchmarks.harness import Pair, Row, clock, course, summary
 from benchmarks.plain import Forgetting, PlainSparQ, PlainUCB
 from tvbandits import Candidates, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.comparison.compare import simulated
-from tvbandits.comparison.setup import REWARD_NOISE, prepare
+from tvbandits.comparison.setup import prepare
 from tvbandits.core.arrays import Array
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Answers, Expert
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import theory
@@ -36,20 +35,11 @@ PROBLEM = DriftingBump(horizon=STEPS)
 DOMAIN = Candidates(np.linspace(-50.0, 50.0, PROBLEM.candidates)[:, None])
 
 
-class Player(Protocol):
-    """Either side."""
-
-    def ask(self, t: float) -> Array:
-        """Point of step t, shape (1, d)."""
-        ...
-
-    def tell(self, X: Array, y: Array, t: float) -> Any:
-        """Learn its reward."""
-        ...
-
-
-Make = Callable[[int, Expert], Player]
+Make = Callable[[int, Expert], Any]
 """Makes a side for a seed."""
+
+WIDTH: Any = {"mean": MEAN, "confidence": "theory"}
+"""The prior mean and the width of both sides."""
 
 
 @dataclass
@@ -67,12 +57,39 @@ class TimedExpert:
         return said
 
 
+@dataclass
+class Followed:
+    """A player that keeps the points it plays; with `points`, it goes there whatever it chooses."""
+
+    player: Any
+    points: list[Array] | None = None
+    played: list[Array] = field(default_factory=list)
+    bounds: list[Array] = field(default_factory=list)
+
+    def ask(self, t: float) -> Array:
+        """Point of step t, shape (1, d)."""
+        X = self.player.ask(t)
+        if self.points is not None:
+            self.bounds.append(self.player.ucb)
+            X = self.points[len(self.played)]
+        self.played.append(X)
+        return np.asarray(X)
+
+    def tell(self, X: Array, y: Array, t: float) -> None:
+        """Learn its reward."""
+        self.player.tell(X, y, t)
+
+    @property
+    def gap(self) -> float:
+        """The most that the bound of a point followed was below the best bound."""
+        pairs = zip(self.bounds, self.played, strict=False)
+        gaps = (float(ucb.max() - ucb[DOMAIN.index(X)[0]]) for ucb, X in pairs)
+        return max(gaps, default=0.0)
+
+
 @dataclass(frozen=True)
 class Run:
-    """Points played, average regret, and seconds of asking and telling.
-
-    `gap` is the most that the bound of a point followed was below the best bound.
-    """
+    """Points played, average regret, and seconds of asking and telling."""
 
     played: list[Array]
     regret: float
@@ -90,29 +107,13 @@ class Contest:
     follows: bool = True
 
 
-def play(make: Make, seed: int, followed: Run | None = None) -> Run:
-    """One run with the noise of `seed`; it goes where the run `followed` went, if there is one."""
+def play(make: Make, seed: int, points: list[Array] | None = None) -> Run:
+    """One run with the noise of `seed`; it goes to the points, if they are given."""
     expert = TimedExpert(simulated(PROBLEM, seed))
-    player = make(seed, expert)
-    taken, regret, gap = 0.0, 0.0, 0.0
-    played = []
-    for step in range(1, STEPS + 1):
-        t = float(step)
-        begun = clock()
-        X = player.ask(t)
-        taken += clock() - begun
-        if followed is not None:
-            X = followed.played[step - 1]
-            assert isinstance(player, PlainUCB)
-            gap = max(gap, float(player.ucb.max() - player.ucb[DOMAIN.index(X)[0]]))
-        truth = PROBLEM.value(X, t)
-        y = truth + PROBLEM.noise_variance**0.5 * keyed_normal(seed, REWARD_NOISE, X, t)
-        begun = clock()
-        player.tell(X, y, t)
-        taken += clock() - begun
-        regret += PROBLEM.best(t) - float(truth[0])
-        played.append(X)
-    return Run(played, regret / STEPS, taken - expert.seconds, gap)
+    player = Followed(make(seed, expert), points)
+    run = course(player, PROBLEM, seed, STEPS)
+    taken = float(run.seconds.sum()) - expert.seconds
+    return Run(player.played, float(run.regret.mean()), taken, player.gap)
 
 
 def contests() -> list[Contest]:
@@ -140,37 +141,37 @@ def contests() -> list[Contest]:
     return [
         Contest(
             "gp-ucb",
-            lambda seed, _: policies.gp_ucb(*parts, mean=MEAN, seed=seed),
+            lambda seed, _: policies.gp_ucb(*parts, **WIDTH, seed=seed),
             lambda *_: plain(never),
         ),
         Contest(
             f"r-gp-ucb, reset every {period}",
-            lambda seed, _: policies.r_gp_ucb(*parts, reset_every=period, mean=MEAN, seed=seed),
+            lambda seed, _: policies.r_gp_ucb(*parts, reset_every=period, **WIDTH, seed=seed),
             lambda *_: plain(lambda i, t: np.where((i - 1) // period == t // period, s2, np.inf)),
         ),
         Contest(
             f"sw-gp-ucb, window {window}",
-            lambda seed, _: policies.sw_gp_ucb(*parts, window=window, mean=MEAN, seed=seed),
+            lambda seed, _: policies.sw_gp_ucb(*parts, window=window, **WIDTH, seed=seed),
             lambda *_: plain(lambda i, t: np.where(i > t - window, s2, np.inf)),
         ),
         Contest(
             f"w-gp-ucb, discount {discount:.3f}",
-            lambda seed, _: policies.w_gp_ucb(*parts, discount=discount, mean=MEAN, seed=seed),
+            lambda seed, _: policies.w_gp_ucb(*parts, discount=discount, **WIDTH, seed=seed),
             lambda *_: plain(lambda i, t: s2 / discount ** (t + 1 - i)),
         ),
         Contest(
             f"tv-gp-ucb, epsilon {epsilon:.3f}",
-            lambda seed, _: policies.tv_gp_ucb(*parts, epsilon=epsilon, mean=MEAN, seed=seed),
+            lambda seed, _: policies.tv_gp_ucb(*parts, epsilon=epsilon, **WIDTH, seed=seed),
             lambda *_: plain(never, epsilon),
         ),
         Contest(
             f"ui-gp-ucb, rate {rate:.4f}",
-            lambda seed, _: policies.ui_gp_ucb(*parts, rate=rate, mean=MEAN, seed=seed),
+            lambda seed, _: policies.ui_gp_ucb(*parts, rate=rate, **WIDTH, seed=seed),
             lambda *_: plain(lambda i, t: s2 + rate * (t + 1 - i)),
         ),
         Contest(
             "sparq-gp-ucb",
-            lambda seed, expert: policies.sparq_gp_ucb(*parts, expert=expert, mean=MEAN, seed=seed),
+            lambda seed, expert: policies.sparq_gp_ucb(*parts, expert=expert, **WIDTH, seed=seed),
             lambda seed, expert: PlainSparQ(
                 DOMAIN.X, 3.5, s2, MEAN, discarded, seed=seed, expert=expert
             ),
@@ -182,7 +183,7 @@ def contests() -> list[Contest]:
 def contested(contest: Contest, seed: int) -> tuple[Run, Run]:
     """Both forms, one after the other."""
     ours = play(contest.ours, seed)
-    return ours, play(contest.plain, seed, ours if contest.follows else None)
+    return ours, play(contest.plain, seed, ours.played if contest.follows else None)
 
 
 def agreement(contest: Contest, found: Sequence[tuple[Run, Run]]) -> str:

@@ -141,7 +141,7 @@ class Field(OnPath, Drawn):
     kind : "bumps", "ridge", "waves", "graph", "orbit", "jumps", "tide" or "arms"
     horizon : int
     noise_variance : float
-        By its name on the command line a kind has a noise of its own.
+        Also by its name on the command line; `KINDS` has the variance that suits a kind.
     seed : int
 
     Examples
