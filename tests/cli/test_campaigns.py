@@ -6,9 +6,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,11 +20,10 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.cli.test_main import OnTerminal
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.cli.campaign_actions import Doubts
-from tvbandits.cli.campaign_config import Draft, new, read_config
+from tvbandits.cli.campaign_config import Draft, new
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -120,12 +121,6 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
         assert out.strip() in ("mill", "east")
         out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
         assert out.strip() in ("north", "south")
-
-
-def test_a_first_column_of_words_has_the_names(command: Command, place: Path) -> None:
-    (place.parent / "sites.csv").write_text("station,lat,lon\nMill,46.5,6.6\nWeir,46.6,6.7\n")
-    fine(command("new", "e.db", "--config", "c.toml"))
-    assert fine(command("ask", "e.db", "--at", 1)).strip() in ("Mill", "Weir")
 
 
 @pytest.mark.slow
@@ -303,22 +298,16 @@ def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
     )  # fmt: skip
 
 
-def test_verify(command: Command, played: Path) -> None:
+def test_verify_finds_a_row_that_was_changed(command: Command, played: Path) -> None:
     out = fine(command("verify", played))
     assert re.fullmatch(r"5 rows, 5 operations, \d snapshots: all as written\n", out)
     (said,) = objects(fine(command("verify", played, "--format", "json")))
     assert (said["fine"], said["problems"], said["rows"]) == (True, [], 5)
-
-
-def test_a_row_that_was_changed_is_found(command: Command, played: Path) -> None:
-    import sqlite3
-
-    with sqlite3.connect(played) as opened:
+    with closing(sqlite3.connect(played)) as opened, opened:
         opened.execute("UPDATE journal SET body = replace(body, '0.3', '0.9') WHERE seq = 3")
-    opened.close()
-    said = command("verify", played)
-    assert said.status == 2
-    assert "row 3 of the journal ('told') is not as it was written" in said.out + said.err
+    changed = command("verify", played)
+    assert changed.status == 2
+    assert "row 3 of the journal ('told') is not as it was written" in changed.out + changed.err
 
 
 def test_report(command: Command, played: Path) -> None:
@@ -470,22 +459,6 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     assert (said.status, "say reward and variance, got variance too" in said.err) == (2, True)
 
 
-def test_arms_and_a_control_are_said_in_a_file(tmp_path: Path) -> None:
-    config = tmp_path / "campaign.toml"
-    config.write_text(
-        '[domain]\narms = ["old", "new", "bold"]\ncontrol = "old"\n'
-        '[policy]\nname = "adaptive-gp-ucb"\nnoise_sd = 0.1\n'
-    )
-    bandit = read_config(config, lambda name: name).bandit
-    assert bandit.recipe.control == (1.0, 0.0, 0.0)
-    with Campaign.create(
-        tmp_path / "c.db", bandit, about={"names": '["old", "new", "bold"]'}
-    ) as campaign:
-        campaign.tell(campaign.ask(1, n=2), [5.0, 6.0], 1)
-        assert campaign.history["relative"].tolist() == [0.0, 1.0]
-        assert campaign.history["site"][0] == "old"
-
-
 def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
@@ -605,24 +578,6 @@ def test_rows_without_their_record_are_not_written_over(typed: Command, tmp_path
     assert status == 2
     assert "run.json is missing" in err
     assert (tmp_path / files.ROWS).read_text() == "mine"
-
-
-@pytest.mark.slow
-def test_a_request_to_end_keeps_what_is_done(tmp_path: Path) -> None:
-    running = OnTerminal(
-        "compare", PROBLEMS[0], "--policy=uniform", "--policy=frugal-gp-ucb", "--horizon=4000",
-        "--seeds=1", "--jobs=1", "--out", str(tmp_path / "out"),
-    )  # fmt: skip
-    try:
-        assert running.read_until("1/2"), running.said
-        os.kill(running.process.pid, signal.SIGTERM)
-        status, _ = running.end()
-    finally:
-        running.kill()
-    assert status == 143, running.said
-    assert "terminated: 1 of 2 runs are done and kept" in running.said
-    assert "Traceback" not in running.said
-    assert rows_of(tmp_path / "out")["policy"].unique().tolist() == ["uniform"]
 
 
 @pytest.mark.slow

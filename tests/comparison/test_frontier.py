@@ -88,18 +88,6 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
     assert found["queries_per_step"].iloc[0] == 0.0 < found["queries_per_step"].iloc[1]
 
 
-def test_margins_are_regret_over_that_of_random_points(rows: pd.DataFrame) -> None:
-    summary = frontier.frontier(rows)
-    found = frontier.margins(summary)
-    assert found.index.tolist() == ["plausible", "random"]
-    assert found.columns.tolist() == [1.0, 2.0]
-    regret = summary.set_index("policy")["average_regret"]
-    for budget in (1, 2):
-        one, other = (regret[f"frugal-gp-ucb:budget={budget},plan={p}"] for p in found.index)
-        assert found.loc["plausible", budget] == pytest.approx(one / other)
-        assert found.loc["random", budget] == 1.0
-
-
 # --- the picture ----------------------------------------------------------------------------------
 
 
@@ -409,16 +397,6 @@ def assert_legible(figure: Figure) -> None:
         }
         assert sorted(listed(axes)) == sorted(names(axes))
         assert [ends[name] for name in listed(axes)] == sorted(ends.values(), reverse=True)
-
-
-@pytest.mark.parametrize("count", [1, 8, 20])
-def test_one_line_a_policy_told_apart_without_colour(count: int) -> None:
-    policies = [f"policy-{i}" for i in range(count)]
-    (axes,) = regret_figure(make_rows(policies, seeds=2)).axes
-    found = curves_regret_plot(axes)
-    assert len(found) == len(set(found)) == count
-    assert len({pair[:2] for pair in found}) == count
-    assert names(axes) == policies
 
 
 def test_lines_are_means_over_seeds() -> None:
