@@ -21,7 +21,7 @@ from joblib import Parallel
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.commands import commands
+from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import Fixed
@@ -653,14 +653,16 @@ def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
     )
 
 
-def test_tables_files_and_the_page_show_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("problem", "shown"), [(f"{__name__}:Dear", "move cost"), ("heat-pump", "violations")]
+)
+def test_tables_files_and_the_page_show_what_else_is_counted(
+    tmp_path: Path, command: Command, problem: str, shown: str
 ) -> None:
-    command = commands(monkeypatch, capsys)
-    plan = ("compare", f"{__name__}:Dear", "drifting-bump:candidates=9", "--policy", "uniform")
+    plan = ("compare", problem, "drifting-bump:candidates=9", "--policy", "uniform")
     plan = (*plan, "--horizon", "6", "--seeds", "1", "--out", tmp_path / "out")
     for _again in range(2):
         said = command(*plan)
         assert said.status == 0, said.err
-        assert said.out.count("move cost") == 1
-    assert comparison_report(tmp_path / "out").count("move cost a step") == 1
+        assert said.out.count(shown) == 1
+    assert comparison_report(tmp_path / "out").count(f"{shown} a step") == 1

@@ -369,11 +369,6 @@ def looks(policies: Sequence[str]) -> dict[str, tuple[object, ...]]:
     }
 
 
-def darkness(colour: object) -> float:
-    """0 for white, 1 for black, as a printer without colour has it."""
-    return float(1 - np.dot(to_rgb(colour), [0.299, 0.587, 0.114]))  # type: ignore[arg-type]
-
-
 def names(axes: Axes) -> list[str]:
     return [str(line.get_label()) for line in drawn(axes)]
 
@@ -470,20 +465,6 @@ def test_every_name_has_a_style_that_is_told_apart_without_colour() -> None:
     found = looks(list(POLICIES))
     assert len({look[2:] for look in found.values()}) == len(POLICIES)
     assert len({look[3] for look in found.values()}) == len(POLICIES)  # markers alone
-
-
-def test_styles_are_readable_in_grey() -> None:
-    dark = {name: darkness(style.colour) for name, style in STYLES.items()}
-    assert min(dark.values()) >= 0.45
-    assert 0.45 <= dark["uniform"] <= 0.65
-    assert len(set(to_rgb(STYLES["uniform"].colour))) == 1
-    assert dark.pop("sparq-gp-ucb") == 1.0
-    assert max(dark.values()) < 0.9
-    widths = {name: style.width for name, style in STYLES.items()}
-    assert widths.pop("sparq-gp-ucb") > max(widths.values())
-    others = styles_of([f"policy-{i}" for i in range(30)]).values()
-    assert min(darkness(style.colour) for style in others) >= 0.45
-    assert max(style.width for style in others) < 3.0
 
 
 def test_three_policies_never_share_a_colour() -> None:

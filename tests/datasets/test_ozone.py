@@ -195,22 +195,6 @@ def test_new_york_2008_2009() -> None:
     np.testing.assert_array_equal(np.round(loaded.references(), 2), [12.67, 8.47, 6.18, 5.38])
 
 
-def test_new_york_2020_as_downloaded() -> None:
-    loaded = ozone(real("ad_viz_plotval_data_NY_2020.csv"), state="36")
-    assert loaded.values.shape == (365, 27)
-    assert loaded.labels[0] == "36-001-0012"
-    # First row of the file: 2/1/2020, Loudonville, 0.019 ppm.
-    assert loaded.values[31, 0] == 19.0
-
-
-def test_one_state_of_the_whole_us_zip() -> None:
-    loaded = ozone(real("daily_44201_2021.zip"), state="New York")
-    assert loaded.values.shape == (273, 29)
-    assert {label[:2] for label in loaded.labels} == {"36"}
-    assert loaded.values.min() >= 0
-    assert loaded.values.max() < 150
-
-
 # --- every form of the EPA files gives one table; every file of another kind is named
 
 
