@@ -186,12 +186,6 @@ def test_points_that_are_out_spread_a_batch_and_make_nothing_safer() -> None:
     assert before == pytest.approx(bandit.predict(SITES.X, 26, outcome="load")[1])
 
 
-def test_recommended_is_a_point_where_the_limit_holds() -> None:
-    bandit = limited()
-    played(bandit, 25)
-    assert load_of(bandit.recommend(26)[None], 26)[0] <= 0.0
-
-
 def test_history_has_readings_and_violations() -> None:
     bandit = limited()
     bandit.tell([[0.0], [9.0]], [0.1, np.nan], 1, outcomes={"load": [-3.0, 2.0]})

@@ -165,18 +165,6 @@ def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_bytes_of_a_long_history_are_bounded() -> None:
-    """Many rewards a tell, so that it is quick."""
-    sizes = []
-    for bandit in (BOUNDED["window"](), BOUNDED["window"]().with_history(KEEP)):
-        for t in range(1, 101):
-            bandit.ask(float(t))
-            bandit.tell(np.tile(LINE.X, (10, 1)), np.zeros(210), float(t))
-        sizes.append(len(pickle.dumps(bandit.state)))
-    assert sizes[1] < sizes[0] / 20
-
-
-@pytest.mark.usefixtures("short")
 def test_points_of_a_box_leave_with_their_rewards() -> None:
     bandit = policies.sw_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, window=5).with_history(KEEP)
     for t in range(1, 201):
