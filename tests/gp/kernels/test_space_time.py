@@ -71,17 +71,6 @@ def differences(function: Any, theta: np.ndarray, h: float = 1e-5) -> np.ndarray
 
 
 @every_kernel
-def test_gradient_is_the_finite_difference(kernel: Kernel) -> None:
-    Z = rows(9)
-    K, gradient = kernel(Z, eval_gradient=True)
-    np.testing.assert_array_equal(K, kernel(Z))
-    assert gradient.shape == (9, 9, kernel.n_dims)
-    if kernel.n_dims:
-        expected = differences(lambda theta: kernel.clone_with_theta(theta)(Z), kernel.theta)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-8)
-
-
-@every_kernel
 def test_matrix_diagonal_and_definiteness(kernel: Kernel) -> None:
     Z, other = rows(12), rows(5, seed=1)
     K = kernel(Z)
@@ -458,15 +447,6 @@ def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
     assert made.learn.in_steps
 
 
-def test_time_scales_are_in_steps() -> None:
-    def scales(step: float) -> list[float]:
-        terms = terms_of(structured_kernel(RBF(1.0), step=step))
-        assert terms is not None
-        return [term.time_scale for term in terms]
-
-    np.testing.assert_allclose(scales(60.0), 60.0 * np.array(scales(1.0)))
-
-
 @pytest.mark.parametrize("name", DOMAINS)
 def test_anchors(name: str) -> None:
     domain, _ = DOMAINS[name]
@@ -516,16 +496,6 @@ def test_it_is_a_joint_matern_kernel_and_one_for_each_coordinate(additive: float
     np.testing.assert_allclose(kernel(X, Y), expected, atol=1e-14)
     np.testing.assert_allclose(np.diagonal(kernel(X)), kernel.diag(X), atol=1e-14)
     check_kernel(kernel, X)
-
-
-def test_its_gradient_is_that_of_differences() -> None:
-    X, kernel = points(6), Coordinates(SCALES, 0.8)
-    K, gradient = kernel(X, eval_gradient=True)
-    np.testing.assert_array_equal(K, kernel(X))
-    for p in range(4):
-        shift = 1e-5 * np.eye(4)[p]
-        up, down = (kernel.clone_with_theta(kernel.theta + sign * shift)(X) for sign in (1, -1))
-        np.testing.assert_allclose(gradient[:, :, p], (up - down) / 2e-5, atol=1e-9)
 
 
 def test_fixed_hyperparameters_have_no_gradient() -> None:
