@@ -1,7 +1,5 @@
 """Batch rules against brute force, and what they guarantee about whole batches of a bandit."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -142,7 +140,6 @@ def informed(b: Bandit) -> Bandit:
 def plainly(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
     """The posterior of the last ask with the points `X` observed on top."""
     p = b.state.posterior
-    assert p is not None
     more = Dense(
         p.kernel,
         np.concatenate([p.data.Z, X]),

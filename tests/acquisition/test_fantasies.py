@@ -1,7 +1,5 @@
 """The lazy way to build a batch against the plain one: the same points, with fewer looks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -414,7 +412,6 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
 @pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
 def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -> None:
     t = situation.told + 1
-    assert situation.candidates is not None
     pi_t = math.pi**2 * t**2 / 6
     expected = math.sqrt(2 * math.log(situation.candidates * pi_t / delta))
     assert Srinivas(delta)(situation) == pytest.approx(expected, rel=1e-12)

@@ -1,7 +1,5 @@
 """What may be played now: stations in maintenance, constraints, and contexts."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

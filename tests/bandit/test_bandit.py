@@ -1,7 +1,5 @@
 """Ask and tell: times, units, information, and going on from a stored state."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import random

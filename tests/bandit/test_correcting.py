@@ -1,7 +1,5 @@
 """What is corrected or taken back: the bandit goes on as one that was told right at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

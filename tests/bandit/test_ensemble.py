@@ -1,7 +1,5 @@
 """A bandit with an ensemble: batches, late rewards, answers, what it shows, and going on later."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Start from what others learned: rates, scales and weights, no readings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

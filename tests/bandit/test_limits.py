@@ -1,7 +1,5 @@
 """Limits on further outcomes: what is played, what is believed, and what is kept of it."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A bandit that plays for long: it goes on as one that was resumed, and says what it will cost."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Candidates that are looked at in blocks: the same choices as with all of them in memory."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

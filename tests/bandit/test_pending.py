@@ -1,7 +1,5 @@
 """Points that are out: what they do to the next ones, and how they end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

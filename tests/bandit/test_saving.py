@@ -1,7 +1,5 @@
 """A bandit that was saved and loaded goes on bit for bit: every policy, posterior and wrapper."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Several threads, calls from within calls, and BLAS threads."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whatever is wrong: an error that says so, and the bandit is as it was."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

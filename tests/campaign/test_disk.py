@@ -1,7 +1,5 @@
 """What a campaign finds on the disk and leaves there: nothing that is somebody else's is touched."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

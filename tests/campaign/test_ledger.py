@@ -1,7 +1,5 @@
 """What is on record is known without a bandit, and is what a bandit would say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

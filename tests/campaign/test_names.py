@@ -1,7 +1,5 @@
 """What a campaign, its service and its page call things: names, dates, units; what is out too long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,7 +153,6 @@ def test_title_unit_and_map(command: Command) -> None:
     assert " ppb\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
         plot, text = sites_map(Facts.of(campaign)), campaign_page(campaign)
-    assert plot is not None
     layout = plot.layout
     assert layout["xaxis"]["title"]["text"] == "longitude"
     assert layout["yaxis"]["title"]["text"] == "latitude"

@@ -1,7 +1,5 @@
 """Sites and arms that come and go in a campaign."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -158,7 +156,6 @@ def test_a_kill_loses_nothing(tmp_path: Path) -> None:
     begun(tmp_path / "c.db").close()
     command = [sys.executable, "-c", CHANGING, str(tmp_path / "c.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         os.kill(process.pid, signal.SIGKILL)
     with Campaign.open(tmp_path / "c.db") as campaign:

@@ -1,7 +1,5 @@
 """Every verb of `tvbandits campaign`: what it prints, what it leaves behind, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -590,7 +588,6 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_trace(module: str) ->
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert running.stderr is not None
     assert any(line.split("|")[-1].strip() == module for line in running.stderr)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)

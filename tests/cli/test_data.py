@@ -1,7 +1,5 @@
 """`tvbandits data fetch`, mounted as the command line does it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -476,7 +474,6 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
                 campaign.tell(X, [float(t)] * len(X), t)
             assert again.value.same
         noise = campaign.info.model.noise
-        assert noise is not None
         assert noise.readings == 4
         assert campaign.status.told == 4
     assert f"noise variance: {noise}" in fine(command("campaign", "status", "c.db", "--best"))

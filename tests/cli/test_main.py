@@ -1,7 +1,5 @@
 """The command line, in this process and as a command of its own."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

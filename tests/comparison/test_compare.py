@@ -1,7 +1,5 @@
 """Comparisons: rows, matched seeds, and what they refuse."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -60,7 +58,6 @@ class Recorder:
     info: Info = field(default_factory=Info)
 
     def ask(self, t: float | None = None) -> Array:
-        assert t is not None
         return np.atleast_2d(np.asarray(self.choose(t), dtype=float))
 
     def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
@@ -257,7 +254,6 @@ def test_so_many_points_a_step() -> None:
     @dataclass
     class Batches(Recorder):
         def ask(self, t: float | None = None, n: int = 1) -> Array:
-            assert t is not None
             return domain[[int(t)] * (n - 1) + [40]]
 
         def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:

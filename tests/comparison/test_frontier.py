@@ -1,7 +1,5 @@
 """What questions are worth: the policies of a frontier, its table and picture, and the command."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
@@ -119,7 +117,6 @@ def test_a_picture(rows: pd.DataFrame) -> None:
         alone.get_ydata(orig=False), summary.loc["adaptive-gp-ucb", "average_regret"]
     )
     legend = axes.get_legend()
-    assert legend is not None
     named = {text.get_text() for text in legend.get_texts()}
     assert named == {"plausible", "random", "sparq-gp-ucb", "adaptive-gp-ucb, no questions"}
     assert axes.get_xlabel() == "queries per step"
@@ -337,14 +334,12 @@ def drawn(axes: Axes) -> list[Line2D]:
 def keys(axes: Axes) -> list[Any]:
     """What the legend draws before its names."""
     legend = axes.get_legend()
-    assert legend is not None
     return list(legend.legend_handles)
 
 
 def listed(axes: Axes) -> list[str]:
     """The names in the legend."""
     legend = axes.get_legend()
-    assert legend is not None
     return [text.get_text() for text in legend.get_texts()]
 
 
@@ -381,7 +376,6 @@ def assert_legible(figure: Figure) -> None:
     renderer = canvas.get_renderer()
     for axes in figure.axes:
         legend = axes.get_legend()
-        assert legend is not None
         box, plot = legend.get_window_extent(renderer), axes.get_window_extent(renderer)
         assert plot.x1 <= box.x0 + 1
         assert box.x1 <= figure.bbox.x1 + 1

@@ -1,7 +1,5 @@
 """Runs kept on disk, engines that give equal rows, and the board on the command line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

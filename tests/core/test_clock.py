@@ -1,7 +1,5 @@
 """Dates and times as numbers, and back."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import UTC, date, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Spaces with names: translation there and back, checks, search against brute force, kernels."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from itertools import product

@@ -1,7 +1,5 @@
 """Downloads: once, checked at each use, continued after a cut, and never half in place."""
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import hashlib

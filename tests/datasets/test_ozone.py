@@ -1,7 +1,5 @@
 """The ozone field and its problem: on small files written here, and on real ones where present."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Regression tables as stationary problems, against plain formulas on small made-up tables."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Callable

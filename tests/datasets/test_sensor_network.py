@@ -1,7 +1,5 @@
 """A user's own network as a problem: two tables in, one table without gaps out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

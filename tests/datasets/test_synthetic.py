@@ -1,7 +1,5 @@
 """Made-up problems against their formulas and the laws they are drawn from."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The problem on a fixed table, and the references to read regret against."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from pathlib import Path

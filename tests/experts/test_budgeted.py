@@ -1,7 +1,5 @@
 """`Budgeted`: an account that is kept exactly, whoever asks and whatever goes wrong."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import subprocess

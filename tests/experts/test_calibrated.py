@@ -1,7 +1,5 @@
 """`Calibrated`: estimates against plain maximisation, coverage over seeds, and what makes a pair."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """Stations over MQTT: messages, and a real broker with stations in processes of their own."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math
@@ -193,8 +191,6 @@ class Processes:
 
     def start(self, ids: Sequence[str]) -> int:
         """The id of a new process with these stations."""
-        assert self.starter.stdin is not None
-        assert self.starter.stdout is not None
         self.starter.stdin.write(json.dumps(ids) + "\n")
         self.starter.stdin.flush()
         return int(self.starter.stdout.readline())

@@ -1,7 +1,5 @@
 """An expert made of stations: who is asked, what is refused, and what never does harm."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from collections.abc import Sequence
@@ -512,7 +510,6 @@ def test_a_stuck_station_repeats_what_it_measured_then() -> None:
         for name, reading in by_name(said).items():
             then = min(t, 12) if name in ("s1", "s4") else t
             expected = usual.read(name, float(then))
-            assert expected is not None
             assert (reading.value, reading.variance) == (expected.value, expected.variance)
     early = stub(Faults(stuck_from=-3.0))
     assert {r.value for t in (1.0, 9.0) for r in early.request(["s0"], t)} == {

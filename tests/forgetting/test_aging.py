@@ -374,7 +374,6 @@ def test_noise_far_below_the_rewards_has_a_pace() -> None:
     for each, _ in MAPS.values():
         assert math.isfinite(Predictions(KERNEL_LEARNED_RATE, rewards, 0.0, 1.0, told=20)(each))
     pace = learned_pace(Exponential(0.9), KERNEL_LEARNED_RATE, rewards, 0.0, 1.0)
-    assert pace is not None
     assert SLOWEST <= pace <= FASTEST
 
 
@@ -396,7 +395,6 @@ def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
     for seed in range(3):
         rewards = sample(80, seed, rate)
         pace = learned_pace(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
-        assert pace is not None
         unit = pace_unit(each, scale)
         assert SLOWEST * unit * 0.999 <= pace <= FASTEST * unit * 1.001
         score = Predictions(
@@ -417,7 +415,6 @@ def test_another_unit_of_reward(unit: float) -> None:
     for name in ("wiener", "linear", "exponential"):
         one = learned_pace(PACED[name], KERNEL_LEARNED_RATE, rewards, 0.2, 1.5)
         other = learned_pace(PACED[name], KERNEL_LEARNED_RATE, scaled, unit * 0.2, unit * 1.5)
-        assert one is not None
         assert other == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-6)
 
 
@@ -460,8 +457,6 @@ def test_paces_are_searched_for_a_step(name: str, step: float) -> None:
     one, other = (
         learned_pace(PACED[name], KERNEL_LEARNED_RATE, each, 0.1, 1.3) for each in (rewards, scaled)
     )
-    assert one is not None
-    assert other is not None
     assert other * step == pytest.approx(one, rel=1e-4)
     assert one < FASTEST * pace_unit(PACED[name], 1.3)  # so that a limit would be seen
 

@@ -1,7 +1,5 @@
 """The examples in docstrings say what happens, and everything public has one, or a reason why not."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 from pathlib import Path

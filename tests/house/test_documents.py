@@ -1,7 +1,5 @@
 """The pages: every block of code runs alone, every command can be said, every picture is there."""
 
-from __future__ import annotations
-
 import pkgutil
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The house: which folder may import which, how large a room may be, and where matrices are factored."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 from dataclasses import dataclass

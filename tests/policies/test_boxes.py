@@ -1,7 +1,5 @@
 """The learned policy on boxes: what it believes, that it continues, and that it looks well enough."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -143,5 +141,4 @@ def test_rewards_decide_whether_coordinates_add_up(reward: Any, best: int) -> No
         X = box.sample(1, rng)
         bandit.tell(X, reward(X, t), t)
     learned = bandit.state.model.learned
-    assert learned is not None
     assert learned.best == best

@@ -1,7 +1,5 @@
 """The recipes, part by part, and the policies by name."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

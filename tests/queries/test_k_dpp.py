@@ -1,7 +1,5 @@
 """k-DPPs against the enumeration of all subsets and of all transitions."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator

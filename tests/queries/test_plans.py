@@ -1,7 +1,5 @@
 """Query plans besides the paper's: which points, by enumeration, and how many."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections import Counter

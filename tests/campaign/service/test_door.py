@@ -1,7 +1,5 @@
 """Who comes in, by the headers alone, before a body is read; who may do what; what is borne."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import time

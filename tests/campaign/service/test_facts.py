@@ -1,7 +1,5 @@
 """What the page says of a campaign, against histories made by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -90,7 +88,6 @@ def test_a_station_that_reads_too_little(
         found = re.fullmatch(
             r"biased: answers are \+([\d.]+) from its own readings", mill.troubles[0]
         )
-        assert found is not None
         assert float(found[1]) == pytest.approx(1.0, abs=0.1)
 
 

@@ -1,7 +1,5 @@
 """A script, and many scripts at once, play a campaign over HTTP."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

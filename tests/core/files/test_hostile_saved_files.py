@@ -1,7 +1,5 @@
 """Saved files that are damaged or made to do harm are refused by name, and run nothing."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

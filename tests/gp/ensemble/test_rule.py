@@ -1,7 +1,5 @@
 """The bank as the posterior of a recipe: what it says is the bank's, and it keeps to the protocol."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from dataclasses import replace

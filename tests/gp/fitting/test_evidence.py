@@ -1,7 +1,5 @@
 """The log evidence of structured kernels: against dense algebra on all rows, and scikit-learn's."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Learning while playing: when, from what, how far; and what a bandit does with it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -402,7 +400,6 @@ def test_a_bandit_learns_when_it_is_due() -> None:
         fits += t in due
         assert bandit.info.model.fits == fits
         assert (bandit.state.model.kernel is not kernel) == (t in due)
-    assert bandit.state.model.learned is not None
     assert bandit.state.model.kernel is bandit.state.model.learned.kernel
     assert bandit.info.seconds["learning"] > 0.0
     assert math.isnan(bandit.info.model.pace)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import pickle
 from typing import Any
@@ -420,7 +418,6 @@ def test_it_is_a_covariance_on_every_domain(name: str, step: float) -> None:
 
 def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
     terms = terms_of(structured_kernel(RBF(0.7), Matern(0.4, nu=0.5)))
-    assert terms is not None
     spaces = {(term.order, math.isinf(term.time_scale)): term.space for term in terms if term.space}
     assert spaces == {
         (1, True): Matern(0.4, nu=0.5),  # what stays

@@ -1,7 +1,5 @@
 """Conditioning step by step: whatever route is taken, the posterior is that of a new start."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 
@@ -121,14 +119,12 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
         now, recent = n + 0.5, slice(max(0, n - 200), n)
         data = Data(Z[:n], Y[:n], variance[:n])
         made = Factored().condition(kernel, data, surface=surface, now=now, previous=made)
-        assert made.surface is not None
         shrinks.append(made.surface.shrink)
         if n % 400 in (1, 37, 43):
             kept = Data(Z[recent], Y[recent], variance[recent])
             fresh = Factored().condition(kernel, kept, surface=surface, now=now)
             for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-9)
-    assert made is not None
     assert made.size == steps
     assert min(shrinks) >= 1e-6
     assert sum(b > a for a, b in itertools.pairwise(shrinks)) >= 20  # folded in
@@ -145,7 +141,6 @@ def test_a_gap_beyond_the_range_of_a_float() -> None:
     for _ in range(5):
         now = run.step()
         made = Factored().condition(kernel, run.all, surface=surface, now=now, previous=made)
-    assert made is not None
     assert_same(made, run.all, surface, now)
 
 

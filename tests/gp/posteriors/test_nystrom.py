@@ -1,7 +1,5 @@
 """The dictionary: who is drawn, with which probability, and what that guarantees."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A posterior in the user's unit: another prior mean and scale, from one factor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -123,7 +121,6 @@ def at(X: np.ndarray, t: float) -> np.ndarray:
 
 def field_of(given: ExactPosterior, now: float) -> SmoothPosterior:
     field = SmoothPosterior.of(given, now)
-    assert field is not None
     return field
 
 
@@ -155,7 +152,6 @@ def test_kernels_over_points_and_posteriors_on_a_dictionary(kernel: Any, rule: A
     Z, Y = BOX.sample(30, rng), np.column_stack([rng.standard_normal(30), np.ones(30)])
     given = rule.condition(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng)
     field, X = SmoothPosterior.of(given, 0.0), BOX.sample(40, rng)
-    assert field is not None
     assert_says(field, *given.predict(X), X)
 
 

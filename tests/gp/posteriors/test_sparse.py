@@ -1,7 +1,5 @@
 """The sparse posterior against dense formulas with the pseudo-inverse root."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

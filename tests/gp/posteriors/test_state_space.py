@@ -1,7 +1,5 @@
 """The Kalman filter of a sum of terms, against the exact posterior by dense algebra."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
