@@ -113,9 +113,7 @@ def test_the_variance_stays_unless_it_is_said() -> None:
         (lambda b: b.correct([[1.0, 1.0]], [1.0]), r"must be candidates"),
     ],
 )
-def test_a_wrong_correction_changes_nothing(
-    change: Callable[[Bandit], object], message: str
-) -> None:
+def test_a_bad_correction_changes_nothing(change: Callable[[Bandit], object], message: str) -> None:
     bandit = MAKERS["gp-ucb"]()
     bandit.tell(SITES.X[[0]], [1.0], 1)
     before = bandit.state

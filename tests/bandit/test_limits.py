@@ -352,9 +352,7 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
         (0.0, 21, MOST_EXCESS),
     ],
 )
-def test_a_violation_costs_more_once_there_were_too_many(
-    risk: float, violations: int, excess: float
-) -> None:
+def test_a_violation_costs_more_after_many(risk: float, violations: int, excess: float) -> None:
     y = np.where(np.arange(21) < violations, 1.0, -1.0)
     seen = Observations(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
     view = joint = None

@@ -90,9 +90,7 @@ def test_after_a_fit_a_bounded_number_of_rows_is_computed_anew() -> None:
 
 
 @pytest.mark.parametrize("name", ["window", "weights", "resets", "sparq"])
-def test_what_is_forgotten_need_not_be_looked_at(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_forgotten_is_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rewards that come late, and looks ahead, among them."""
     plain, quick = MAKERS[name](), MAKERS[name]()
     expected = played(plain, 1, 150, looks=True)

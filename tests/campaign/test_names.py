@@ -78,9 +78,7 @@ def test_history_has_names_and_dates(command: Command) -> None:
         (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
     ],
 )  # fmt: skip
-def test_an_error_speaks_as_people_do(
-    command: Command, line: tuple[object, ...], error: str
-) -> None:
+def test_errors_speak_as_people_do(command: Command, line: tuple[object, ...], error: str) -> None:
     tell(command, "AQ02", 21.0, 8)
     said = command(*line)
     assert (said.status, said.err) == (2, f"tvbandits: {error}\n")

@@ -113,9 +113,7 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
         ({}, [3], "each of retire must be at most 2, got 3"),
     ],
 )
-def test_what_is_wrong_changes_nothing(
-    tmp_path: Path, add: Any, retire: list[Any], match: str
-) -> None:
+def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], match: str) -> None:
     with begun(tmp_path / "c.db") as campaign:
         refused(ValueError, match, campaign.change_sites, add, retire)
         assert campaign.status.rows == 1

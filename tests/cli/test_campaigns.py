@@ -21,7 +21,6 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.cli.campaign_actions import Doubts
-from tvbandits.cli.campaign_config import Draft, new
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -198,9 +197,7 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Pat
         )
 
 
-def test_what_is_wrong_further_down_a_table_says_how_far_it_came(
-    command: Command, place: Path
-) -> None:
+def test_an_error_down_a_table_says_how_far_it_came(command: Command, place: Path) -> None:
     Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,1e300\n")
     said = command("tell", place, "--csv", "day.csv")
     one_line(said, "^tvbandits: day.csv, row 2: .*; the 1 before it are told$")
@@ -365,9 +362,7 @@ WRONG: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_word_is_one_line_and_changes_nothing(
-    command: Command, place: Path, name: str
-) -> None:
+def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, name: str) -> None:
     arguments, message = WRONG[name]
     if "token" in arguments or "serve" in arguments:
         pytest.importorskip("fastapi", reason="no fastapi: no service")
@@ -417,9 +412,7 @@ outside = {}
         ("[[[", "c2.toml"),
     ],
 )  # fmt: skip
-def test_a_wrong_configuration_begins_nothing(
-    command: Command, place: Path, text: str, message: str
-) -> None:
+def test_a_bad_file_begins_nothing(command: Command, place: Path, text: str, message: str) -> None:
     Path("c2.toml").write_text(text)
     one_line(command("new", "new.db", "--config", "c2.toml"), message)
     assert not list(place.parent.glob("new.db*"))
@@ -431,9 +424,7 @@ def test_a_wrong_configuration_begins_nothing(
      ("os:getcwd", r"must give an object with query\(X, t\), got '/"),
      ("os:path", r"must give an object with query\(X, t\), got <module")],
 )  # fmt: skip
-def test_what_makes_no_expert_is_not_taken(
-    command: Command, place: Path, maker: str, message: str
-) -> None:
+def test_no_expert_is_not_taken(command: Command, place: Path, maker: str, message: str) -> None:
     Path("m.toml").write_text(BROUGHT.replace("brought = true", f'maker = "{maker}"'))
     given = ("new", "m.db", "--config", "m.toml", "--expert")
     one_line(command(*given, maker), message)
@@ -465,23 +456,6 @@ def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
         assert doubts.of_reading(np.array([[0.0]]), 4.0, 5.1) == []
         doubts.add(4.0, 5.1)
         assert len(doubts.of_reading(np.array([[0.0]]), 5.0, 50.0)) == 1
-
-
-def test_a_second_new_says_what_to_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    draft = Draft("gp-ucb", None, 0.1)
-    new("c.db", None, None, None, draft)
-    text = (tmp_path / "campaign.toml").read_text()
-    assert "# [[limits]]" in text
-    assert "# safe = " in text
-    assert "# control = " in text
-    with pytest.raises(ValueError, match=r"say --config campaign\.toml and no --policy"):
-        new("c.db", None, None, None, draft)
-    (tmp_path / "campaign.toml").unlink()
-    (tmp_path / "c.db").write_text("something")
-    with pytest.raises(ValueError, match=r"c\.db: there is something already"):
-        new("c.db", None, None, None, draft)
-    assert not (tmp_path / "campaign.toml").exists()
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused
@@ -557,9 +531,7 @@ def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) 
          'its command is "compare", not "frontier"'),
     ],
 )  # fmt: skip
-def test_another_run_is_refused(
-    typed: Command, tmp_path: Path, change: dict[str, str], message: str
-) -> None:
+def test_no_other_run(typed: Command, tmp_path: Path, change: dict[str, str], message: str) -> None:
     assert typed(*GIVEN, "--out", tmp_path)[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     status, out, err = typed(*(change.get(each, each) for each in GIVEN), "--out", tmp_path)

@@ -66,9 +66,7 @@ def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(served.asked) == 2
 
 
-def test_what_cannot_be_fetched(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_fetches(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--cache", tmp_path, "--base-url", served.url)
     with pytest.raises(ValueError, match='unknown data set "weather"; there is: ozone'):
         run(capsys, "fetch", "weather", "--years", "2008", *options)

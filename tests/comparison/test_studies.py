@@ -332,9 +332,7 @@ def record(text: str) -> Callable[[Path], None]:
         record('{"references": {"1": [1, 2]}, "units": {}}'),
     ],
 )
-def test_a_damaged_comparison(
-    rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
+def test_damaged_files(rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     write(tmp_path, rows)
     damage(tmp_path)
     refused(ValueError, r'the comparison in ".*" cannot be read: .+', files.read, tmp_path)

@@ -181,9 +181,7 @@ def test_a_wrong_length(served: Served, tmp_path: Path, more: int) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
-def test_a_refusal_names_the_url_and_the_status(
-    served: Served, tmp_path: Path, status: int
-) -> None:
+def test_a_refusal_names_url_and_status(served: Served, tmp_path: Path, status: int) -> None:
     served.status = status
     refused(OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path)
     assert names(tmp_path) == set()
@@ -196,9 +194,7 @@ def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         get(served, tmp_path)
 
 
-def test_an_answer_that_stops(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_that_stop(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "PATIENCE", 0.3)
     served.cut, served.stalled = 700, threading.Event()
     refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
@@ -387,23 +383,6 @@ def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number, got 'many'", read_table, path)
     match = "there is no limit 'lines'; there are unpacked_bytes, rows"
     refused(ValueError, match, lambda: reading_limits(lines=3).__enter__())
-
-
-def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
-    rows = airdata(field())
-    rows.loc[rows.index[-1], "Date Local"] = "9999-12-31"
-    wide = pd.concat([rows.assign(**{"Site Num": f"{site:04d}"}) for site in range(40)])
-    path = tmp_path / "ozone.csv"
-    wide.to_csv(path, index=False)
-    refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", ozone, path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
-def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (read_table, ozone):
-            refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
 
 
 # --- files of no kind, whoever reads them ---------------------------------------------------------

@@ -130,9 +130,7 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
     ],
 )
 @pytest.mark.usefixtures("reference")
-def test_filters_that_cannot_be_used(
-    filters: dict[str, object], message: str, tmp_path: Path
-) -> None:
+def test_wrong_filters_are_named(filters: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message) as error:
         ozone(tmp_path / "reference.csv", **filters)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
@@ -219,9 +217,7 @@ def test_new_york_2008_2009() -> None:
     ],
     ids=["snake", "ppb", "download", "download-ppb", "newer", "older", "no-zeros", "shuffled"],
 )
-def test_every_form_gives_the_same_table(
-    frame: pd.DataFrame, reference: TableProblem, tmp_path: Path
-) -> None:
+def test_every_form_is_read(frame: pd.DataFrame, reference: TableProblem, tmp_path: Path) -> None:
     same(ozone(csv(tmp_path / "other.csv", frame)), reference)
 
 

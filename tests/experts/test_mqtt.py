@@ -288,9 +288,7 @@ def test_threads_may_share_a_transport(transport: MQTTTransport) -> None:
 
 
 @needs_broker
-def test_a_station_that_dies(
-    processes: Processes, network: list[int], transport: MQTTTransport
-) -> None:
+def test_a_dead_station(processes: Processes, network: list[int], transport: MQTTTransport) -> None:
     others = [name for name in IDS if name not in PROCESSES[3]]
     bandit = sparq(SensorExpert(STATIONS, transport))
     played(bandit, range(1, 13))
@@ -446,9 +444,7 @@ def test_a_state_may_be_taken_back(asking: tuple[Liar, MQTTTransport]) -> None:
 
 
 @needs_broker
-def test_a_station_answers_a_repeated_question_with_the_same_message(
-    broker: Broker, liar: Liar
-) -> None:
+def test_a_repeated_question_gets_the_same_message(broker: Broker, liar: Liar) -> None:
     reads: list[float] = []
 
     def read(t: float) -> Reading:

@@ -121,9 +121,7 @@ def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
     st.floats(0.0, 1e3),
     st.floats(0.0, 3.0),
 )
-def test_the_newest_reward_is_never_discarded(
-    times: list[float], later: float, limit: float
-) -> None:
+def test_the_newest_reward_always_stays(times: list[float], later: float, limit: float) -> None:
     some = observed(times)
     aging = compose(Linear(), DiscardAbove(lambda _: limit))
     aged = Linear()(some.variance, Ages.of(some, 50.0 + later))

@@ -229,9 +229,7 @@ def rows_of(plan: PlausibleMaximisers, pool_: Any) -> list[int]:
     most=st.none() | st.integers(0, 30),
     wishes=st.lists(st.integers(0, 60), max_size=60),
 )
-def test_on_average_is_an_average_at_every_time(
-    rate: float, most: int | None, wishes: list[int]
-) -> None:
+def test_on_average_holds_at_every_time(rate: float, most: int | None, wishes: list[int]) -> None:
     budget, asked = OnAverage(rate, most), 0
     for told, wish in enumerate(wishes, 1):
         allowed = budget(told, asked)

@@ -79,9 +79,7 @@ def asked(folder: Path, offset: float, pairs: int) -> list[StationFacts]:
 @pytest.mark.parametrize(
     ("offset", "pairs", "biased"), [(1.0, 12, True), (0.0, 12, False), (1.0, 5, False)]
 )
-def test_a_station_that_reads_too_little(
-    tmp_path: Path, offset: float, pairs: int, biased: bool
-) -> None:
+def test_a_biased_station(tmp_path: Path, offset: float, pairs: int, biased: bool) -> None:
     (mill,) = asked(tmp_path, offset, pairs)
     assert bool(mill.troubles) == biased
     if biased:

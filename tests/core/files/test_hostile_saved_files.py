@@ -65,9 +65,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_the_message_says_what_is_wrong(
-    name: str, hostile: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_messages_say_what_is_wrong(name: str, hostile: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "saved"
     path.write_bytes(hostile[name])
     kind, message = SAID[name]

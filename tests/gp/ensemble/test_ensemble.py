@@ -618,7 +618,7 @@ def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard
     assert found.settings == settings
 
 
-def test_a_hundred_readings_a_step_are_taken_in_step_by_step(
+def test_a_hundred_readings_are_taken_in_step_by_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is taken in at once costs the cube of its readings."""

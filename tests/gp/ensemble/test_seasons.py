@@ -18,7 +18,7 @@ from tvbandits.gp.ensemble.ensemble import CAPACITY, POWERS, FilterEnsemble
 from tvbandits.gp.ensemble.mixture import Transform
 from tvbandits.gp.ensemble.models import function_settings, settings_for
 from tvbandits.gp.ensemble.recent import Readings, Recent
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
+from tvbandits.gp.ensemble.rule import ModelEnsemble, started
 from tvbandits.gp.ensemble.seasons import LOOKED_AT, SeasonSearch, TimedReadings, observed
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
@@ -144,7 +144,6 @@ def test_late_readings_are_replayed_at_their_own_time() -> None:
             KERNEL, data, surface=grid, now=40.0, previous=known, noise_variance=0.05
         )
         posteriors.append(made)
-    assert isinstance(posteriors[-1], EnsemblePosterior)
     assert posteriors[-1].search is not None
     assert posteriors[-1].search.latest == 39.0
     np.testing.assert_array_equal(posteriors[-1].data.Z[:, -1], np.repeat(times, 3))
@@ -190,7 +189,6 @@ def played(bandit: Bandit, first: int, last: int) -> list[Array]:
 
 def season_of(bandit: Bandit) -> float | None:
     posterior = bandit.state.posterior
-    assert isinstance(posterior, EnsemblePosterior)
     return None if posterior.search is None else posterior.search.period
 
 

@@ -54,9 +54,7 @@ def selected(rule: Every, t: Array) -> NDArray[np.int64]:
     seed=st.integers(0, 99),
 )
 @settings(deadline=None)
-def test_latest_and_whole_steps(
-    steps: int, size: int, observations: int, recent: float, seed: int
-) -> None:
+def test_whole_steps(steps: int, size: int, observations: int, recent: float, seed: int) -> None:
     times = np.cumsum(np.random.default_rng(seed).uniform(0.1, 3.0, steps))
     t = np.random.default_rng(seed).permutation(np.repeat(times, size))
     rows = selected(Every(observations=observations, recent=recent), t)
