@@ -1,5 +1,6 @@
 """Several threads, calls from within calls, and BLAS threads."""
 
+import multiprocessing
 import os
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, wave
+from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed, wave
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Recipe, policies
 from tvbandits.core.arrays import Array
@@ -241,6 +242,45 @@ def forks(test: Any) -> Any:
     """A test that forks, where a process can; Python 3.12 warns of forks: that is the point."""
     heedless = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
     return pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")(heedless(test))
+
+
+def child(pipe: Any, bandit: Any) -> None:
+    """In a forked process: the guard works, and lifts what it finds."""
+    found = {"before": blas_threads()}
+    with one_blas_thread():
+        found["inside"] = blas_threads()
+    found["after"] = blas_threads()
+    with one_blas_thread():
+        found["again"] = blas_threads()
+    X = step(bandit, 10.0)
+    pipe.send((found, X))
+    pipe.close()
+
+
+@pytest.mark.slow
+@forks
+@pytest.mark.parametrize("where", ["outside", "inside"])
+def test_a_forked_child_plays(where: str, two_threads: list[int]) -> None:
+    """Also where the fork happens while BLAS is limited, as by an expert that forks."""
+    fork = multiprocessing.get_context("fork")
+    bandit, twin = (warmed(made("gp-ucb")) for _ in range(2))
+    expected = step(twin, 10.0)
+    ours, theirs = fork.Pipe()
+    process = fork.Process(target=child, args=(theirs, bandit))
+    if where == "inside":
+        with one_blas_thread():
+            process.start()
+    else:
+        process.start()
+    assert ours.poll(60)
+    found, X = ours.recv()
+    process.join(60)
+    assert process.exitcode == 0
+    np.testing.assert_array_equal(X, expected)
+    assert set(found["inside"]) == set(found["again"]) == {1}
+    assert found["after"] == two_threads
+    assert blas_threads() == two_threads
+    np.testing.assert_array_equal(step(bandit, 10.0), expected)
 
 
 @forks

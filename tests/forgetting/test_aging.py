@@ -31,6 +31,7 @@ from tvbandits.forgetting.aging import (
     Window,
     compose,
 )
+from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.forgetting.learned_rate import (
     FASTEST,
     FEWEST,
@@ -229,6 +230,14 @@ def test_the_paper_s_algorithm() -> None:
     assert len(wanted_events) >= 3  # else nothing is tested
     assert events == wanted_events
     assert points == wanted
+
+
+def test_the_threshold() -> None:
+    trigger = EventTrigger(0.1)
+    rho = 2 * math.log(2 * (math.pi**2 * 49 / 6) / 0.1)
+    limit = math.sqrt(rho) * 0.3 + math.sqrt(rho * 0.04)
+    assert trigger(limit * 1.0001, 0.3, 0.04, 7)
+    assert not trigger(limit * 0.9999, 0.3, 0.04, 7)
 
 
 def test_a_late_reward_is_no_news() -> None:
