@@ -495,6 +495,16 @@ def test_it_is_a_joint_matern_kernel_and_one_for_each_coordinate(additive: float
     check_kernel(kernel, X)
 
 
+def test_its_gradient_is_that_of_differences() -> None:
+    X, kernel = points(6), Coordinates(SCALES, 0.8)
+    K, gradient = kernel(X, eval_gradient=True)
+    np.testing.assert_array_equal(K, kernel(X))
+    for p in range(4):
+        shift = 1e-5 * np.eye(4)[p]
+        up, down = (kernel.clone_with_theta(kernel.theta + sign * shift)(X) for sign in (1, -1))
+        np.testing.assert_allclose(gradient[:, :, p], (up - down) / 2e-5, atol=1e-9)
+
+
 def test_fixed_hyperparameters_have_no_gradient() -> None:
     kernel = Coordinates(SCALES, 0.8, additive_bounds="fixed")
     assert kernel(points(4), eval_gradient=True)[1].shape == (4, 4, 3)
