@@ -1,7 +1,5 @@
 """Batch rules against brute force, and what they guarantee about whole batches of a bandit."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any
@@ -76,9 +74,7 @@ def test_the_rule_of_gp_bucb_is_a_product(shares: list[float], bound: float) -> 
 
 @settings(deadline=None)
 @given(st.integers(0, 10**6), BOUNDS)
-def test_the_local_rule_is_a_sum_everywhere_once_the_global_one_is_broken(
-    seed: int, bound: float
-) -> None:
+def test_the_local_rule_is_a_sum_everywhere_after_the_global_one(seed: int, bound: float) -> None:
     local = np.random.default_rng(seed).random((30, 5)) * 0.3
     start = local.max(axis=1) * 1.2
     asked: list[int] = []
@@ -142,7 +138,6 @@ def informed(b: Bandit) -> Bandit:
 def plainly(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
     """The posterior of the last ask with the points `X` observed on top."""
     p = b.state.posterior
-    assert p is not None
     more = Dense(
         p.kernel,
         np.concatenate([p.data.Z, X]),
@@ -208,9 +203,7 @@ def test_the_local_rule_needs_candidates() -> None:
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(8.0)])
 @pytest.mark.parametrize("P", [3, 12])
-def test_uncertainty_sampling_until_batches_are_long_enough(
-    P: int, posterior: Exact | Nystrom
-) -> None:
+def test_uncertainty_sampling_until_batches_are_long(P: int, posterior: Exact | Nystrom) -> None:
     """[BB] Algorithm 3: the most uncertain points, until no variance exceeds noise / P."""
     b, rng = bandit(GlobalRatio(2.0), posterior, smallest=P), np.random.default_rng(0)
     sampled = later = 0
@@ -372,24 +365,6 @@ def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) ->
     assert chi2_contingency(np.array([wide[likely], expected[likely]])).pvalue < 1e-6
 
 
-@each_posterior
-def test_a_batch_is_told_at_its_end_or_in_parts(posterior: Exact | Nystrom) -> None:
-    made = player(posterior, told=0, batch=7)
-    batch = made.ask(3.0)
-    assert batch.shape == (7, 1)
-    assert made.info.batch_size == 7
-    assert made.info.beta == 1.0
-    made.tell(batch[:2], [0.1, 0.2])
-    made.tell(batch[2:], np.arange(5.0))
-    assert made.info.told == 7
-    assert made.state.time == 3.0  # all of them were asked for one time
-    assert len(made.pending) == 0
-    assert made.ask().shape == (7, 1)
-    assert made.recommend().shape == (1,)
-    assert thompson(LINE, KERNEL, NOISE_THOMPSON).ask().shape == (30, 1)
-    assert thompson(LINE, KERNEL, NOISE_THOMPSON, batch=1).ask().shape == (1, 1)
-
-
 def test_samples_speak_about_the_time_of_the_decision() -> None:
     drifting = OnSpace(ConstantKernel(4.0) * RBF(1.0)) * Drift(0.4, "fixed")
     for posterior in (Exact(), Nystrom()):
@@ -415,17 +390,6 @@ MANY = Candidates(np.arange(2001.0)[:, None])
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
     refused(ValueError, match, thompson, domain, KERNEL, NOISE_THOMPSON, **options)
-
-
-def test_many_candidates_are_for_the_sparse_posterior() -> None:
-    made = thompson(MANY, RBF(50.0), NOISE_THOMPSON, batch=5, seed=1)
-    made.tell(MANY.X[::200], np.arange(11.0))
-    assert made.ask().shape == (5, 1)
-    at_the_limit = Candidates(MANY.X[:2000])
-    assert (
-        thompson(at_the_limit, RBF(50.0), NOISE_THOMPSON, posterior=Exact()).recipe.domain
-        is at_the_limit
-    )
 
 
 @pytest.mark.parametrize("make", [gp_ucb, functools.partial(thompson, posterior=Exact())])

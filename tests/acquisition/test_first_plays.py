@@ -1,7 +1,5 @@
 """First plays that tell most, held against dense algebra."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

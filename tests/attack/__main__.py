@@ -4,8 +4,6 @@ A module of this folder with a function `attack(count, seed) -> Tally` is found 
 counts and examples of what was found are printed; the exit status is 1 if something was.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

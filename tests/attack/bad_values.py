@@ -1,7 +1,5 @@
 """Values that people give by mistake, or to do harm, and whether an annotation welcomes one."""
 
-from __future__ import annotations
-
 import collections.abc
 import datetime
 import math

@@ -7,8 +7,6 @@ refused and change nothing; a bandit without an expert that goes on from its sta
 have; at the end predictions are compared with those of the exact posterior of the same observations.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Everything public that can be called, found by itself, with arguments that are good."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

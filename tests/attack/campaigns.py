@@ -12,8 +12,6 @@ cut as by a loss of power, and from a disk that cannot be written. Half of the r
 on PostgreSQL, where there is a server: that one is killed too.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """A call in a process of its own, with little memory and an end, and what it said and took."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

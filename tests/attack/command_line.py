@@ -5,8 +5,6 @@ themselves; each gets words that nobody means. A word that is welcome must work.
 traceback, go on without end, take memory without end, or send control characters to the terminal.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

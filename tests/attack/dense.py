@@ -1,7 +1,5 @@
 """What a sparse posterior says, by dense algebra alone: the oracle of random bandits."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import linalg
 

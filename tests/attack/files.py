@@ -6,8 +6,6 @@ every name, texts with escapes. Each is given to everything public that reads a 
 parameters), in a process of its own with a limit of memory; the most it took, and how long, is measured.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Good arguments for everything public: by the name of a parameter, or of a callable's parameter."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import tempfile

@@ -7,8 +7,6 @@ must then work: a bandit is made of it and played, a problem is asked for its va
 With --count fewer than all pairs, a random choice of them is tried.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

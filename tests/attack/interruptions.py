@@ -10,8 +10,6 @@ interactive session keeps it. Then
 - the call is made once more, or is not, and everything after is what the twin says, to the last bit.
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """The parts that a bandit can be made of, found by what they can do: a new one is attacked unasked."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache

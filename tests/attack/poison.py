@@ -6,8 +6,6 @@ values of file formats among them. What is refused changes nothing, and the mess
 what is taken, every later call has to work and to give finite numbers.
 """
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The loop that all attacks go through, what it counts, and how that is shown."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import signal

@@ -6,8 +6,6 @@ entries that refer to themselves or name what is not the package's. `load` must 
 within a second and without importing anything, and leave no trace on the disk.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@ are right (0: the connection is closed without a reply). After each one the jour
 the reply may show nothing of the inside, the log must have grown, and the service must answer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -7,8 +7,6 @@ honest answer must come, in time, and nothing that could do harm: no variance be
 beyond the limit, no control character in a note, no table that grows without end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """The attacks, in a quick form: whatever they try, they find nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The attacks in a quick form; `python -m tests.attack` is the long one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.attack import bandits, worlds

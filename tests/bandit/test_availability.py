@@ -1,7 +1,5 @@
 """What may be played now: stations in maintenance, constraints, and contexts."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 
@@ -121,32 +119,6 @@ def test_a_context_and_a_mask_are_both_kept() -> None:
 
 
 # --- maintenance ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", KINDS)
-def test_a_tenth_of_the_stations_away_and_none_of_them_chosen(variant: str) -> None:
-    rng = np.random.default_rng(2)
-    stations = Candidates(rng.uniform(0, 10, (40, 1)))
-    expert = Known()
-    player = made(variant, stations, expert)
-    played = 0
-    for t in map(float, range(1, 21)):
-        away = rng.choice(40, 4, replace=False)
-        there = np.ones(40, dtype=bool)
-        there[away] = False
-        # Batches grow as the variance falls: later on, one point at a time.
-        X = player.ask(t, n=None if t <= 6 else 1, among=there)
-        assert there[stations.index(X)].all()
-        if t % 10 == 0 and isinstance(player, Bandit):
-            assert there[stations.index(player.recommend(t, among=there))].all()
-        player.tell(X, noisy(X, t), t)
-        played += len(X)
-        for points, about in expert.asked:
-            assert about == t
-            assert there[stations.index(points)].all()
-        expert.asked.clear()
-    assert player.info.told == played
-    assert len(player.pending) == 0
 
 
 # --- questions ------------------------------------------------------------------------------------

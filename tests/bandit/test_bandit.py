@@ -1,7 +1,5 @@
 """Ask and tell: times, units, information, and going on from a stored state."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import random
@@ -173,25 +171,6 @@ def test_a_point_is_told_by_its_candidate() -> None:
     assert len(bandit.state.visited) == 1
     bandit.tell([[0.25 - 1e-11]], [1.0])
     assert len(bandit.state.visited) == 1
-
-
-@given(order=st.permutations(range(7)), seed=st.integers(0, 50))
-@settings(deadline=None, max_examples=30)
-def test_the_order_of_tells_does_not_matter(order: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows, y, t = rng.integers(41, size=7), rng.standard_normal(7), rng.permutation(7) / 2.0
-    for policy, options in (
-        ("sw-gp-ucb", {"window": 4}),
-        ("w-gp-ucb", {}),
-        ("tv-gp-ucb", {"mean": 0.3}),
-    ):
-        predictions = []
-        for sequence in (list(range(7)), order):
-            bandit = make(policy, **options)
-            for i in sequence:
-                bandit.tell(LINE.X[rows[i]], [y[i]], t[i])
-            predictions.append(bandit.predict(LINE.X, 5.0))
-        np.testing.assert_allclose(*predictions, rtol=1e-7, atol=1e-9)
 
 
 # --- predictions ----------------------------------------------------------------------------------

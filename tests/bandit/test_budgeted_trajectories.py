@@ -1,7 +1,5 @@
 """Whole runs of the budgeted policies against their plain restatement, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Deviations of a learned kernel, as they are shown, are widened by what predictions have missed."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

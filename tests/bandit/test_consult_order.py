@@ -1,7 +1,5 @@
 """Questions and answers: how many, about what, about when, and whenever they come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """A control in every batch: what is played, what is believed beside it, and what is kept of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern

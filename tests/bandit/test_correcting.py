@@ -1,7 +1,5 @@
 """What is corrected or taken back: the bandit goes on as one that was told right at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -115,9 +113,7 @@ def test_the_variance_stays_unless_it_is_said() -> None:
         (lambda b: b.correct([[1.0, 1.0]], [1.0]), r"must be candidates"),
     ],
 )
-def test_a_wrong_correction_changes_nothing(
-    change: Callable[[Bandit], object], message: str
-) -> None:
+def test_a_bad_correction_changes_nothing(change: Callable[[Bandit], object], message: str) -> None:
     bandit = MAKERS["gp-ucb"]()
     bandit.tell(SITES.X[[0]], [1.0], 1)
     before = bandit.state

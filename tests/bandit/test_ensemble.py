@@ -1,7 +1,5 @@
 """A bandit with an ensemble: batches, late rewards, answers, what it shows, and going on later."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +17,7 @@ from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.models import network_settings
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
+from tvbandits.gp.ensemble.rule import ModelEnsemble, started
 from tvbandits.queries import NextDecision
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import questions
@@ -61,7 +59,6 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
 
 def bank_of(bandit: Bandit) -> FilterEnsemble:
     posterior = bandit.state.posterior
-    assert isinstance(posterior, EnsemblePosterior)
     return posterior.ensemble
 
 

@@ -1,7 +1,5 @@
 """The table of what was told, answered and asked; and when two states are equal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Start from what others learned: rates, scales and weights, no readings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit, started
+from tvbandits.gp.ensemble.rule import of_another_unit, started
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
@@ -34,7 +32,6 @@ def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
     there = played(policies.adaptive_gp_ucb(THERE), 40)
     here = policies.adaptive_gp_ucb(HERE).learn_from(there)
     rule = here.recipe.posterior
-    assert isinstance(rule, ModelEnsemble)
     learned = dict(rule.prior)
     ensemble = started(HERE.X, 1.0, "both", rule.capacity, None)
     begun = replace(ensemble, prior=rule.prior, unit=rule.unit)

@@ -1,7 +1,5 @@
 """A bandit that plays for long: it goes on as one that was resumed, and says what it will cost."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from typing import Any
@@ -92,9 +90,7 @@ def test_after_a_fit_a_bounded_number_of_rows_is_computed_anew() -> None:
 
 
 @pytest.mark.parametrize("name", ["window", "weights", "resets", "sparq"])
-def test_what_is_forgotten_need_not_be_looked_at(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_forgotten_is_not_looked_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rewards that come late, and looks ahead, among them."""
     plain, quick = MAKERS[name](), MAKERS[name]()
     expected = played(plain, 1, 150, looks=True)
@@ -162,18 +158,6 @@ def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
         np.testing.assert_array_equal(mine, theirs)
     again = Bandit.from_state(bounded.recipe, pickle.loads(pickle.dumps(bounded.state)))
     np.testing.assert_array_equal(again.ask(211.0), whole.ask(211.0))
-
-
-@pytest.mark.usefixtures("short")
-def test_bytes_of_a_long_history_are_bounded() -> None:
-    """Many rewards a tell, so that it is quick."""
-    sizes = []
-    for bandit in (BOUNDED["window"](), BOUNDED["window"]().with_history(KEEP)):
-        for t in range(1, 101):
-            bandit.ask(float(t))
-            bandit.tell(np.tile(LINE.X, (10, 1)), np.zeros(210), float(t))
-        sizes.append(len(pickle.dumps(bandit.state)))
-    assert sizes[1] < sizes[0] / 20
 
 
 @pytest.mark.usefixtures("short")

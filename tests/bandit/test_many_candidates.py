@@ -1,7 +1,5 @@
 """Candidates that are looked at in blocks: the same choices as with all of them in memory."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable
@@ -75,9 +73,7 @@ def elsewhere(place: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("place", ["array", "file", "map", "parquet", "dask"])
-def test_the_place_changes_no_choice(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_place_is_as_good(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plays = 20 if place == "dask" else 80
     expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), plays))
     np.testing.assert_array_equal(
@@ -130,9 +126,7 @@ def test_means_by_kernel_rows_are_upper_bounds() -> None:
 
 
 @pytest.mark.parametrize("asked", [{"n": 7}, {"among": np.arange(5, COUNT, 3)}, {"n": 150}])
-def test_what_is_asked_for_is_the_same(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_asked_for_is_equal(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def made() -> Array:
         return play(bbkb(Candidates(POINTS)), 40, **asked)
 
@@ -234,9 +228,7 @@ def test_a_measured_context_needs_candidates_in_memory(tmp_path: Path) -> None:
         ((2,), {"among": np.flatnonzero(POINTS[:, 2] == POINTS[7, 2])}),
     ],
 )
-def test_what_is_available_of_a_file(
-    context: tuple[int, ...], asked: dict[str, Any], tmp_path: Path
-) -> None:
+def test_part_of_a_file(context: tuple[int, ...], asked: dict[str, Any], tmp_path: Path) -> None:
     def made(place: Any) -> Array:
         bandit = bbkb(Candidates(place, context))
         bandit.tell(POINTS[:3], [0.0, 1.0, 2.0])
@@ -258,9 +250,7 @@ def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("after", [1, 2, 9])
-def test_a_search_that_is_interrupted_leaves_no_bound(
-    after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_search_leaves_no_bound(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     appended, left = np.append, [after]
 
     def interrupted(*args: Any) -> Array:

@@ -1,7 +1,5 @@
 """What is measured and not chosen: further coordinates of a point, at which a decision is made."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Smaller is better: the mirror image of maximising, to the last bit."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from typing import Any

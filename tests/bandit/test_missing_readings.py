@@ -1,7 +1,5 @@
 """Readings that failed: the play counts, and nothing is learned."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

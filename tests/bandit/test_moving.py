@@ -1,7 +1,5 @@
 """What a move costs, and how far one may go: `move_cost` and `near`."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

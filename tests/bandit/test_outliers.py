@@ -1,7 +1,5 @@
 """Gross errors among the readings: set aside, unless others agree with them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -70,7 +68,6 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     found = played(MAKERS[name](robust=True), steps)
     wrong = [t for t in ERRORS if t <= steps]
     outliers = found.state.outliers
-    assert outliers is not None
     assert outliers.seen.t.tolist() == wrong
     oracle = played(MAKERS[name](), steps, drop=True)
     assert oracle.state.failed.t.tolist() == wrong
@@ -115,7 +112,6 @@ def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> N
 @pytest.mark.parametrize("first", [1, 3, 5])
 def test_an_error_among_the_first_readings_is_found_when_there_are_some(first: int) -> None:
     bandit = played(MAKERS["ensemble"](robust=True), 16, {first: 25.0})
-    assert bandit.state.outliers is not None
     assert bandit.state.outliers.seen.t.tolist() == [first]
 
 
@@ -131,7 +127,6 @@ def test_told_at_once_it_is_as_told_one_by_one() -> None:
         other.tell(X[i : i + 1], y[i : i + 1], t[i])
     for bandit in (one, other):
         outliers = bandit.state.outliers
-        assert outliers is not None
         assert outliers.rows.tolist() == [7, 20, 21]
     assert np.array_equal(one.state.readings.y, y)
 
@@ -143,7 +138,6 @@ def test_it_is_corrected_and_handed_to_other_recipes() -> None:
     assert plain.state.rewards.t.tolist() == list(range(1, 31))  # in the order they were told
     X, t = bandit.state.readings.X, bandit.state.readings.t
     bandit.correct(X[24:27], truth(X[24:27], 26.0), t[24:27])
-    assert bandit.state.outliers is not None
     assert bandit.state.outliers.seen.t.tolist() == [12]
     assert bandit.retract(X[11:12], t[11:12]).outliers == 0
     assert bandit.info.told == 29
@@ -256,7 +250,6 @@ def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
     domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
     bandit = policies.adaptive_gp_ucb(domain, None, 0.01, robust=True)
     found = played(bandit, 24, {20: 40.0})
-    assert found.state.outliers is not None
     assert found.state.outliers.seen.t.tolist() == [20]
 
 

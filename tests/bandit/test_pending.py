@@ -1,7 +1,5 @@
 """Points that are out: what they do to the next ones, and how they end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -141,9 +139,7 @@ AGED = {
         ("filter", "sum", "none"),
     ],
 )
-def test_the_next_point_is_that_of_a_dense_restatement(
-    posterior: str, name: str, aging: str
-) -> None:
+def test_the_next_point_is_that_of_dense_algebra(posterior: str, name: str, aging: str) -> None:
     """Each pending point is observed at its mean: bounds keep their mean, and lose variance."""
     kernel, (map_, grown) = SPACE_TIME[name], AGED[aging]
     rules = {"exact": Exact(), "nystrom": Nystrom(0.5), "filter": StateSpace()}

@@ -1,7 +1,5 @@
 """Batches of rewards, one after another and side by side."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterator
@@ -166,7 +164,6 @@ def test_play_is_ask_and_tell() -> None:
     while (left := 60 - len(plain.state.rewards)) > 0:
         asked = plain.ask()[:left]
         t = plain.state.asked_for
-        assert t is not None
         plain.tell(asked, [bump(x, t) for x in asked])
     for name in ("X", "y", "t"):
         expected = getattr(plain.state.rewards, name)

@@ -1,7 +1,5 @@
 """A bandit that was saved and loaded goes on bit for bit: every policy, posterior and wrapper."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import subprocess
@@ -49,7 +47,6 @@ from tvbandits.bandit.state import same_value
 from tvbandits.core.files import values as words
 from tvbandits.core.files.values import UnknownPartError
 from tvbandits.core.space import Table
-from tvbandits.datasets import DriftingBump
 
 OWN = "tests.helpers.players:Known"
 
@@ -182,19 +179,6 @@ def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     goes_on_alike(player, tmp_path / "saved", trusted)
 
 
-def test_a_simulator_is_part_of_the_package(tmp_path: Path) -> None:
-    problem = DriftingBump(candidates=31)
-    expert = experts.SimulatorExpert(problem, seed=4)
-    player = policies.sparq_gp_ucb(problem.domain, RBF(0.2), 0.01, expert=expert)
-    for t in range(1, 6):
-        X = player.ask(float(t))
-        player.tell(X, problem.value(X, t), float(t))
-    player.save(tmp_path / "saved")
-    other = load(tmp_path / "saved")
-    assert np.array_equal(player.ask(6.0), other.ask(6.0))
-    assert player.state == other.state
-
-
 def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
     space = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
     frame = pd.DataFrame(
@@ -245,18 +229,6 @@ def test_what_is_no_bandit_is_no_bandit(tmp_path: Path) -> None:
     refused(FileNotFoundError, "nowhere", load, tmp_path / "nowhere")
     refused(SavedFileError, "not a saved file", load, __file__)
     assert "save" in dict(inspect.getmembers(Bandit))
-
-
-def test_a_file_grows_with_the_data_and_no_faster(tmp_path: Path) -> None:
-    sizes = []
-    for n in (2_000, 20_000):
-        player = policies.sw_gp_ucb(Candidates(np.arange(40.0)[:, None]), RBF(3.0), 0.01, window=50)
-        X = np.tile(np.arange(40.0), n // 40)[:, None]
-        player.tell(X, np.sin(X[:, 0]), np.arange(1.0, n + 1))
-        player.save(tmp_path / "saved")
-        sizes.append((tmp_path / "saved").stat().st_size)
-        assert load(tmp_path / "saved").state == player.state
-    assert sizes[1] - sizes[0] < 18_000 * 60  # bytes a reward: a point, four numbers
 
 
 @pytest.mark.parametrize("kind", ["MappedRows", "ParquetRows"])

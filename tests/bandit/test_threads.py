@@ -1,7 +1,5 @@
 """Several threads, calls from within calls, and BLAS threads."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading
@@ -197,9 +195,7 @@ class Watching:
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_one_thread_in_every_call_and_as_many_as_before_after_it(
-    consult: Any, two_threads: list[int]
-) -> None:
+def test_one_thread_in_every_call_and_all_after_it(consult: Any, two_threads: list[int]) -> None:
     expert = Watching()
     recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(RandomPoints(2), expert), consult=consult)
     bandit = Bandit(recipe, seed=1)

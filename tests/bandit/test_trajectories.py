@@ -1,7 +1,5 @@
 """Whole runs of the named policies against their plain restatement, step by step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields

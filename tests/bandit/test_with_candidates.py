@@ -1,7 +1,5 @@
 """Arms that come and go: what is added was there from the start, what is retired still informs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

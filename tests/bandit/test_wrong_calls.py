@@ -1,7 +1,5 @@
 """Wrong calls of every door: an error that says what is wrong, and a bandit that goes on unharmed."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Callable

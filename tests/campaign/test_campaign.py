@@ -1,7 +1,5 @@
 """A campaign is a bandit that nobody can stop: reopened, shared, tried again, looked at."""
 
-from __future__ import annotations
-
 import base64
 import shutil
 import sqlite3

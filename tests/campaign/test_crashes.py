@@ -1,7 +1,5 @@
 """Campaigns that are killed, cut and starved; `python -m tests.attack --only campaigns` does more."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a campaign finds on the disk and leaves there: nothing that is somebody else's is touched."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil
@@ -267,9 +265,7 @@ def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> No
         assert {**found(tmp_path), "theirs.db-shm": b""} == {**before, "theirs.db-shm": b""}
 
 
-def test_a_campaign_stays_where_it_was_opened(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_campaign_stays_where_it_is_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By another name, from another folder, or gone: never a second one."""
     Path("away").mkdir()
     Path("link.db").symlink_to("m.db")

@@ -1,9 +1,5 @@
 """What is on record is known without a bandit, and is what a bandit would say."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -141,37 +137,6 @@ def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> No
             campaign.record([[1.0]], [0.5], key="a")
         assert campaign._reader is None
         assert len(campaign.journal()) == 1
-
-
-LOOKS = """
-import sys
-from tvbandits.cli.main import main
-sys.argv = ["tvbandits", "campaign", *sys.argv[1:]]
-try:
-    main()
-finally:
-    heavy = ("sklearn", "pandas", "scipy", "matplotlib", "tvbandits.policies", "tvbandits.bandit.bandit")
-    print("imported:", *(name for name in heavy if name in sys.modules), file=sys.stderr)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "verb",
-    [
-        ["status"],
-        ["history"],
-        ["tell", "--site", "1.0", "--reward", "0.5", "--at", "2024-01-01 03:00"],
-    ],
-)
-def test_what_a_command_imports(verb: list[str], tmp_path: Path) -> None:
-    clock = Clock("1h", "2024-01-01")
-    with Campaign.create(tmp_path / "c.db", RECIPES["fixed"](), clock=clock) as campaign:
-        campaign.tell(campaign.ask(1.0), [0.3], 1.0)
-        campaign.ask(2.0)
-    command = [sys.executable, "-c", LOOKS, verb[0], str(tmp_path / "c.db"), *verb[1:]]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr.split()) == (0, ["imported:"])
 
 
 @pytest.mark.parametrize("name", ["window", "ensemble"])

@@ -1,15 +1,11 @@
 """What a campaign, its service and its page call things: names, dates, units; what is out too long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import requests
 
 from tests.helpers.commands import Command, commands, fine
 from tvbandits import Campaign
@@ -82,9 +78,7 @@ def test_history_has_names_and_dates(command: Command) -> None:
         (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
     ],
 )  # fmt: skip
-def test_an_error_speaks_as_people_do(
-    command: Command, line: tuple[object, ...], error: str
-) -> None:
+def test_errors_speak_as_people_do(command: Command, line: tuple[object, ...], error: str) -> None:
     tell(command, "AQ02", 21.0, 8)
     said = command(*line)
     assert (said.status, said.err) == (2, f"tvbandits: {error}\n")
@@ -157,7 +151,6 @@ def test_title_unit_and_map(command: Command) -> None:
     assert " ppb\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
         plot, text = sites_map(Facts.of(campaign)), campaign_page(campaign)
-    assert plot is not None
     layout = plot.layout
     assert layout["xaxis"]["title"]["text"] == "longitude"
     assert layout["yaxis"]["title"]["text"] == "latitude"
@@ -181,32 +174,6 @@ def address(command: Command, tmp_path: Path) -> Iterator[tuple[str, str]]:
     del command
     with Campaign.open("c.db") as campaign, serving(tmp_path, campaign=campaign) as served:
         yield served.address, served.tokens["all"]
-
-
-@pytest.mark.slow
-def test_http_speaks_in_names_and_dates(address: tuple[str, str]) -> None:
-    place, token = address
-
-    def say(verb: str, **said: Any) -> Any:
-        header = {"Authorization": f"Bearer {token}"}
-        reply = requests.request("POST", f"{place}/{verb}", json=said, headers=header)
-        return reply.status_code, reply.json()
-
-    status, asked = say("ask", t=hour(8), among=["aq05"])
-    assert (status, asked["sites"]) == (200, ["AQ05"])
-    assert say("tell", points=["AQ05"], rewards=[20], t=hour(8)) == (200, {"told": 1, "failed": 0})
-    status, error = say("tell", points=["AQ05"], rewards=[21], t=hour(8))
-    assert status == 409
-    assert f"AQ05 at {hour(8)} was told already, as 20" in error["error"]
-    assert say("correct", points=["AQ05"], rewards=[22], t=hour(8))[0] == 200
-    assert say("correct", points=["AQ05"], to=hour(9)) == (200, {"told": 1, "failed": 0})
-    assert say("predict", points=["AQ05"], t=hour(9))[1]["mean"][0] > 10
-    status, error = say("ask", t=hour(7))
-    assert error == {"error": f"cannot ask for {hour(7)}: a reward at {hour(9)} is told"}
-    status, error = say("ask", t=hour(9), among=["AQ77"])
-    assert status == 422
-    assert 'unknown site "AQ77"; there are: AQ01' in error["error"]
-    assert say("retract", points=["AQ05"])[1] == {"told": 0, "failed": 0}
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Parts of a bandit in a campaign: its file, its journal, the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sites and arms that come and go in a campaign."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -115,9 +113,7 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
         ({}, [3], "each of retire must be at most 2, got 3"),
     ],
 )
-def test_what_is_wrong_changes_nothing(
-    tmp_path: Path, add: Any, retire: list[Any], match: str
-) -> None:
+def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], match: str) -> None:
     with begun(tmp_path / "c.db") as campaign:
         refused(ValueError, match, campaign.change_sites, add, retire)
         assert campaign.status.rows == 1
@@ -158,7 +154,6 @@ def test_a_kill_loses_nothing(tmp_path: Path) -> None:
     begun(tmp_path / "c.db").close()
     command = [sys.executable, "-c", CHANGING, str(tmp_path / "c.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         os.kill(process.pid, signal.SIGKILL)
     with Campaign.open(tmp_path / "c.db") as campaign:

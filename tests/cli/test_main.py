@@ -1,7 +1,5 @@
 """The command line, in this process and as a command of its own."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -355,8 +353,17 @@ class OnTerminal:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_interrupting_keeps_what_is_done(tmp_path: Path, jobs: int) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "sent", "said", "expected"),
+    [
+        (1, signal.SIGINT, "interrupted", 130),
+        (2, signal.SIGINT, "interrupted", 130),
+        (1, signal.SIGTERM, "terminated", 143),
+    ],
+)
+def test_interrupting_keeps_what_is_done(
+    tmp_path: Path, jobs: int, sent: signal.Signals, said: str, expected: int
+) -> None:
     steps = 4000
     running = OnTerminal(
         "compare", "drifting-bump:candidates=61", "--policy=uniform", "--policy=sparq-gp-ucb",
@@ -366,12 +373,12 @@ def test_interrupting_keeps_what_is_done(tmp_path: Path, jobs: int) -> None:
     try:
         assert running.read_until(r"1/3"), running.said
         assert "━" in running.said  # a bar, as this is a terminal
-        os.killpg(running.process.pid, signal.SIGINT)  # as a terminal does: to all processes
+        os.killpg(running.process.pid, sent)  # as a terminal does: to all processes
         status, out = running.end()
     finally:
         running.kill()
-    assert status == 130, running.said
-    assert "interrupted: 1 of 3 runs are done and kept" in running.said
+    assert status == expected, running.said
+    assert f"{said}: 1 of 3 runs are done and kept" in running.said
     assert "wrote rows.csv.gz" in running.said
     assert "Traceback" not in running.said
     assert "Warning" not in running.said

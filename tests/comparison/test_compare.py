@@ -1,7 +1,5 @@
 """Comparisons: rows, matched seeds, and what they refuse."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -21,7 +19,7 @@ from joblib import Parallel
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.commands import commands
+from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import Fixed
@@ -60,7 +58,6 @@ class Recorder:
     info: Info = field(default_factory=Info)
 
     def ask(self, t: float | None = None) -> Array:
-        assert t is not None
         return np.atleast_2d(np.asarray(self.choose(t), dtype=float))
 
     def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
@@ -175,16 +172,6 @@ def test_noise_depends_on_seed_time_and_point_alone() -> None:
     assert not set(noises[0]["still"].values()) & set(noises[1]["still"].values())
 
 
-def test_noise_is_unbiased_of_the_first_sample_and_the_expert() -> None:
-    recorder = Recording(at_origin)
-    list(compare(BUMP, {"a": recorder}, 1))
-    expert = simulated(BUMP, 0)
-    noise = noise_of(recorder.made[0], BUMP)
-    x = np.array([[0.0]])
-    for (t, _), value in noise.items():
-        assert float((expert.query(x, t).values - BUMP.value(x, t))[0]) != value
-
-
 @pytest.mark.slow
 def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
     names = ["uniform", "ui-gp-ucb", "sparq-gp-ucb"]
@@ -267,7 +254,6 @@ def test_so_many_points_a_step() -> None:
     @dataclass
     class Batches(Recorder):
         def ask(self, t: float | None = None, n: int = 1) -> Array:
-            assert t is not None
             return domain[[int(t)] * (n - 1) + [40]]
 
         def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
@@ -494,13 +480,9 @@ def informed(policies: Any, **parts: Any) -> pd.DataFrame:
 
 
 def test_who_asks_nobody_gets_as_many_answers() -> None:
-    table = informed(["gp-ucb", "uniform", "sparq-gp-ucb:queries=2", "sw-gp-ucb:window=10"])
-    assert list(dict.fromkeys(table["policy"])) == [
-        "gp-ucb",
-        "uniform",
-        "sparq-gp-ucb:queries=2",
-        "sw-gp-ucb:window=10",
-    ]
+    policies = ["gp-ucb", "uniform", "sparq-gp-ucb:queries=2", "sw-gp-ucb:window=10"]
+    table = informed(policies)
+    assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
     asked = counts["sparq-gp-ucb:queries=2"]
     assert asked.sum() > 80
@@ -573,19 +555,6 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
 def test_an_expert_on_it_must_state_its_own_noise() -> None:
     refused(ValueError, "variance must be given", SimulatorExpert, measured())
     assert len(SimulatorExpert(measured(), variance=0.1).query(POINTS, 1.0)) == 12
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "gp-ucb:noise_variance=none",
-        "r-perp:noise_variance=none",
-        "adaptive-gp-ucb:noise_variance=0.5",
-    ],
-)
-def test_a_policy_may_be_told_another_noise_than_the_problem_has(text: str) -> None:
-    problem = DriftingBump(candidates=11, horizon=6)
-    assert len(list(compare(problem, [text], seeds=1))) == 6
 
 
 def test_none_is_taken_at_its_word() -> None:
@@ -680,14 +649,16 @@ def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
     )
 
 
-def test_tables_files_and_the_page_show_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("problem", "shown"), [(f"{__name__}:Dear", "move cost"), ("heat-pump", "violations")]
+)
+def test_tables_files_and_the_page_show_what_else_is_counted(
+    tmp_path: Path, command: Command, problem: str, shown: str
 ) -> None:
-    command = commands(monkeypatch, capsys)
-    plan = ("compare", f"{__name__}:Dear", "drifting-bump:candidates=9", "--policy", "uniform")
+    plan = ("compare", problem, "drifting-bump:candidates=9", "--policy", "uniform")
     plan = (*plan, "--horizon", "6", "--seeds", "1", "--out", tmp_path / "out")
     for _again in range(2):
         said = command(*plan)
         assert said.status == 0, said.err
-        assert said.out.count("move cost") == 1
-    assert comparison_report(tmp_path / "out").count("move cost a step") == 1
+        assert said.out.count(shown) == 1
+    assert comparison_report(tmp_path / "out").count(f"{shown} a step") == 1

@@ -1,7 +1,5 @@
 """Runs kept on disk, engines that give equal rows, and the board on the command line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -11,10 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from tests.helpers.refusals import refused
 from tvbandits.cli import comparing
@@ -33,7 +29,6 @@ from tvbandits.comparison.compare import (
 )
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import SUMMARY, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES
@@ -242,41 +237,6 @@ def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> No
     assert found["confidence"].unique().tolist() == ["none", "2"]
 
 
-def test_record_and_summary(rows: pd.DataFrame, tmp_path: Path) -> None:
-    write(tmp_path, rows)
-    record = json.loads((tmp_path / files.RUN).read_text())
-    assert set(record) >= {"tvbandits", "python", "versions", "arguments", "seeds", "references"}
-    assert record["seeds"] == [2, 4]
-    assert record["arguments"] == ARGUMENTS
-    assert record["versions"]["numpy"] == np.__version__
-    assert record["references"]["1"] == REFERENCES["1"]._asdict()
-    table = pd.read_csv(tmp_path / files.SUMMARY, keep_default_na=False)
-    assert list(table.columns) == SUMMARY
-    expected = summarise(rows)["average_regret"]
-    np.testing.assert_allclose(table["average_regret"], expected, rtol=1e-14)
-
-
-def test_the_picture_of_a_comparison_that_was_cut_short_says_so(
-    rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    titles: list[str] = []
-
-    def saving(figure: Figure, path: Path) -> None:
-        path.touch()
-        titles.append(figure.axes[-1].get_title("left"))
-
-    monkeypatch.setattr(files, "save_figure", saving)
-    left = rows[(rows["policy"] == "NA") | (rows["seed"] == 4)]
-    arguments = {**ARGUMENTS, "interrupted": True}
-    files.write(tmp_path, left, REFERENCES, UNITS, arguments)
-    found = files.read(tmp_path)
-    assert found.interrupted
-    files.draw(tmp_path, found)
-    files.write(tmp_path, rows, REFERENCES, UNITS, ARGUMENTS)
-    cut = "1, width 2, 1-2 seeds, interrupted"
-    assert titles == [cut, cut, "1, width 2, 2 seeds"]
-
-
 def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / name, rows)
@@ -332,26 +292,6 @@ def test_a_writable_folder_is_left_as_it_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("x")
-    for path, reason in ((file, "File exists"), (file / "below", "Not a directory")):
-        with pytest.raises(ValueError, match=f'cannot write to the folder "{path}": {reason}'):
-            files.writable_folder(path)
-    assert file.read_text() == "x"
-    if Path("/proc/self").is_dir():
-        with pytest.raises(ValueError, match='cannot write to the folder "/proc/self/x": '):
-            files.writable_folder(Path("/proc/self/x"))
-
-
-def test_a_folder_without_a_comparison(rows: pd.DataFrame, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r'no comparison in ".*none": rows.csv.gz is missing'):
-        files.read(tmp_path / "none")
-    write(tmp_path, rows)
-    (tmp_path / files.RUN).unlink()
-    refused(ValueError, r'no comparison in ".*": run.json is missing', files.read, tmp_path)
-
-
 def truncated(out: Path) -> None:
     path = out / files.ROWS
     path.write_bytes(path.read_bytes()[:-40])
@@ -392,9 +332,7 @@ def record(text: str) -> Callable[[Path], None]:
         record('{"references": {"1": [1, 2]}, "units": {}}'),
     ],
 )
-def test_a_damaged_comparison(
-    rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
+def test_damaged_files(rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     write(tmp_path, rows)
     damage(tmp_path)
     refused(ValueError, r'the comparison in ".*" cannot be read: .+', files.read, tmp_path)

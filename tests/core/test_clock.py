@@ -1,7 +1,5 @@
 """Dates and times as numbers, and back."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -166,9 +164,7 @@ def test_an_array_is_its_elements(unit: str, counts: list[int]) -> None:
     st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)),
     st.floats(-1e5, 1e5),
 )
-def test_texts_are_those_of_pandas(
-    zone: str | None, unit: str, origin: datetime, number: float
-) -> None:
+def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, number: float) -> None:
     stamp = pd.Timestamp(origin, tz="UTC").tz_convert(zone) if zone else pd.Timestamp(origin)
     clock = Clock(unit, stamp)
     text = clock.text(number)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -116,9 +114,7 @@ def test_a_spread_is_finite(diagonal: list[float], expected: float) -> None:
 
 @modest
 @given(st.integers(1, 9), st.integers(0, 12), seeds, st.data())
-def test_dropped_rows_equal_a_new_factorisation(
-    n: int, m: int, seed: int, data: st.DataObject
-) -> None:
+def test_dropping_rows_is_factoring_anew(n: int, m: int, seed: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, n - 1))
     count = data.draw(st.integers(0, n - first))
     rng = np.random.default_rng(seed)

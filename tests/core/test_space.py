@@ -1,7 +1,5 @@
 """Spaces with names: translation there and back, checks, search against brute force, kernels."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from itertools import product
@@ -492,9 +490,7 @@ def test_a_domain_is_a_value(kind: str) -> None:
     ),
     st.sampled_from([(0,), (2,), (1, 2), (2, 0)]),
 )
-def test_contexts_split_the_candidates(
-    points: list[tuple[float, ...]], context: tuple[int, ...]
-) -> None:
+def test_contexts_partition(points: list[tuple[float, ...]], context: tuple[int, ...]) -> None:
     candidates = Candidates(np.array(points), context=context)
     contexts = {tuple(point[column] for column in context) for point in points}
     rows = np.concatenate([candidates.rows_of(values) for values in contexts])

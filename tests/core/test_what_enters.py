@@ -3,8 +3,6 @@
 Parts and good values of what they need are those of `tests.attack`, which attacks everything else, too.
 """
 
-from __future__ import annotations
-
 import decimal
 import fractions
 import inspect

@@ -1,16 +1,11 @@
 """Downloads: once, checked at each use, continued after a cut, and never half in place."""
 
-from __future__ import annotations
-
 import fcntl
-import functools
 import gzip
 import hashlib
 import io
-import multiprocessing
 import os
 import re
-import resource
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,7 +26,6 @@ from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.tables.readings import read_table
-from tvbandits.experts import CachedLogExpert
 
 ZIP = "daily_44201_2008.zip"
 
@@ -146,15 +140,6 @@ def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert all(0 < step <= 1000 for step in np.diff(sizes))
 
 
-def test_nothing_is_announced(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    level = pooch.get_logger().level
-    get(served, tmp_path)
-    assert capsys.readouterr() == ("", "")
-    assert pooch.get_logger().level == level
-
-
 # --- a cut download
 
 
@@ -196,9 +181,7 @@ def test_a_wrong_length(served: Served, tmp_path: Path, more: int) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
-def test_a_refusal_names_the_url_and_the_status(
-    served: Served, tmp_path: Path, status: int
-) -> None:
+def test_a_refusal_names_url_and_status(served: Served, tmp_path: Path, status: int) -> None:
     served.status = status
     refused(OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path)
     assert names(tmp_path) == set()
@@ -211,9 +194,7 @@ def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         get(served, tmp_path)
 
 
-def test_an_answer_that_stops(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_that_stop(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "PATIENCE", 0.3)
     served.cut, served.stalled = 700, threading.Event()
     refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
@@ -242,18 +223,6 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 
 
 # --- several at once
-
-
-@pytest.mark.slow
-def test_several_processes_share_a_folder(served: Served, tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    one = functools.partial(fetch_ozone, cache=tmp_path, base_url=served.url, state="New York")
-    with context.Pool(2) as pool:
-        found = pool.map(one, [[2008, 2009], [2008, 2009]])
-    assert found[0] == found[1]
-    assert len(served.asked) == 2  # who waits finds the file
-    assert len((tmp_path / "registry.txt").read_text().splitlines()) == 2
-    assert len(names(tmp_path)) == 5
 
 
 def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
@@ -315,13 +284,6 @@ def test_letters_and_lines_of_another_system(served: Served, tmp_path: Path) -> 
     served.files[ZIP] = buffer.getvalue()
     (path,) = get(served, tmp_path, state="New York")
     same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
-
-
-def test_an_unknown_state_lists_the_known_ones(served: Served, tmp_path: Path) -> None:
-    known = r"'Alabama \(01\)', 'New Jersey \(34\)', 'New York \(36\)'"
-    with pytest.raises(ValueError, match=rf"state=Atlantis has no rows in {ZIP}.* {known}$"):
-        get(served, tmp_path, state="Atlantis")
-    assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
 def test_a_csv_follows_its_zip(served: Served, tmp_path: Path) -> None:
@@ -421,35 +383,6 @@ def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number, got 'many'", read_table, path)
     match = "there is no limit 'lines'; there are unpacked_bytes, rows"
     refused(ValueError, match, lambda: reading_limits(lines=3).__enter__())
-
-
-def test_a_date_of_9999_is_named(tmp_path: Path) -> None:
-    rows = airdata(field())
-    rows.loc[rows.index[-1], "Date Local"] = "9999-12-31"
-    wide = pd.concat([rows.assign(**{"Site Num": f"{site:04d}"}) for site in range(40)])
-    path = tmp_path / "ozone.csv"
-    wide.to_csv(path, index=False)
-    refused(ValueError, r"to 9999-12-31 at \d+ sites are more than 50000000", ozone, path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
-def test_what_never_ends_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for path in (Path("/dev/zero"), tmp_path / "pipe"):
-        for read in (read_table, ozone):
-            refused(ValueError, f"{path}: not a regular file, but a device or a", read, path)
-
-
-def test_a_log_of_many_columns_takes_a_moment() -> None:
-    rng = np.random.default_rng(0)
-    names = [f"x{i}" for i in range(3000)]
-    frame = pd.DataFrame(rng.random((3, 3000)), columns=names)
-    frame = frame.assign(t=1.0, value=2.0, variance=0.1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    expert = CachedLogExpert(frame)
-    assert expert.query(frame[names].to_numpy(), 1.0).answered.all()
-    # Quadratic, it was some ten seconds.
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 5.0
 
 
 # --- files of no kind, whoever reads them ---------------------------------------------------------

@@ -1,7 +1,5 @@
 """The ozone field and its problem: on small files written here, and on real ones where present."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 
@@ -132,9 +130,7 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
     ],
 )
 @pytest.mark.usefixtures("reference")
-def test_filters_that_cannot_be_used(
-    filters: dict[str, object], message: str, tmp_path: Path
-) -> None:
+def test_wrong_filters_are_named(filters: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message) as error:
         ozone(tmp_path / "reference.csv", **filters)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
@@ -195,22 +191,6 @@ def test_new_york_2008_2009() -> None:
     np.testing.assert_array_equal(np.round(loaded.references(), 2), [12.67, 8.47, 6.18, 5.38])
 
 
-def test_new_york_2020_as_downloaded() -> None:
-    loaded = ozone(real("ad_viz_plotval_data_NY_2020.csv"), state="36")
-    assert loaded.values.shape == (365, 27)
-    assert loaded.labels[0] == "36-001-0012"
-    # First row of the file: 2/1/2020, Loudonville, 0.019 ppm.
-    assert loaded.values[31, 0] == 19.0
-
-
-def test_one_state_of_the_whole_us_zip() -> None:
-    loaded = ozone(real("daily_44201_2021.zip"), state="New York")
-    assert loaded.values.shape == (273, 29)
-    assert {label[:2] for label in loaded.labels} == {"36"}
-    assert loaded.values.min() >= 0
-    assert loaded.values.max() < 150
-
-
 # --- every form of the EPA files gives one table; every file of another kind is named
 
 
@@ -237,9 +217,7 @@ def test_one_state_of_the_whole_us_zip() -> None:
     ],
     ids=["snake", "ppb", "download", "download-ppb", "newer", "older", "no-zeros", "shuffled"],
 )
-def test_every_form_gives_the_same_table(
-    frame: pd.DataFrame, reference: TableProblem, tmp_path: Path
-) -> None:
+def test_every_form_is_read(frame: pd.DataFrame, reference: TableProblem, tmp_path: Path) -> None:
     same(ozone(csv(tmp_path / "other.csv", frame)), reference)
 
 

@@ -1,7 +1,5 @@
 """Regression tables as stationary problems, against plain formulas on small made-up tables."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 from collections.abc import Callable
@@ -89,9 +87,7 @@ def plainly_standardised(columns: list[list[float]]) -> NDArray[np.float64]:
     return np.array(rows).T
 
 
-def test_inputs_are_standardised_over_rows(
-    shells: RegressionProblem, blocks: RegressionProblem
-) -> None:
+def test_inputs_are_standardised(shells: RegressionProblem, blocks: RegressionProblem) -> None:
     coded = SHELLS.assign(sex=[0.0, 1.0, 2.0, 0.0, 0.0])
     expected = plainly_standardised([coded[name].tolist() for name in coded.columns[:8]])
     np.testing.assert_allclose(shells.points, expected[[0, 1, 2, 4]], rtol=1e-12, atol=1e-14)
@@ -203,9 +199,7 @@ def test_every_form_gives_the_same_table(blocks: RegressionProblem, tmp_path: Pa
     ],
     ids=["UCI", "OpenML", "spaces", "more"],
 )
-def test_spellings_of_abalone(
-    frame: pd.DataFrame, shells: RegressionProblem, tmp_path: Path
-) -> None:
+def test_other_spellings(frame: pd.DataFrame, shells: RegressionProblem, tmp_path: Path) -> None:
     same(abalone(csv(tmp_path / "other.csv", frame)), shells)
     same(abalone(parquet(tmp_path / "other.parquet", frame)), shells)
 
@@ -225,7 +219,7 @@ def test_spellings_of_abalone(
         (california, BLOCKS.assign(MedInc=np.inf), "MedInc must be a finite .* got inf in row 1"),
     ],
 )
-def test_tables_that_cannot_be(
+def test_wrong_tables_are_named(
     make: Make, frame: pd.DataFrame, message: str, tmp_path: Path
 ) -> None:
     path = csv(tmp_path / "wrong.csv", frame)
@@ -270,9 +264,7 @@ def test_one_file_only(tmp_path: Path) -> None:
         (california, "california_housing.parquet", 20640, "MedHouseVal from 0.14999", 0.604421),
     ],
 )
-def test_the_tables_of_the_paper(
-    make: Make, name: str, rows: int, target: str, uniform: float
-) -> None:
+def test_tables_of_the_paper(make: Make, name: str, rows: int, target: str, uniform: float) -> None:
     path = REAL / name
     if not path.is_file():
         pytest.skip(f"table not here: {name} (looked for in {REAL})")

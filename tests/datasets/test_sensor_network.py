@@ -1,7 +1,5 @@
 """A user's own network as a problem: two tables in, one table without gaps out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,9 +285,7 @@ def test_gaps_are_filled_linearly_in_time(rows: list[tuple[Any, ...]], dates: bo
     st.integers(1, 90),
     st.booleans(),
 )
-def test_even_steps_are_means_of_their_readings(
-    rows: list[tuple[int, int]], width: int, dates: bool
-) -> None:
+def test_even_steps_are_means(rows: list[tuple[int, int]], width: int, dates: bool) -> None:
     table = pd.DataFrame(rows, columns=["t", "7"]).astype(float)
     table["8"] = -table["7"]
     start = pd.Timestamp("2026-03-01")

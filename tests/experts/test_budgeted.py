@@ -1,7 +1,5 @@
 """`Budgeted`: an account that is kept exactly, whoever asks and whatever goes wrong."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import subprocess
@@ -171,9 +169,7 @@ def test_a_plain_account_agrees(
 @given(
     price=st.floats(0.1, 3), each=st.floats(0, 3), sizes=st.lists(st.integers(1, 10), max_size=12)
 )
-def test_the_limit_holds_with_a_price_of_each_visit_too(
-    price: float, each: float, sizes: list[int]
-) -> None:
+def test_the_limit_holds_with_priced_visits(price: float, each: float, sizes: list[int]) -> None:
     meter = Meter(price, each)
     expert = Budgeted(meter, cost=10.0)
     for step, size in enumerate(sizes):
@@ -288,7 +284,6 @@ class Script:
     def __init__(self, *script: Any) -> None:
         self.script = list(script)
         self.asked: list[list[float]] = []
-        self.shown: list[Observations] = []
 
     def query(self, points: Array, t: float) -> Answers:
         self.asked.append(points[:, 0].tolist())
@@ -298,9 +293,6 @@ class Script:
         if callable(step):
             return step(points, t)  # type: ignore[no-any-return]
         return Answers(points[:, 0] + t, 0.5, 1.0, ("inner",))
-
-    def observe(self, rewards: Observations) -> None:
-        self.shown.append(rewards)
 
 
 def quick(expert: Expert, **parameters: Any) -> Retrying:

@@ -1,7 +1,5 @@
 """`Calibrated`: estimates against plain maximisation, coverage over seeds, and what makes a pair."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from typing import Any
@@ -243,7 +241,7 @@ def test_only_earlier_pairs_correct_a_query() -> None:
     events=st.lists(st.tuples(st.booleans(), st.integers(-1, 3), st.integers(0, 3)), max_size=30)
 )
 @settings(deadline=None)
-def test_a_pair_is_an_answer_and_a_reward_at_one_point_and_time(
+def test_pairs_are_of_one_point_and_time(
     events: list[tuple[bool, int, int]],
 ) -> None:
     expert = Calibrated(Off())

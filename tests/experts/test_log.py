@@ -1,7 +1,5 @@
 """Answers out of a log of recorded evaluations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle

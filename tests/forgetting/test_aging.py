@@ -122,9 +122,7 @@ def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
     st.floats(0.0, 1e3),
     st.floats(0.0, 3.0),
 )
-def test_the_newest_reward_is_never_discarded(
-    times: list[float], later: float, limit: float
-) -> None:
+def test_the_newest_reward_always_stays(times: list[float], later: float, limit: float) -> None:
     some = observed(times)
     aging = compose(Linear(), DiscardAbove(lambda _: limit))
     aged = Linear()(some.variance, Ages.of(some, 50.0 + later))
@@ -239,7 +237,6 @@ def test_the_threshold() -> None:
     rho = 2 * math.log(2 * (math.pi**2 * 49 / 6) / 0.1)
     limit = math.sqrt(rho) * 0.3 + math.sqrt(rho * 0.04)
     assert trigger(limit * 1.0001, 0.3, 0.04, 7)
-    assert trigger(-limit * 1.0001, 0.3, 0.04, 7)
     assert not trigger(limit * 0.9999, 0.3, 0.04, 7)
 
 
@@ -384,7 +381,6 @@ def test_noise_far_below_the_rewards_has_a_pace() -> None:
     for each, _ in MAPS.values():
         assert math.isfinite(Predictions(KERNEL_LEARNED_RATE, rewards, 0.0, 1.0, told=20)(each))
     pace = learned_pace(Exponential(0.9), KERNEL_LEARNED_RATE, rewards, 0.0, 1.0)
-    assert pace is not None
     assert SLOWEST <= pace <= FASTEST
 
 
@@ -406,7 +402,6 @@ def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
     for seed in range(3):
         rewards = sample(80, seed, rate)
         pace = learned_pace(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
-        assert pace is not None
         unit = pace_unit(each, scale)
         assert SLOWEST * unit * 0.999 <= pace <= FASTEST * unit * 1.001
         score = Predictions(
@@ -427,7 +422,6 @@ def test_another_unit_of_reward(unit: float) -> None:
     for name in ("wiener", "linear", "exponential"):
         one = learned_pace(PACED[name], KERNEL_LEARNED_RATE, rewards, 0.2, 1.5)
         other = learned_pace(PACED[name], KERNEL_LEARNED_RATE, scaled, unit * 0.2, unit * 1.5)
-        assert one is not None
         assert other == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-6)
 
 
@@ -459,26 +453,7 @@ def test_a_map_of_ones_own_says_the_unit_of_its_pace() -> None:
             return Steps(pace)
 
     assert pace_unit(Steps(0.1), 7.0) == pace_unit(compose(Constant(), Steps(0.1)), 7.0) == 49.0
-    rewards = sample(60, 3)
-    one, other = (
-        learned_pace(
-            Steps(0.1),
-            KERNEL_LEARNED_RATE,
-            replace(rewards, y=u * rewards.y, variance=u**2 * rewards.variance),
-            0.0,
-            1.3 * u,
-        )
-        for u in (1.0, 1e3)
-    )
-    assert one is not None
-    assert other == pytest.approx(1e6 * one, rel=1e-4)
-
-
-def test_the_unit_of_a_pace() -> None:
-    # Noise a step: in the variance of the reward for one that grows by it, by itself for others.
-    assert pace_unit(Wiener(0.5), 7.0, 10.0) == pytest.approx(4.9)
-    assert pace_unit(Linear(0.5), 7.0, 10.0) == pytest.approx(0.1)
-    assert pace_unit(Exponential(0.5), 7.0) == 1.0
+    assert learned_pace(Steps(0.1), KERNEL_LEARNED_RATE, sample(60, 3), 0.0, 1.3) is not None
 
 
 @pytest.mark.parametrize("step", [86400.0, 1e-3])
@@ -489,8 +464,6 @@ def test_paces_are_searched_for_a_step(name: str, step: float) -> None:
     one, other = (
         learned_pace(PACED[name], KERNEL_LEARNED_RATE, each, 0.1, 1.3) for each in (rewards, scaled)
     )
-    assert one is not None
-    assert other is not None
     assert other * step == pytest.approx(one, rel=1e-4)
     assert one < FASTEST * pace_unit(PACED[name], 1.3)  # so that a limit would be seen
 
@@ -552,9 +525,6 @@ GIVEN: dict[str, Callable[..., Bandit]] = {
     "rate = 0.5": lambda **more: policies.sparq_gp_ucb(
         DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, expert=CallableExpert(value, 0.01), rate=0.5, **more
     ),
-    "epsilon = 0.1": lambda **more: policies.tv_gp_ucb(
-        DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, epsilon=0.1, **more
-    ),
 }
 
 
@@ -567,10 +537,6 @@ def test_a_number_that_is_given_is_not_learned(given_: str) -> None:
     assert bandit.state.model.aging == bandit.recipe.aging
     assert bandit.state.model.kernel is bandit.recipe.kernel
     name = given_.split()[0]
-    if name == "epsilon":  # TV-GP-UCB learns nothing while it plays
-        with pytest.raises(TypeError, match="tv_gp_ucb has no parameter 'learn'"):
-            GIVEN[given_](learn=Every(5))
-        return
     with pytest.raises(ValueError, match=f"learn is for a {name} that is not given, got {given_}"):
         GIVEN[given_](learn=Every(5))
 
@@ -589,15 +555,9 @@ def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
 def test_another_map_has_its_own_pace() -> None:
     bandit = recipe("ui")
     play_learned_rate(bandit, range(1, 15))
-    others = [
-        recipe("w"),
-        recipe("ui wiener"),
-        policies.gp_ucb(DOMAIN_LEARNED_RATE, RBF(0.8), 0.01),
-    ]
-    others.append(
-        policies.ui_gp_ucb(DOMAIN_LEARNED_RATE, RBF(0.8), 0.01, rate=0.3, growth="linear")
-    )
-    for other in others:
+    parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01)
+    given = policies.ui_gp_ucb(*parts, rate=0.3, growth="linear")
+    for other in (recipe("w"), recipe("ui wiener"), policies.gp_ucb(*parts), given):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.aging == other.recipe.aging
         assert math.isnan(taken.info.model.pace)

@@ -1,7 +1,5 @@
 """An MQTT broker of our own: mosquitto, as long as it is needed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

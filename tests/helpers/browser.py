@@ -1,7 +1,5 @@
 """A real browser that looks at a page: what it drew, complained of, and asked the network for."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The command line as a person meets it: words in, exit status and two texts out."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

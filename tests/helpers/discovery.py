@@ -1,7 +1,5 @@
 """Classes of the package, found by what they can do."""
 
-from __future__ import annotations
-
 import inspect
 
 from tests.attack.parts import classes

@@ -1,7 +1,5 @@
 """A file server on loopback, which serves as well or as badly as a test wants it to."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Saved files that are whole and of good form, and wrong: something is swapped, left out or changed."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

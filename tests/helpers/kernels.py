@@ -6,8 +6,6 @@ Kernels differ in the order in which they add, so in the last bits of every prod
 test speaks of may depend on that. Without arguments it is the tests of the numerics that run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Models of an ensemble that differ in every part, on a few places of a plane."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

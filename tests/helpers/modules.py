@@ -1,7 +1,5 @@
 """All modules of the package that can be imported here."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from types import ModuleType

@@ -5,8 +5,6 @@ For every line of its input, a JSON list of stations, it starts a process with t
 All processes end with the one that started this one, whatever becomes of that.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small ozone files in the forms the EPA serves them, written from one list of readings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

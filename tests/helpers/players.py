@@ -1,7 +1,5 @@
 """Every policy of the package, found in its register, on a line and on an interval."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

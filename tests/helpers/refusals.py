@@ -1,7 +1,5 @@
 """A call that must be refused, on one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

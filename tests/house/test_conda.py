@@ -1,7 +1,5 @@
 """The conda recipe asks for what `pyproject.toml` asks for."""
 
-from __future__ import annotations
-
 import tomllib
 
 import yaml

@@ -1,7 +1,5 @@
 """The examples in docstrings say what happens, and everything public has one, or a reason why not."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 from pathlib import Path
@@ -65,9 +63,7 @@ def test_no_reason_is_out_of_date() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_a_public_example_runs_alone(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_public_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(PUBLIC[name].partition(SECTION)[2], name) > 0
 

@@ -1,8 +1,5 @@
 """The pages: every block of code runs alone, every command can be said, every picture is there."""
 
-from __future__ import annotations
-
-import inspect
 import pkgutil
 import re
 import shlex
@@ -16,13 +13,11 @@ import typer.main
 
 from tests.helpers.modules import absent
 from tests.places import ROOT
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.cli.main import SEVERAL, app, spread
 from tvbandits.cli.problems import READS_FILES, make_problem
 from tvbandits.comparison.compare import as_width, compare, simulated
 from tvbandits.comparison.entrants import makers_of
 from tvbandits.datasets import DriftingBump
-from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parse_spec
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -222,11 +217,3 @@ def test_every_paper_has_an_entry_in_bibtex() -> None:
     assert keys == set(re.findall(r"^\| \[(\w+)\] \|", page, re.MULTILINE))
     cited = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\[([A-Z]\w*)\]", cited)) <= keys
-
-
-def test_who_has_another_width_than_2_is_named() -> None:
-    said = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## ")[0]
-    for recipe in (policy.recipe for policy in POLICIES.values()):
-        width = inspect.signature(recipe).parameters.get("confidence")
-        if width is None or width.default != DEFAULT_WIDTH:
-            assert f"`{recipe.__name__}`" in said

@@ -1,7 +1,5 @@
 """The names of the package: imported when they are used first, and known to type checkers."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page that runs Python in a browser, and the package without what a browser does not have."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import re

@@ -1,7 +1,5 @@
 """Every table of measurements and every picture of the pages says what made it, and when."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

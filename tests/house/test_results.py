@@ -1,7 +1,5 @@
 """The headline behaviour, at reduced size: who follows the drift, and who does not."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """A bandit as a sampler of Optuna, against the same bandit told and asked by hand."""
 
-from __future__ import annotations
-
 import pickle
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A bandit as a generator of Xopt, against the same bandit told and asked by hand."""
 
-from __future__ import annotations
-
 import runpy
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions with the faults that an attacker has to see."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

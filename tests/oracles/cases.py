@@ -1,7 +1,5 @@
 """Random kernels and data, by a seed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import (

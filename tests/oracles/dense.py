@@ -5,8 +5,6 @@ scikit-learn's over inputs, whatever they are: points, or points and times for o
 Every observation has a noise variance of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Effects beside a control by dense algebra, where readings of a time share a level."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

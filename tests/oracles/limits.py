@@ -1,7 +1,5 @@
 """Limits, restated plainly: two bandits apart, a mask, and a look at the edge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

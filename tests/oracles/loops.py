@@ -1,7 +1,5 @@
 """The plain loop: ask, look the reward up, tell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -36,7 +34,6 @@ def play_without_times(player: Any, reward: Reward, steps: int) -> Array:
     for _ in range(steps):
         X = player.ask()
         t = player.state.asked_for
-        assert t is not None
         player.tell(X, reward(X, t))
         points.append(X[0])
     return np.array(points)

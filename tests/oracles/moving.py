@@ -1,7 +1,5 @@
 """The rule of move costs, restated plainly: dense algebra, a loop over points, and a count of plays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Rewards come one a step, at t = 1, 2, ... Matrices are dense and solved from scr
 nothing of the package is used. `kernel` is a scikit-learn kernel over points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

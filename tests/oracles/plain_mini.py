@@ -1,7 +1,5 @@
 """mini-GP-UCB as plain pseudo-code, with the dense inverse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

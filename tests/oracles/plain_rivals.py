@@ -1,7 +1,5 @@
 """Rivals restated plainly: dense algebra, a loop for every sum, nothing shared with the package."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

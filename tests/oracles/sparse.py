@@ -4,8 +4,6 @@ Embeddings go by the pseudo-inverse of a singular value decomposition. Nothing o
 and observations of one input are not merged.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether two states are the same to the last bit."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass
 from typing import Any
 

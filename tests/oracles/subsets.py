@@ -1,7 +1,5 @@
 """Laws of random subsets of k items, by enumerating all of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations

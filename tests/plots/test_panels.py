@@ -1,7 +1,5 @@
 """Pictures of beliefs: what they show for each kind of domain, and in which unit and sign."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Discounted Thompson sampling: the published steps, late rewards, a window, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

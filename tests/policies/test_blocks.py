@@ -1,7 +1,5 @@
 """MASTER, R-PERP and ADA-OPKB: what they play, when they start again."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What holds of every policy, found in the register: where zero is, and what is out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frugal-GP-UCB: its budget, its plays, and what it believes, on odd problems as on plain ones."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

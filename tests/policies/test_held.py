@@ -1,7 +1,5 @@
 """Rules are saved as what they hold, and hold nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 from typing import Any

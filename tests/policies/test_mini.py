@@ -1,7 +1,5 @@
 """mini-GP-UCB: one point again and again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The small language of the command line."""
 
-from __future__ import annotations
-
 import re
 import string
 from typing import Any, Literal

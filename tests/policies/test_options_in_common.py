@@ -1,7 +1,5 @@
 """What all recipes have in common is checked by all of them, by name and before anything else."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

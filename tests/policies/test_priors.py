@@ -1,7 +1,5 @@
 """Filters of several priors against dense algebra; elimination and drawing restated."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records, recipes and the command line say the same of every policy, found by discovery."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

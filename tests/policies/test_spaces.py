@@ -1,7 +1,5 @@
 """Every policy plays on a space with names, and on a table of its points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

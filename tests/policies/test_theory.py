@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -42,9 +40,7 @@ KERNELS: list[Kernel] = [RBF(0.2), 3.0 * Matern(0.5, nu=1.5), DotProduct(0.3)]
     st.sampled_from([1e-3, 0.1, 5.0]),
     st.integers(0, 1000),
 )
-def test_greedy_gain_against_all_choices(
-    kernel: Kernel, n: int, T: int, noise: float, seed: int
-) -> None:
+def test_the_greedy_gain(kernel: Kernel, n: int, T: int, noise: float, seed: int) -> None:
     points = np.random.default_rng(seed).random((n, 2))
     K = kernel(points)
     every = itertools.combinations_with_replacement(range(n), T)

@@ -1,7 +1,5 @@
 """Rivals that are recipes: their kernels, widths and acquisitions against their formulas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """W-DBO: relevances against a loop, against quadrature, and against the authors' program."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """k-DPPs against the enumeration of all subsets and of all transitions."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -198,7 +196,7 @@ def test_every_sampler_returns_k_distinct_items(
     assert sets[2].tolist() == sorted(sets[2].tolist())
 
 
-def test_draws_repeat_and_leave_inputs_and_global_state_alone(
+def test_draws_repeat_and_leave_inputs_and_globals_alone(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     K, start = KERNEL.copy(), np.array([4, 1, 0])

@@ -1,7 +1,5 @@
 """One server for what changes nothing, and one each for what does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real server on loopback, in a thread of the tests."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

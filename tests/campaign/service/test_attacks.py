@@ -1,7 +1,5 @@
 """The attack of the benchmarks, every kind of it once: all are refused and logged, and it lives on."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("fastapi", reason="no fastapi: no service")

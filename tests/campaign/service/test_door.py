@@ -1,7 +1,5 @@
 """Who comes in, by the headers alone, before a body is read; who may do what; what is borne."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import time
@@ -95,9 +93,7 @@ def test_every_reply_has_the_headers(shared: Served, path: str, who: str) -> Non
         ("X-Nothing: else", 303),
     ],
 )
-def test_nobody_is_signed_in_by_a_page_of_another_origin(
-    shared: Served, headers: str, status: int
-) -> None:
+def test_no_other_origin_signs_anybody_in(shared: Served, headers: str, status: int) -> None:
     form = f"token={shared.tokens['read']}"
     head = f"POST {SIGN_IN} HTTP/1.1\nHost: localhost\n{headers}\nConnection: close\n"
     found, reply = said(shared, f"{head}Content-Length: {len(form)}\n\n{form}")
@@ -129,9 +125,7 @@ def test_the_names_that_it_has(shared: Served, host: str, status: int) -> None:
         (TOLD, "application/x-www-form-urlencoded", 415, "form-urlencoded"),
     ],
 )
-def test_json_is_read_in_one_way(
-    shared: Served, body: str, kind: str, status: int, error: str
-) -> None:
+def test_json_is_strict(shared: Served, body: str, kind: str, status: int, error: str) -> None:
     headers = {**shared.says("tell"), "Content-Type": kind or "application/json"}
     before = shared.campaign.status.rows
     reply = requests.post(f"{shared.address}/tell", data=body, headers=headers)
@@ -171,9 +165,7 @@ def test_who_may_only_tell_is_not_shown_what_others_told(served: Served) -> None
 @pytest.mark.parametrize(
     "path", ["/status?token={}", "/{}", "/%2574vb_{}", "/recommend?t={}", "/?{}=1"]
 )
-def test_no_token_stands_in_the_log(
-    shared: Served, caplog: pytest.LogCaptureFixture, path: str
-) -> None:
+def test_no_token_is_logged(shared: Served, caplog: pytest.LogCaptureFixture, path: str) -> None:
     token = shared.tokens["all"]
     with caplog.at_level(logging.DEBUG):
         requests.get(shared.address + path.format(token), headers=shared.says("read"))

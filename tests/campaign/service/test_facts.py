@@ -1,7 +1,5 @@
 """What the page says of a campaign, against histories made by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -81,16 +79,13 @@ def asked(folder: Path, offset: float, pairs: int) -> list[StationFacts]:
 @pytest.mark.parametrize(
     ("offset", "pairs", "biased"), [(1.0, 12, True), (0.0, 12, False), (1.0, 5, False)]
 )
-def test_a_station_that_reads_too_little(
-    tmp_path: Path, offset: float, pairs: int, biased: bool
-) -> None:
+def test_a_biased_station(tmp_path: Path, offset: float, pairs: int, biased: bool) -> None:
     (mill,) = asked(tmp_path, offset, pairs)
     assert bool(mill.troubles) == biased
     if biased:
         found = re.fullmatch(
             r"biased: answers are \+([\d.]+) from its own readings", mill.troubles[0]
         )
-        assert found is not None
         assert float(found[1]) == pytest.approx(1.0, abs=0.1)
 
 

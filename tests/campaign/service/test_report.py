@@ -1,7 +1,5 @@
 """The page of a campaign in a real browser, and its words without one."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of tokens."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,7 +18,6 @@ def test_a_file_of_tokens_holds_no_token(tmp_path: Path) -> None:
     assert token not in place.read_text()
     assert place.stat().st_mode & 0o077 == 0
     found = Tokens.at(place).holder(token)
-    assert found is not None
     assert (found.name, found.roles) == ("anna", {"read"})
     assert Tokens.at(place).holder(token[:-1]) is None
     assert token not in repr(Tokens.at(place))
@@ -80,12 +77,10 @@ def test_processes_that_write_at_once_take_turns(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITES, str(tmp_path / "t.json")]
     running = [subprocess.Popen([*command, name], stdin=subprocess.PIPE) for name in "abc"]
     for each in running:
-        assert each.stdin is not None
         each.stdin.write(b"now\n")
         each.stdin.flush()
     assert [each.wait(120) for each in running] == [0, 0, 0]
     for each in running:
-        assert each.stdin is not None
         each.stdin.close()
     expected = {f"{name}{i}" for name in "abc" for i in range(0, 20, 2)}
     assert set(Tokens.at(tmp_path / "t.json").names) == expected
@@ -103,7 +98,6 @@ def test_a_change_counts_at_once_even_where_its_time_and_place_on_the_disk_do_no
     place.write_text(place.read_text().replace('"anna"', '"bert"'))
     os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     found = fresh.now().holder(token)
-    assert found is not None
     assert found.name == "bert"
     place.unlink()
     assert fresh.now().holder(token) is None

@@ -1,7 +1,5 @@
 """A script, and many scripts at once, play a campaign over HTTP."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading
@@ -163,9 +161,7 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
     assert served.campaign.verify().fine
 
 
-def test_who_looks_does_not_wait_for_who_writes(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_looking_does_not_wait_for_writing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty who write stand in line behind one that takes long; there are forty threads."""
     begun, go_on = threading.Event(), threading.Event()
     ask = served.campaign.ask

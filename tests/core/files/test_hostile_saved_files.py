@@ -1,7 +1,5 @@
 """Saved files that are damaged or made to do harm are refused by name, and run nothing."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
@@ -67,9 +65,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_the_message_says_what_is_wrong(
-    name: str, hostile: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_messages_say_what_is_wrong(name: str, hostile: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "saved"
     path.write_bytes(hostile[name])
     kind, message = SAID[name]

@@ -1,7 +1,5 @@
 """The ensemble of filters, against dense Gaussian processes and plain restatements of its rules."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from dataclasses import replace
@@ -152,7 +150,6 @@ def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
     for t in range(6):
         ensemble = ensemble.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
     found = ensemble.members[0].season
-    assert found is not None
     assert found.period == pytest.approx(7.3 / 0.5)
     twin = FilterEnsemble.of(
         POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))], step=1.0
@@ -621,7 +618,7 @@ def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard
     assert found.settings == settings
 
 
-def test_a_hundred_readings_a_step_are_taken_in_step_by_step(
+def test_a_hundred_readings_are_taken_in_step_by_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is taken in at once costs the cube of its readings."""

@@ -1,7 +1,5 @@
 """The bank as the posterior of a recipe: what it says is the bank's, and it keeps to the protocol."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from dataclasses import replace
@@ -50,11 +48,9 @@ def made(
     previous: Posterior | None = None,
 ) -> EnsemblePosterior:
     data = data_of(observations() if seen is None else seen)
-    found = rule.condition(
+    return rule.condition(
         KERNEL, data, surface=SURFACE, now=now, previous=previous, noise_variance=0.01
     )
-    assert isinstance(found, EnsemblePosterior)
-    return found
 
 
 def straight() -> FilterEnsemble:
@@ -278,7 +274,6 @@ def told(bandit: Any, order: Any = None, n: int = 20) -> Any:
 
 def conditioned(bandit: Any, now: float) -> ArmsPosterior:
     state = bandit._model.conditioned(bandit.state, now, np.random.default_rng(0))
-    assert isinstance(state.posterior, ArmsPosterior)
     return state.posterior
 
 

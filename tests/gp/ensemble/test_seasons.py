@@ -1,7 +1,5 @@
 """A season found from readings: when it is looked for, what is told again, and what stays as it was."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -20,7 +18,7 @@ from tvbandits.gp.ensemble.ensemble import CAPACITY, POWERS, FilterEnsemble
 from tvbandits.gp.ensemble.mixture import Transform
 from tvbandits.gp.ensemble.models import function_settings, settings_for
 from tvbandits.gp.ensemble.recent import Readings, Recent
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble, started
+from tvbandits.gp.ensemble.rule import ModelEnsemble, started
 from tvbandits.gp.ensemble.seasons import LOOKED_AT, SeasonSearch, TimedReadings, observed
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
@@ -85,7 +83,6 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
 
 def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
     recent, search = run(np.arange(1.0, 70.0))[-1]
-    assert search is not None
     knew = Recent(FilterEnsemble.of(POINTS, 0.05, season=search.period))
     for t in np.arange(1.0, 70.0):
         knew = knew.observed(float(t), reading(float(t)))
@@ -99,7 +96,6 @@ def test_of_both_a_season_takes_a_networks_models() -> None:
     for n in range(1, 50):
         at = searched(at, np.arange(1.0, n + 1.0))
     recent, search = at
-    assert search is not None
     assert search.period == 12.0
     knew = Recent(started(POINTS, 0.05, "both", CAPACITY, 12.0))
     assert knew.before.settings == settings_for(POINTS, 12.0)
@@ -118,14 +114,12 @@ def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
     plain = Recent(FilterEnsemble.of(POINTS, 0.05))
     for t in np.arange(1.0, 60.0):
         plain = plain.observed(float(t), reading(float(t), seasonal=False))
-    assert search is not None
     assert search.period is None
     assert same_value(recent.latest, plain.latest)
 
 
 def test_one_that_proves_to_be_none_is_given_up() -> None:
     _, search = run(np.arange(1.0, 40.0), seasonal=False)[-1]
-    assert search is not None
     mistaken = replace(search, period=13.0)
     at: At = mistaken.replayed(timed(np.arange(1.0, 40.0), seasonal=False)), mistaken
     for n in range(40, 50):
@@ -150,7 +144,6 @@ def test_late_readings_are_replayed_at_their_own_time() -> None:
             KERNEL, data, surface=grid, now=40.0, previous=known, noise_variance=0.05
         )
         posteriors.append(made)
-    assert isinstance(posteriors[-1], EnsemblePosterior)
     assert posteriors[-1].search is not None
     assert posteriors[-1].search.latest == 39.0
     np.testing.assert_array_equal(posteriors[-1].data.Z[:, -1], np.repeat(times, 3))
@@ -164,12 +157,10 @@ def test_steps_that_are_no_steps_have_no_period() -> None:
     # Single gaps do no harm.
     gaps = np.delete(np.arange(1.0, 90.0), [10, 30, 31, 50])
     _, search = run(gaps)[-1]
-    assert search is not None
     assert search.period == 12.0
     # A gap longer than all that is looked through does.
     far = np.concatenate([np.arange(1.0, 30.0), 1e6 + np.arange(1.0, 20.0)])
     _, search = run(far)[-1]
-    assert search is not None
     assert search.period is None
 
 
@@ -198,7 +189,6 @@ def played(bandit: Bandit, first: int, last: int) -> list[Array]:
 
 def season_of(bandit: Bandit) -> float | None:
     posterior = bandit.state.posterior
-    assert isinstance(posterior, EnsemblePosterior)
     return None if posterior.search is None else posterior.search.period
 
 

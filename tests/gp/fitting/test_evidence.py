@@ -1,7 +1,5 @@
 """The log evidence of structured kernels: against dense algebra on all rows, and scikit-learn's."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any
@@ -528,25 +526,6 @@ def test_the_noise_is_the_smallest_scale() -> None:
     made = learned(flat, noise=0.25)
     assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
     assert learned(rewards(1)).scale == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize("factor", [1e-6, 3.0, 1e6])
-def test_the_unit_of_reward_does_not_matter(factor: float) -> None:
-    seen, one = rewards(150), learned(rewards(150))
-    other = learned(
-        Observations(seen.X, seen.t, factor * seen.y, factor**2 * seen.variance),
-        noise=factor**2 * 0.01,
-    )
-    assert other.scale == pytest.approx(factor * one.scale, rel=1e-9)
-    assert other.anchor == pytest.approx(factor * one.anchor, rel=1e-9)
-
-
-@pytest.mark.parametrize("shift", [-7.5, 1e6])
-def test_the_zero_of_reward_does_not_matter(shift: float) -> None:
-    seen, one = rewards(150), learned(rewards(150))
-    other = learned(Observations(seen.X, seen.t, seen.y + shift, seen.variance))
-    assert other.scale == pytest.approx(one.scale, rel=1e-6)
-    assert other.anchor == pytest.approx(one.anchor + shift, rel=1e-9)
 
 
 # The centre.

@@ -4,8 +4,6 @@ The rules are found in the package: any class that can `condition` on data. One 
 about is made without arguments and held to be exact under every kernel.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass

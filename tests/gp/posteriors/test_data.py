@@ -1,7 +1,5 @@
 """Conditioning step by step: whatever route is taken, the posterior is that of a new start."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 
@@ -128,7 +126,6 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
             fresh = by_cholesky(kernel, kept, surface=surface, now=now)
             for a, b in zip(made.on_surface(), fresh.on_surface(), strict=True):
                 np.testing.assert_allclose(a, b, atol=1e-9)
-    assert made is not None
     assert made.size == steps
     assert min(shrinks) >= 1e-6
     assert sum(b > a for a, b in itertools.pairwise(shrinks)) >= 20  # folded in

@@ -1,7 +1,5 @@
 """The exact posterior by its routes: each is the posterior of a new factorisation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -140,7 +138,6 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     kernel, rng = RBF(length), np.random.default_rng(0)
     surface = CandidateGrid(kernel, LINE)
     span = spanning(surface)
-    assert span is not None
     assert max(span.size, FEW) == enough
     X = LINE[rng.permutation(len(LINE))]
     for n, kind in ((enough - 1, ExactPosterior), (enough, NystromPosterior)):
@@ -353,7 +350,6 @@ def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
     made = start
     for i in range(400, 700):
         following = made.continued(data.row(i), 800.0)
-        assert following is not None
         made = following
     anew = Exact().condition(kernel, data, surface=surface, now=800.0)
     for ours, theirs in zip(made.on_surface(), anew.on_surface(), strict=True):

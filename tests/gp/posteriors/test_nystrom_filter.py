@@ -1,7 +1,5 @@
 """The sparse posterior that forgets: dense algebra on its dictionary, and what that forgets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -47,7 +45,6 @@ def test_it_is_what_dense_algebra_says_of_any_time(now: float, keep: bool) -> No
         part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
         at = now if end == 40 else float(part.Z[-1, -1])
         previous = rule.condition(KERNEL, part, now=at, previous=previous, rng=rng)
-    assert previous is not None
     assert 3 < previous.dictionary.size < 40
     S = previous.dictionary.rows.Z[:, :-1]
     for t in (now, 1.0, 12.0):
@@ -94,7 +91,6 @@ def test_places_that_nobody_visits_leave_the_dictionary() -> None:
         part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
         previous = rule.condition(KERNEL, part, now=float(end), previous=previous, rng=rng)
         assert previous.dictionary.size < 60
-    assert previous is not None
     assert previous.dictionary.rows.Z[:, 0].min() > 4.0
 
 

@@ -1,7 +1,5 @@
 """A posterior in the user's unit: another prior mean and scale, from one factor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -121,12 +119,6 @@ def at(X: np.ndarray, t: float) -> np.ndarray:
     return np.column_stack([X, np.full(len(X), t)])
 
 
-def field_of(given: ExactPosterior, now: float) -> SmoothPosterior:
-    field = SmoothPosterior.of(given, now)
-    assert field is not None
-    return field
-
-
 def assert_says(field: SmoothPosterior, means: Array, variance: Array, X: Array) -> None:
     """The posterior's means and variances, and slopes by differences."""
     found = field.slopes(X)
@@ -155,13 +147,12 @@ def test_kernels_over_points_and_posteriors_on_a_dictionary(kernel: Any, rule: A
     Z, Y = BOX.sample(30, rng), np.column_stack([rng.standard_normal(30), np.ones(30)])
     given = rule.condition(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng)
     field, X = SmoothPosterior.of(given, 0.0), BOX.sample(40, rng)
-    assert field is not None
     assert_says(field, *given.predict(X), X)
 
 
 def test_a_bound_may_take_its_variance_from_more_points() -> None:
     kernel = box_kernel(BOX)
-    few, more = (field_of(posterior(kernel, n), 31.0) for n in (20, 30))
+    few, more = (SmoothPosterior.of(posterior(kernel, n), 31.0) for n in (20, 30))
     X = BOX.sample(9, np.random.default_rng(3))
     bound = Bound(few, more, np.array([1.0, -0.5]), 3.0, 2.0)
     mean = few.predict(X)[0] @ np.array([1.0, -0.5]) + 3.0
@@ -202,7 +193,7 @@ def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
 )
 def test_terms_may_have_length_scales_of_their_own(kernel: Any, now: float) -> None:
     given, X = posterior(kernel), BOX.sample(40, np.random.default_rng(4))
-    field = field_of(given, now)
+    field = SmoothPosterior.of(given, now)
     assert len(field.parts) == 2 or now > 29.0
     assert_says(field, *given.predict(at(X, now)), X)
 

@@ -1,12 +1,9 @@
 """The sparse posterior against dense formulas with the pseudo-inverse root."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense
@@ -79,24 +76,6 @@ def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
 
 
 # --- one posterior --------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=40)
-@given(
-    seed=st.integers(0, 10**6), n=st.integers(1, 12), noise=st.floats(-3, 3), scale=st.floats(-4, 6)
-)
-def test_any_size_and_scale(seed: int, n: int, noise: float, scale: float) -> None:
-    rng = np.random.default_rng(seed)
-    kernel = 10.0**scale * ROUGH
-    data = some(rng, kernel, n, repeats=n)
-    data = Data(data.Z, data.Y * 10.0 ** (scale / 2), data.variance * 10.0 ** (scale + noise))
-    p = on(kernel, data, rng.random(n) < 0.5)
-    plainly, at = dense(p), rng.random((5, 2))
-    mean, variance = p.predict(at)
-    np.testing.assert_allclose(mean[:, 0], plainly.mean(at)[:, 0], rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(variance, plainly.variance(at), rtol=1e-6)
-    assert (variance <= kernel.diag(at) * (1 + 1e-9)).all()
-    assert (variance >= 0).all()
 
 
 def test_duplicates_and_dependent_points_drop_out() -> None:

@@ -1,7 +1,5 @@
 """The Kalman filter of a sum of terms, against the exact posterior by dense algebra."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE, StateSpacePosterior
+from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 
@@ -226,11 +224,6 @@ def exact(kernel: Kernel, data: Data) -> ExactPosterior:
     return by_cholesky(kernel, data)
 
 
-def filtered(posterior: object) -> StateSpacePosterior:
-    assert isinstance(posterior, StateSpacePosterior)
-    return posterior
-
-
 def at_drifting(points: Array, t: float) -> Array:
     return np.column_stack([points, np.full(len(points), t)])
 
@@ -241,7 +234,7 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
     data = Data(Z, np.arange(4.0)[:, None], np.full(4, 0.1))
     for count in range(1, 5):
         some = Data(Z[:count], data.Y[:count], data.variance[:count])
-        made = filtered(EVERY_POINT.condition(kernel, some))
+        made = EVERY_POINT.condition(kernel, some)
         assert len(made.mean) == (count > 1)
         tests = at_drifting(np.random.default_rng(0).random((5, 2)), 4.0)
         for mine, theirs in zip(
@@ -257,11 +250,8 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     data = Data(Z, rng.standard_normal((40, 1)), np.full(40, 0.1))
     made, ranks = None, []
     for n in range(1, 41):
-        made = filtered(
-            Nystrom().condition(
-                kernel, Data(*(column[:n] for column in data)), now=n, previous=made
-            )
-        )
+        told = Data(*(column[:n] for column in data))
+        made = Nystrom().condition(kernel, told, now=n, previous=made)
         ranks.append(len(made.mean))
     assert ranks == sorted(ranks)
     assert ranks[0] == 1
