@@ -25,7 +25,6 @@ import pandas as pd
 from benchmarks.days import day_network
 from benchmarks.harness import arguments, course, kept
 from tvbandits import Bandit, policies
-from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.comparison.compare import simulated
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
@@ -100,7 +99,6 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "first plays that tell most": ((expert, "SpreadFirst", UpperConfidenceBound),),
     "search for seasons": ((seasons.SeasonSearch, "of", lambda _: None),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
@@ -109,7 +107,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
 """What takes the place of each layer."""
 
 ASKED_ONLY = {"every fourth question"}
-ALONE_ONLY = {"lasting width", "first plays that tell most"}
+ALONE_ONLY = {"lasting width"}
 
 
 @contextlib.contextmanager
