@@ -141,7 +141,7 @@ class Field(OnPath, Drawn):
     kind : "bumps", "ridge", "waves", "graph", "orbit", "jumps", "tide" or "arms"
     horizon : int
     noise_variance : float
-        Also by its name on the command line; `KINDS` has the variance that suits a kind.
+        0.01 for every kind, also by name on the command line; `KINDS` has what suits each.
     seed : int
 
     Examples

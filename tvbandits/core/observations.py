@@ -28,7 +28,7 @@ T = TypeVar("T")
 def changed(value: T, **changes: Any) -> T:
     """As `dataclasses.replace`, in a tenth of its time, for values that check nothing when made.
 
-    What is cached with the value stays behind.
+    What is cached with the value stays behind. Nothing is checked, the names of fields neither.
 
     Examples
     --------

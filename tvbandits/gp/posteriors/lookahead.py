@@ -181,7 +181,7 @@ class JointPosterior:
         moves, mean = moves[:, leads], mean[leads]
         means = NODES[:, None, None] * moves
         means += mean
-        best = (WEIGHTS[:, None] * means.max(axis=2)).cumsum(axis=0)[-1]  # one by one
+        best = (WEIGHTS[:, None] * means.max(axis=2)).cumsum(axis=0)[-1]  # in order: same bits
         # An answer cannot hurt, and what is within rounding is nothing.
         gain = best - mean.max()
         return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
