@@ -19,11 +19,11 @@ from benchmarks.harness import Row, machine
 
 GROUPS = {"dpp": dpp.rows, "step": step.rows, "policies": runs.rows}
 
+# Groups of ratios that take minutes: run by name, or with --all.
 LONG = {"direct": direct.rows, "budgeted": budgeted.rows}
-"""Groups of ratios that take minutes: run by name, or with --all."""
 
+# Groups with a table of their own, likewise.
 TABLES: dict[str, Any] = {"chain": chain, "abalone": abalone}
-"""Groups with a table of their own, likewise."""
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:

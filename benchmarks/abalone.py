@@ -35,14 +35,14 @@ from tvbandits.core.arrays import Array
 from tvbandits.datasets.regression import RegressionProblem
 
 HORIZON, SEEDS = 10_000, 5
+# Curves begin here: before, they are noise.
 FIRST = 30
-"""Curves begin here: before, they are noise."""
 
+# Distance of the names beside the plot, as a share of its height.
 APART = 0.052
-"""Distance of the names beside the plot, as a share of its height."""
 
+# Makes a policy for a problem, a horizon and a seed.
 Make = Callable[[RegressionProblem, int, int], Player]
-"""Makes a policy for a problem, a horizon and a seed."""
 
 
 @dataclass(frozen=True)

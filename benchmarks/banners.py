@@ -16,8 +16,8 @@ from tvbandits.core.arrays import Array
 
 VISITS, LATE = 3000, 100
 ARMS = Arms([f"banner {i}" for i in range(8)])
+# What nobody knows better of a share of visits.
 CONVERTING = 0.02
-"""What nobody knows better of a share of visits."""
 
 DISCOUNTS = (0.998, 0.999, 0.9995, 1.0)
 

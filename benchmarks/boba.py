@@ -26,6 +26,7 @@ from tvbandits import policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 
+# Mean and +- of GP-UCB, and of W-DBO.
 PRINTED = {
     "schwefel4": ((788.0, 112.0), (846.0, 253.0)),
     "powell4": ((903.0, 249.0), (2025.0, 673.0)),
@@ -36,7 +37,6 @@ PRINTED = {
     "hartmann3": ((0.21, 0.03), (0.26, 0.06)),
     "hartmann6": ((1.05, 0.14), (1.02, 0.21)),
 }
-"""Mean and +- of GP-UCB, and of W-DBO."""
 
 STARTS, DECISIONS = 15, 120
 

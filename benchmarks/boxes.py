@@ -26,8 +26,8 @@ from tvbandits.datasets import Lifted
 from tvbandits.policies.expert import box_width, has_several
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")
+# Function, policy, width and seed.
 Run = tuple[str, str, str, int]
-"""Function, policy, width and seed."""
 
 
 def widths(name: str, more: bool) -> list[str]:

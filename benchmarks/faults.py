@@ -40,8 +40,8 @@ from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.policies import Setting
 
+# Seconds; a delay beyond every time-out.
 NEVER = 1e9
-"""Seconds; a delay beyond every time-out."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,8 @@ def erring(policy: str, robust: bool, wrong: bool, setting: Setting) -> Erring:
     return Erring(recipes[policy](*setting.parts, **common), errors)
 
 
+# By name. Made on the bump, switching, GP drift and arms, looked at on moving peaks and ozone; the
+# others, and seeds from 20 of the arms, judge.
 ERRING_PROBLEMS: dict[str, Callable[[int], Any]] = {
     "drifting-bump": lambda steps: DriftingBump(candidates=201, horizon=steps),
     "switching": lambda steps: Switching(horizon=steps),
@@ -197,16 +199,14 @@ ERRING_PROBLEMS: dict[str, Callable[[int], Any]] = {
     "field-tide": lambda steps: Field("tide", horizon=steps),
     "field-jumps": lambda steps: Field("jumps", horizon=steps),
 }
-"""By name. Made on the bump, switching, GP drift and arms, looked at on moving peaks and ozone; the
-others, and seeds from 20 of the arms, judge."""
 
+# Robust, and with errors.
 WAYS = {
     "plain": (False, False),
     "plain, errors": (False, True),
     "robust": (True, False),
     "robust, errors": (True, True),
 }
-"""Robust, and with errors."""
 
 
 def rewards_with_errors(options: argparse.Namespace) -> None:

@@ -32,8 +32,8 @@ from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.expert import PLANS
 
 BUMP = "drifting-bump:candidates=101"
+# Of all rows, how many there are, and a sum that shows how far apart two runs are.
 Digest = tuple[str, int, float]
-"""Of all rows, how many there are, and a sum that shows how far apart two runs are."""
 
 Case = tuple[str, Callable[[], Digest]]
 WIDTH: Any = {"confidence": 2.0}

@@ -28,8 +28,8 @@ from tvbandits.datasets import GeneralisedMovingPeaks
 
 PUBLISHED = Path(__file__).parent / "results" / "gmpb_low_budget.csv"
 LOOKS = (100, 200, 300, 400, 500)
+# What the policy is told: heights are 30 to 70, and nothing has less noise than arithmetic.
 NOISE_VARIANCE = 0.01
-"""What the policy is told: heights are 30 to 70, and nothing has less noise than arithmetic."""
 
 
 def gaps(seed: int, environments: int, evaluations: int, width: float | None) -> list[list[float]]:

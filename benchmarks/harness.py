@@ -25,8 +25,8 @@ from tvbandits.comparison.setup import REWARD_NOISE, played
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
 
+# Real measurements, where they lie beside the repository.
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-"""Real measurements, where they lie beside the repository."""
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "dppy")
 
@@ -72,9 +72,10 @@ class Pair:
         return self.peer / self.ours
 
 
+# Processor time, which other programs on the machine do not change much. With waiting counted,
+# short calls that slip through between interruptions would look better against long ones than they
+# are.
 clock = time.process_time
-"""Processor time, which other programs on the machine do not change much. With waiting counted, short
-calls that slip through between interruptions would look better against long ones than they are."""
 
 
 def seconds(call: Callable[[], object], timer: Callable[[], float] = clock) -> float:

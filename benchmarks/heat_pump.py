@@ -35,8 +35,8 @@ NUMBERS = {"supply": (25.0, 55.0), "flow": (5.0, 25.0), "hysteresis": (1.0, 8.0)
 MODES = ["eco", "comfort", "boost"]
 SPACE = Space(**NUMBERS, mode=MODES, context={"outside": OUTSIDE})
 LOW, HIGH = np.array(list(NUMBERS.values())).T
+# Deviation of a reading of the cost.
 NOISE = 0.08
-"""Deviation of a reading of the cost."""
 
 
 class Pump:
@@ -84,8 +84,8 @@ class Pump:
         return lowest
 
 
+# Three numbers, and which mode.
 Setting = tuple[Array, int]
-"""Three numbers, and which mode."""
 
 
 class Player(Protocol):

@@ -25,8 +25,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 
+# Random candidates that the exact policies choose from.
 SUBSET = 1000
-"""Random candidates that the exact policies choose from."""
 
 
 @dataclass(frozen=True)

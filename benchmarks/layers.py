@@ -43,17 +43,17 @@ from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.policies import expert
 from tvbandits.queries.plans import NextDecision
 
+# A layer stays if regret without it is that many times as large, or the time of a step.
 STAYS, DEARER = 1.01, 1.25
-"""A layer stays if regret without it is that many times as large, or the time of a step."""
 
+# In the first steps all models are active.
 SETTLED = 20
-"""In the first steps all models are active."""
 
+# Answers a step of `frugal_gp_ucb`.
 ANSWERS = 3
-"""Answers a step of `frugal_gp_ucb`."""
 
+# What to put in the place of an attribute of a module or class.
 Switch = tuple[Any, str, Any]
-"""What to put in the place of an attribute of a module or class."""
 
 
 # --- the layers ---------------------------------------------------------------------------------
@@ -76,6 +76,7 @@ def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
 
 
 ENSEMBLE = ensemble.FilterEnsemble
+# What takes the place of each layer.
 LAYERS: dict[str, tuple[Switch, ...]] = {
     "inactive models": ((ENSEMBLE, "_turned", lambda self, *now: (*now[:2], self._inactive)),),
     "waking after a surprise": ((ensemble, "STARTLING", math.inf),),
@@ -104,7 +105,6 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
     ),
 }
-"""What takes the place of each layer."""
 
 ASKED_ONLY = {"every fourth question"}
 ALONE_ONLY = {"lasting width"}
@@ -134,8 +134,8 @@ def dust(seed: int, steps: int) -> TableProblem:
     return TableProblem(values, points, "made dust", "ug/m3", noise_variance=4.0)
 
 
+# A problem by seed and number of steps.
 Maker = Callable[[int, int], Problem]
-"""A problem by seed and number of steps."""
 
 
 def networks(folder: Path, file: Path) -> dict[str, Maker]:
@@ -159,8 +159,8 @@ def networks(folder: Path, file: Path) -> dict[str, Maker]:
     }
 
 
+# With so many candidates nobody who does not ask plays an ensemble; smaller functions are for them.
 LARGE = "switching, 201"
-"""With so many candidates nobody who does not ask plays an ensemble; smaller functions are for them."""
 
 FUNCTIONS: dict[str, Maker] = {
     LARGE: lambda seed, steps: Switching(every=30, horizon=steps, seed=seed),

@@ -112,11 +112,11 @@ class ShiftingNetwork(UnderALimit):
 
 PROBLEMS: tuple[Any, ...] = (BumpAndWall(), HeatPump(), QuietNetwork())
 
+# Nothing was chosen on these.
 JUDGED: tuple[Any, ...] = (DiscAndBump(), ShiftingNetwork())
-"""Nothing was chosen on these."""
 
+# Steps that are not counted as violations.
 FIRST = 20
-"""Steps that are not counted as violations."""
 
 
 @dataclass

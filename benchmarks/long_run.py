@@ -51,11 +51,11 @@ OURS: dict[str, Callable[[], Bandit]] = {
     ),
 }
 PEERS = {"BoTorch, time as an input": "botorch-time", "Optuna's GPSampler": "optuna-gp"}
+# A step, and milliseconds of one around it.
 Row = tuple[int, float]
-"""A step, and milliseconds of one around it."""
 
+# The step of the one that is played beside, and how many steps of both are looked at.
 YOUNG, MANY = 1000, 250
-"""The step of the one that is played beside, and how many steps of both are looked at."""
 
 
 def half(step: int) -> int:

@@ -23,6 +23,7 @@ from tvbandits import datasets, policies
 from tvbandits.core.moving import Position, costs_along
 from tvbandits.core.protocols import added_noise
 
+# None of them was looked at when the rule was chosen.
 PROBLEMS: dict[str, Callable[[int], Any]] = {
     "switching": lambda seed: datasets.Switching(candidates=101).realise(seed),
     "new-peak": lambda _seed: datasets.NewPeak(candidates=101, appears=60),
@@ -30,7 +31,6 @@ PROBLEMS: dict[str, Callable[[int], Any]] = {
     "switching-arms": lambda seed: datasets.SwitchingArms().realise(seed),
     "moving-peaks": lambda seed: datasets.MovingPeaks(dimension=2).realise(seed),
 }
-"""None of them was looked at when the rule was chosen."""
 
 COSTS = (2.0, 10.0)
 

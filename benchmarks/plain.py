@@ -16,8 +16,8 @@ from scipy.linalg import cho_solve, solve_triangular
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Expert
 
+# Times of rewards (n,) and of the last one, t -> effective noise variances for step t + 1.
 Forgetting = Callable[[Array, int], Array]
-"""Times of rewards (n,) and of the last one, t -> effective noise variances for step t + 1."""
 
 
 def rbf(X: Array, Y: Array, length: float) -> Array:

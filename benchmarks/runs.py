@@ -35,11 +35,11 @@ PROBLEM = DriftingBump(horizon=STEPS)
 DOMAIN = Candidates(np.linspace(-50.0, 50.0, PROBLEM.candidates)[:, None])
 
 
+# Makes a side for a seed.
 Make = Callable[[int, Expert], Any]
-"""Makes a side for a seed."""
 
+# The prior mean and the width of both sides.
 WIDTH: Any = {"mean": MEAN, "confidence": "theory"}
-"""The prior mean and the width of both sides."""
 
 
 @dataclass

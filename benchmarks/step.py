@@ -26,8 +26,8 @@ from tvbandits.core.arrays import Array
 
 TARGET = 50.0
 NOISE = 0.01
+# The stretch of steps, 1000 observations in its middle, and how many steps make a block.
 FROM, TO, BLOCK = 750, 1250, 25
-"""The stretch of steps, 1000 observations in its middle, and how many steps make a block."""
 
 
 @dataclass(frozen=True)

@@ -30,20 +30,20 @@ PROBLEMS = (
     "switching",
     "ozone:sites=28",
 )
+# The policies that learn their rate.
 LEARNED = ("adaptive-gp-ucb", "ui-gp-ucb:learn=true", "w-gp-ucb:learn=true")
-"""The policies that learn their rate."""
 
+# Settings of a hand-tuned policy.
 SETTINGS = 8
-"""Settings of a hand-tuned policy."""
 
+# Steps between resets, and in a window.
 SHORTEST, LONGEST = 5, 320
-"""Steps between resets, and in a window."""
 
+# Ends of the grids of 1 - discount and of epsilon.
 DISCOUNTED, EPSILONS = (0.5, 0.002), (0.0003, 0.5)
-"""Ends of the grids of 1 - discount and of epsilon."""
 
+# Daily ozone, where it lies beside the repository.
 FILES = [DATA / "ozone" / f"daily_ozone_{year}.csv" for year in (2008, 2009)]
-"""Daily ozone, where it lies beside the repository."""
 
 
 def grids(horizon: int) -> list[list[str]]:

@@ -114,8 +114,8 @@ class SwitchingArms(OnCandidates, Drawn):
 
 
 AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97
+# Steps before the first one: the slowest mode forgets with a time of about 200.
 BURN_IN = 3000
-"""Steps before the first one: the slowest mode forgets with a time of about 200."""
 
 
 def autoregression() -> tuple[Array, float]:

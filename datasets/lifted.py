@@ -194,6 +194,7 @@ def _centres(C: Array) -> Near:
     return lambda last, d: points  # noqa: ARG005 - one face for all
 
 
+# By name. A name may end in the dimension: "ackley4".
 FUNCTIONS: Mapping[str, Function] = {
     "ackley": Function(ackley, (-32.0, 32.0), _constant(0.0), moves=False),
     "eggholder": Function(
@@ -216,14 +217,13 @@ FUNCTIONS: Mapping[str, Function] = {
     ),
     "styblinski": Function(styblinski, (-5.0, 5.0), _constant(-2.903534), moves=False),
 }
-"""By name. A name may end in the dimension: "ackley4"."""
 
+# Where a name says none, and the function has any; otherwise 4.
 DIMENSIONS = {"ackley": 4, "griewank": 6, "rastrigin": 5, "rosenbrock": 3, "schwefel": 4}
-"""Where a name says none, and the function has any; otherwise 4."""
 
 
+# Of the points near a minimum, so many of the lowest are descended from.
 DESCENTS = 4
-"""Of the points near a minimum, so many of the lowest are descended from."""
 
 
 @dataclass(frozen=True)

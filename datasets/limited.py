@@ -18,8 +18,8 @@ from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, OnCandidates, check_made_up, whole_step
 
+# Longest horizon.
 MOST_STEPS = 100_000
-"""Longest horizon."""
 
 
 class UnderALimit(OnCandidates, Drawn):

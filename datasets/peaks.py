@@ -44,8 +44,8 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, check_made_up
 
+# Most numbers of a landscape's history.
 LARGEST = 10_000_000
-"""Most numbers of a landscape's history."""
 
 
 def reflected(values: Array, low: float, high: float) -> Array:
@@ -283,8 +283,8 @@ def _irregular(Y: Array, tau: Array, eta: Array) -> Array:
     return np.asarray(np.sign(Y) * np.exp(size + tau * (np.sin(first) + np.sin(second))))
 
 
+# Where the two peaks are.
 OLD, NEW = 10.0, -35.0
-"""Where the two peaks are."""
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,12 @@ from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standa
 from tvbandits.datasets.tables.problem import OnCandidates
 from tvbandits.datasets.tables.references import References, references
 
+# Codes of the only input that is not a number; I is an infant.
 SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
-"""Codes of the only input that is not a number; I is an infant."""
 
 
+# Default noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1].
 NOISE_VARIANCE = 1e-4
-"""Default noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1]."""
 
 
 ABALONE = Form.of(
@@ -46,11 +46,11 @@ ABALONE = Form.of(
     *("viscera_weight", "shell_weight", "rings"),
     rings=("rings", "Class_number_of_rings"),
 )
+# The inputs, and then the target.
 CALIFORNIA = Form.of(
     *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
     *("Latitude", "Longitude", "MedHouseVal"),
 )
-"""The inputs, and then the target."""
 
 
 @dataclass(frozen=True, eq=False)

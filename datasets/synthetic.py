@@ -26,20 +26,20 @@ from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, check_made_up, interval
 
+# Most candidates of a made-up reward that is a formula.
 MOST_CANDIDATES = 1_000_000
-"""Most candidates of a made-up reward that is a formula."""
 
 
+# Longest horizon of a made-up reward.
 MOST_STEPS = 10_000_000
-"""Longest horizon of a made-up reward."""
 
 
+# Most candidates of one that is drawn: a draw factors a matrix of so many rows and columns.
 MOST_DRAWN = 10_000
-"""Most candidates of one that is drawn: a draw factors a matrix of so many rows and columns."""
 
 
+# Most rewards of a drawn path, steps times candidates: 1.6 GB.
 LARGEST_PATH = 200_000_000
-"""Most rewards of a drawn path, steps times candidates: 1.6 GB."""
 
 
 def _check_path(steps: int, candidates: int) -> None:

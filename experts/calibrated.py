@@ -46,21 +46,21 @@ from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
 from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
+# Pairs below which nothing is corrected.
 FEWEST = 5
-"""Pairs below which nothing is corrected."""
 
 
+# Pairs from an honest expert that the prior on the ratio is worth, and deviations at which a pair's
+# difference is cut off.
 PRIOR_WEIGHT, CLIP = 10.0, 3.0
-"""Pairs from an honest expert that the prior on the ratio is worth, and deviations at which a pair's
-difference is cut off."""
 
 
+# Ratios that are looked at.
 LOWEST, HIGHEST = 1e-8, 1e12
-"""Ratios that are looked at."""
 
 
+# Of the standard normal, for intervals of 95%.
 QUANTILE = 1.959963984540054
-"""Of the standard normal, for intervals of 95%."""
 
 
 @dataclass(frozen=True)
@@ -229,8 +229,8 @@ def _clipped_moments(clip: float) -> tuple[float, float]:
     return second + clip**2 * beyond, fourth + clip**4 * beyond
 
 
+# Answers that wait for their reward; the oldest are forgotten.
 REMEMBERED = 10_000
-"""Answers that wait for their reward; the oldest are forgotten."""
 
 
 @dataclass(eq=False, repr=False)

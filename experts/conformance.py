@@ -98,8 +98,8 @@ class Report:
         return "\n".join([*map(str, self.findings), took])
 
 
+# Honest noise stays within so many deviations of the difference of two answers.
 DEVIATIONS = 8.0
-"""Honest noise stays within so many deviations of the difference of two answers."""
 
 
 def check_expert(
@@ -215,8 +215,8 @@ class _Kit:
         return ""
 
 
+# Returns a remark or "", and raises what is wrong.
 Run = Callable[[_Kit, bool], str]
-"""Returns a remark or "", and raises what is wrong."""
 
 
 @dataclass(frozen=True)

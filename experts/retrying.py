@@ -24,8 +24,8 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
+# Seconds of the first wait, and of the longest.
 FIRST, LONGEST = 0.5, 30.0
-"""Seconds of the first wait, and of the longest."""
 
 
 def _back_off(retry_state: tenacity.RetryCallState) -> float:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tvbandits.gp.posteriors.nystrom_filter import NystromFilter as NystromFilter
     from tvbandits.gp.posteriors.state_space import StateSpace as StateSpace
 
+# Where the names stand, as above.
 _HOMES = {
     "acquisition.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
@@ -80,7 +81,6 @@ _HOMES = {
     "gp.posteriors.nystrom_filter": "NystromFilter",
     "gp.posteriors.state_space": "StateSpace",
 }
-"""Where the names stand, as above."""
 
 _PACKAGES = ("bandit", "datasets", "experts", "plots", "policies", "queries")
 

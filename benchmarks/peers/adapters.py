@@ -14,8 +14,8 @@ import numpy as np
 
 warnings.filterwarnings("ignore")
 
+# Uniform points at the start, where a peer has none of its own.
 FIRST = 15
-"""Uniform points at the start, where a peer has none of its own."""
 
 
 class _Peer:

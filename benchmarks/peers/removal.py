@@ -32,6 +32,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.policies.removing import matern, over_future, over_space, precision, relevance
 
 Case = dict[str, Any]
+# Kernels over points and over time.
 NUS: dict[str, tuple[float | None, float | None]] = {
     "Matern-5/2, Matern-3/2": (2.5, 1.5),
     "Matern-5/2, Matern-1/2": (2.5, 0.5),
@@ -39,7 +40,6 @@ NUS: dict[str, tuple[float | None, float | None]] = {
     "RBF, Matern-3/2": (None, 1.5),
     "RBF, RBF": (None, None),
 }
-"""Kernels over points and over time."""
 
 
 def case_of(kernels: str, n: int, d: int, seed: int = 0) -> Case:

@@ -40,40 +40,40 @@ with warnings.catch_warnings():
     import pooch
 
 
+# Called with the name of a file, its bytes so far, and its bytes in all, if known.
 Progress = Callable[[str, int, int | None], None]
-"""Called with the name of a file, its bytes so far, and its bytes in all, if known."""
 
 
+# Seconds without an answer, or without a byte, after which a server has failed.
 PATIENCE = 30.0
-"""Seconds without an answer, or without a byte, after which a server has failed."""
 
 
+# Bytes read at once.
 CHUNK = 1 << 14
-"""Bytes read at once."""
 
 
+# Bytes of a file; a longer one is given up, and nothing of it is kept.
 LARGEST = 500_000_000
-"""Bytes of a file; a longer one is given up, and nothing of it is kept."""
 
 
+# Where the EPA serves its annual files.
 AIRDATA_URL = "https://aqs.epa.gov/aqsweb/airdata/"
-"""Where the EPA serves its annual files."""
 
 
+# Environment variable that names the folder of downloads.
 CACHE_VARIABLE = "TVBANDITS_CACHE"
-"""Environment variable that names the folder of downloads."""
 
 
+# Lines "file SHA-256", the form that pooch reads; in the folder of downloads.
 REGISTRY = "registry.txt"
-"""Lines "file SHA-256", the form that pooch reads; in the folder of downloads."""
 
 
+# Of a year's file, while the rows of a state are looked for.
 ROWS_AT_ONCE = 100_000
-"""Of a year's file, while the rows of a state are looked for."""
 
 
+# First year of the EPA's annual files.
 FIRST_YEAR = 1980
-"""First year of the EPA's annual files."""
 
 
 def fetch_ozone(

@@ -28,20 +28,20 @@ from tvbandits.core.files.reading import (
 )
 from tvbandits.datasets.tables.columns import Form, few
 
+# Opens one csv from its beginning.
 Opener = Callable[[], io.BufferedReader]
-"""Opens one csv from its beginning."""
 
 
+# AQS parameter code of ozone.
 OZONE = "44201"
-"""AQS parameter code of ozone."""
 
 
+# Factor from each unit of the files to ppb.
 PPB = {"ppm": 1e3, "parts per million": 1e3, "ppb": 1.0, "parts per billion": 1.0}
-"""Factor from each unit of the files to ppb."""
 
 
+# Columns read as floats; all others are codes and names, and keep their leading zeros as text.
 NUMBERS = ("value", "latitude", "longitude")
-"""Columns read as floats; all others are codes and names, and keep their leading zeros as text."""
 
 
 AIRDATA = Form(

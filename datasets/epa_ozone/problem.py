@@ -21,13 +21,13 @@ from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.sensor_field import check_places, kilometres, without_gaps
 
+# Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
+# precision at these levels is about as large.
 NOISE_VARIANCE = 1.0
-"""Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors'
-own precision at these levels is about as large."""
 
 
+# Most values (days x sites) of a field.
 LARGEST = 50_000_000
-"""Most values (days x sites) of a field."""
 
 
 def ozone(

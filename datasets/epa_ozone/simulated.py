@@ -17,54 +17,54 @@ from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 
+# Draws where the stations stand and how they differ for good: the same in every realisation.
 GEOMETRY_SEED = 28
-"""Draws where the stations stand and how they differ for good: the same in every realisation."""
 
 
+# Length of the seasonal cycle, days.
 YEAR = 365.25
-"""Length of the seasonal cycle, days."""
 
 
+# Mean level and amplitude of its seasonal cycle, ppb; day of the year of the peak.
 MEAN, SEASON, PEAK_DAY = 36.0, 11.0, 149.0
-"""Mean level and amplitude of its seasonal cycle, ppb; day of the year of the peak."""
 
 
+# Of the daily level that all stations share: sd (ppb) and correlation from one day to the next.
 LEVEL_SD, LEVEL_PERSISTENCE = 7.1, 0.55
-"""Of the daily level that all stations share: sd (ppb) and correlation from one day to the next."""
 
 
+# Sd over stations, ppb: of their standing difference, of their cosine and sine of the season.
 OFFSET_SD, CONTRAST_SD = 3.2, (4.1, 2.3)
-"""Sd over stations, ppb: of their standing difference, of their cosine and sine of the season."""
 
 
+# Sd of a station's departure from all that, ppb: a little under the 6.0 measured, which brings the
+# regret of the last best station to the measured one.
 DEPARTURE_SD = 5.6
-"""Sd of a station's departure from all that, ppb: a little under the 6.0 measured, which brings the
-regret of the last best station to the measured one."""
 
 
+# Correlation from one day to the next of its fast and of its slow part, and the slow part's share
+# of the variance.
 FAST, SLOW, SLOW_SHARE = 0.12, 0.97, 0.16
-"""Correlation from one day to the next of its fast and of its slow part, and the slow part's share
-of the variance."""
 
 
+# Departures at distance d are correlated by SHARED * exp(-d / RANGE_KM), before centring.
 RANGE_KM, SHARED = 250.0, 0.95
-"""Departures at distance d are correlated by SHARED * exp(-d / RANGE_KM), before centring."""
 
 
+# Departures and shared level swing this much more in summer, and less in winter.
 SUMMER = 0.3
-"""Departures and shared level swing this much more in summer, and less in winter."""
 
 
+# Largest network that is simulated, and the longest time: a hundred years.
 MOST_STATIONS, MOST_DAYS = 2000, 36525
-"""Largest network that is simulated, and the longest time: a hundred years."""
 
 
+# No level lies below this, ppb.
 FLOOR = 1.0
-"""No level lies below this, ppb."""
 
 
+# Noise variance of a reading, ppb^2, as for the real field.
 NOISE_VARIANCE = 1.0
-"""Noise variance of a reading, ppb^2, as for the real field."""
 
 
 def ozone_network(seed: int = 0, stations: int = 28, days: int = 731) -> TableProblem:

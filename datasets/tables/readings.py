@@ -22,14 +22,14 @@ from tvbandits.core.coercion import file_path, shown
 from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 from tvbandits.datasets.tables.columns import few
 
+# A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File
-"""A table, or the path of a csv or Parquet file that holds it."""
 
 
+# Forms of a date that are no ISO 8601.
 FORMATS = tuple(
     day + hour for day in ("%m/%d/%Y", "%d.%m.%Y") for hour in ("", " %H:%M", " %H:%M:%S")
 )
-"""Forms of a date that are no ISO 8601."""
 
 
 LATITUDE = {"latitude", "lat", "site_latitude"}
@@ -38,8 +38,8 @@ LATITUDE = {"latitude", "lat", "site_latitude"}
 LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 
 
+# Most values (time x sensor) a table may have after times were made even.
 LARGEST = 50_000_000
-"""Most values (time x sensor) a table may have after times were made even."""
 
 
 def read_table(source: Source, name: str = "source") -> pd.DataFrame:

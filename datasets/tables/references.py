@@ -21,11 +21,11 @@ from tvbandits.core.arrays import Array, as_floats, check_sizes, whole_number
 
 SLOW_SCALE = 200.0
 WHITE = 0.2
+# Of the weather in the variance, tried side by side.
 SHARES = (0.25, 0.4, 0.55)
-"""Of the weather in the variance, tried side by side."""
 
+# Of the weather, in steps.
 SCALES = (0.7, 1.5, 3.0, 6.0)
-"""Of the weather, in steps."""
 
 FORGETTING = 0.99
 

@@ -32,8 +32,8 @@ from tvbandits.datasets.tables.readings import (
     with_index_as_column,
 )
 
+# Mean radius of the earth, km.
 EARTH_RADIUS = 6371.0088
-"""Mean radius of the earth, km."""
 
 
 def kilometres(latitude: Array, longitude: Array) -> Array:

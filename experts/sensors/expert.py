@@ -44,8 +44,8 @@ from tvbandits.forgetting.aging import Ages, Aging
 # --- what a station says, and what is wrong with it -----------------------------------------------
 
 
+# So many stations, or points, are named in a note.
 MOST_NAMED = 5
-"""So many stations, or points, are named in a note."""
 
 
 _LONGEST_TEXT = 80

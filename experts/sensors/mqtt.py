@@ -50,8 +50,8 @@ from tvbandits.experts.sensors.mqtt_link import (
 _log = logging.getLogger(__name__)
 
 
+# Stations of which it is kept whether they are online.
 MOST_KNOWN = 10_000
-"""Stations of which it is kept whether they are online."""
 
 
 class MQTTTransport:

@@ -30,8 +30,8 @@ except ImportError as error:
     ) from error
 
 
+# A client of paho that is not connected, or a function that makes one; None: a plain one.
 ClientSource = paho.Client | Callable[[], paho.Client] | None
-"""A client of paho that is not connected, or a function that makes one; None: a plain one."""
 
 
 _PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
@@ -258,8 +258,8 @@ def _check_client(client: paho.Client) -> None:
         raise ValueError("the client must not be connected yet")
 
 
+# Bytes of a message; a longer one is not read.
 LONGEST = 65536
-"""Bytes of a message; a longer one is not read."""
 
 
 @dataclass(frozen=True)

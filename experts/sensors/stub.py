@@ -31,8 +31,8 @@ from tvbandits.core.coercion import of_kind, settle, several, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import Reading
 
+# Streams of draws; the place of a fault in the tuple is added to the last two.
 _NOISE, _LOSS, _DELAY = 0x5E0000, 0x5E1000, 0x5E2000
-"""Streams of draws; the place of a fault in the tuple is added to the last two."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,17 +15,17 @@ import numpy as np
 import pandas as pd
 
 NAN, INF = math.nan, math.inf
+# What file formats write for "no data": of GDAL in double and single precision, of NetCDF.
 NODATA = (-1.7976931348623157e308, -3.4028234663852886e38, 1e308, 1e200, 9.969209968386869e36)
-"""What file formats write for "no data": of GDAL in double and single precision, of NetCDF."""
 
 NUMBERS = (NAN, INF, -INF, 10**400, -(10**400), 2**63, 2**53, 2**40, -1, 0, 2.5, 3.0, -0.5)
 SIZES = (1e300, 1e150, 1e100, 1e60, 1e51, 1e-51, 1e-60, 1e-300, 5e-324, NODATA[0])
+# Texts of numbers, and texts with what a terminal would obey.
 TEXTS = ("9", "0.5", "ten", "", "a\0b", "a\nb\tc", "\x1b[31mred\x1b]0;title\x07", "\u202e\u2066")
-"""Texts of numbers, and texts with what a terminal would obey."""
 
 ODD_JSON = (None, True, False, "x" * 100_000, [], {}, [[]], [1.0], {"a": 1})
+# What a message may hold where it should not.
 JSON = (*NUMBERS[3:], *SIZES, *TEXTS, *ODD_JSON)
-"""What a message may hold where it should not."""
 
 OTHER_SCALARS = (
     *(None, True, False, np.True_, b"9", 1 + 2j, np.complex128(0.5), pd.NaT, pd.NA, np.ma.masked),
@@ -89,8 +89,8 @@ ARRAYS: tuple[Any, ...] = (
     *(np.array(["2024-01-01"], "M8[D]"), np.array([[3]], "m8[h]")),
     np.array([(1.0, 2)], dtype=[("a", "f8"), ("b", "i4")]),
 )
+# What a function of anything gives.
 RETURNED = (NAN, INF, -1, "ten", None, 10**400, np.zeros((2, 3, 4)), np.array([0, 0]))
-"""What a function of anything gives."""
 
 OTHERS: dict[str, Callable[[], Any]] = {
     "masked array": lambda: np.ma.array([[0.5], [1e6]], mask=[[False], [True]]),
@@ -117,6 +117,7 @@ def _giving(value: Any) -> Callable[[], Any]:
     return lambda: lambda *_a, **_k: value
 
 
+# All of them.
 BAD: tuple[Bad, ...] = (
     *(Bad(str(each)[:30], _copied(each)) for each in (*NUMBERS, *SIZES)),
     *(Bad(repr(each)[:40], _copied(each)) for each in (*TEXTS, *OTHER_SCALARS, *SEQUENCES)),
@@ -124,7 +125,6 @@ BAD: tuple[Bad, ...] = (
     *(Bad(f"function of {each!r}"[:40], _giving(each)) for each in RETURNED),
     *(Bad(name, make) for name, make in OTHERS.items()),
 )
-"""All of them."""
 
 
 def is_real(value: object) -> bool:
@@ -166,6 +166,7 @@ def fits(value: Any, annotation: Any) -> bool:
         return callable(value)
 
 
+# Types with rules of their own.
 PLAIN: dict[Any, Callable[[Any], bool]] = {
     None: lambda value: value is None,
     type(None): lambda value: value is None,
@@ -173,7 +174,6 @@ PLAIN: dict[Any, Callable[[Any], bool]] = {
     int: lambda value: is_real(value) and isinstance(value, int | np.integer),
     float: is_real,
 }
-"""Types with rules of their own."""
 
 
 def _numeric(value: Any) -> bool:

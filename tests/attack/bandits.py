@@ -83,6 +83,7 @@ def kernel_of(domain: Any, amplitude: float, rng: np.random.Generator) -> tuple[
     return space, "space"
 
 
+# Numbers of aging maps, by the names of their parameters.
 AGING: Options = {
     "every": lambda rng: int(rng.integers(1, 8)),
     "last": lambda rng: int(rng.integers(1, 8)),
@@ -94,7 +95,6 @@ AGING: Options = {
         aging_of(rng, ("Composition",)) for _ in range(int(rng.integers(1, 3)))
     ),
 }
-"""Numbers of aging maps, by the names of their parameters."""
 
 
 def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
@@ -123,6 +123,7 @@ def width_of(domain: Any, rng: np.random.Generator) -> Any:
     return width
 
 
+# Numbers of budgets, by the names of their parameters.
 BUDGETS: Options = {
     "rate": lambda rng: float(rng.choice([0.5, 2.0, 4.0])),
     "number": lambda rng: int(rng.integers(1, 4)),
@@ -130,7 +131,6 @@ BUDGETS: Options = {
     "horizon": lambda _: 20,
     "counts": lambda rng: tuple(int(n) for n in rng.integers(0, 4, size=20)),
 }
-"""Numbers of budgets, by the names of their parameters."""
 
 PLANS: Options = {
     "budget": lambda rng: example(one_of([*parts("budget").values()], rng), BUDGETS, rng)

@@ -11,17 +11,18 @@ from typing import Any
 
 from tests.attack.good_values import GOOD, OBJECTS, SPECIAL, TOGETHER
 
+# Whose `__all__` is public; "" is `tvbandits` itself.
 PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
-"""Whose `__all__` is public; "" is `tvbandits` itself."""
 
+# Modules, and folders of modules, whose parts people put into a recipe.
 ROOMS = """
     acquisition.batch_rules acquisition.confidence experts.budgeted experts.calibrated
     experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
     gp.fitting.online gp.kernels policies queries.asking queries.budgets queries.k_dpp
     queries.plans
 """.split()  # noqa: SIM905 - names, as a text
-"""Modules, and folders of modules, whose parts people put into a recipe."""
 
+# What the package makes and hands out, or uses within: nobody calls it with values of their own.
 INSIDE = frozenset(
     """
     forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
@@ -56,7 +57,6 @@ INSIDE = frozenset(
     tvbandits.Observations.checked tvbandits.Played tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
-"""What the package makes and hands out, or uses within: nobody calls it with values of their own."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,10 @@ class Call:
         return self.make()(**{**self.good(), **given})
 
 
+# Classes that people make by a class method alone, as their docstrings say.
 NOT_MADE = frozenset({"tvbandits.Campaign"})
-"""Classes that people make by a class method alone, as their docstrings say."""
 
+# Whose methods people call.
 METHODS_OF = """
     tvbandits.Bandit tvbandits.Campaign tvbandits.Space tvbandits.Clock tvbandits.Candidates
     tvbandits.Box experts.SensorExpert experts.SimulatorExpert experts.CallableExpert
@@ -105,13 +106,12 @@ METHODS_OF = """
     datasets.Switching datasets.TableProblem policies.uniform policies.eps_greedy
     policies.evolution
 """.split()  # noqa: SIM905 - names, as a text
-"""Whose methods people call."""
 
+# Parameters for the package's own messages.
 UNSAID = frozenset({("tvbandits.Candidates.index", "name")})
-"""Parameters for the package's own messages."""
 
+# Methods that the package calls, and not people; or that are called as class methods.
 NOT_CALLED = "maximise best_of anchors sample restore observe from_state check".split()  # noqa: SIM905
-"""Methods that the package calls, and not people; or that are called as class methods."""
 
 
 def _good(call: str, parameter: str) -> Callable[[], Any] | None:
@@ -233,6 +233,7 @@ def spelled(name: str) -> tuple[str, ...]:
     return (name, name.replace("_", " "), *SAME.get(name, ()))
 
 
+# Other words for a parameter in messages.
 SAME: dict[str, tuple[str, ...]] = {
     "X": ("points", "point", "candidates", "site"),
     "frame": ("parameter",),
@@ -247,4 +248,3 @@ SAME: dict[str, tuple[str, ...]] = {
     "outcome": ("limit",),
     "outcomes": ("limit",),
 }
-"""Other words for a parameter in messages."""

@@ -27,13 +27,13 @@ from tvbandits.cli.problems import PROBLEMS, READS_FILES
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameters_of
 
+# Imported here, and not by every process again.
 LOADED = (comparing, fetching)
-"""Imported here, and not by every process again."""
 
 SECONDS, MEMORY = 40, 3 << 30
 
+# So that a comparison that is welcome ends soon.
 SHORT = {"--seeds": "1", "--horizon": "2", "--jobs": "1", "--policy": "uniform"}
-"""So that a comparison that is welcome ends soon."""
 
 NAMED = """
     99999999999 -1 -99999999999 0 2 nan inf -inf 1e400 1e300 1e-320 5e-324 0x10 1_000 ٣ None true 1,2
@@ -44,8 +44,8 @@ NAMED = """
 """.split()  # noqa: SIM905 - words, as a text
 LONG = ("9" * 30, "9" * 5000, "x" * 10_000, "é" * 50)
 OTHER = ("\udcff\udcfe", " ", "[b]x[/b]", *(each for each in TEXTS if "\0" not in each))
+# Numbers without end, texts that are none, files of every bad kind, objects of other modules.
 WORDS = (*NAMED, *LONG, *OTHER)
-"""Numbers without end, texts that are none, files of every bad kind, objects of other modules."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def run(line: Line, folder: Path) -> Ended:
     return in_a_child(call, seconds=SECONDS, memory=MEMORY)
 
 
+# What is refused for another reason than the word that is tried.
 OTHERS = ("Missing option", "No such option", "has no model of the reward", "not https")
-"""What is refused for another reason than the word that is tried."""
 
 
 def typed(line: Line) -> str:

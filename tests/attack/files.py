@@ -26,11 +26,11 @@ from tests.attack.children import Ended, in_a_child
 from tests.attack.good_values import ozone
 from tests.attack.report import CRASHED, SILENT, Count, Found, Trial, in_the_loop, some
 
+# Of a process: seconds, bytes that it may ask for, and megabytes that it may hold.
 SECONDS, MEMORY, MOST = 60, 4 << 30, 2500.0
-"""Of a process: seconds, bytes that it may ask for, and megabytes that it may hold."""
 
+# Parameters that a file may be given to.
 READERS = ("file", "files", "path", "rows", "values", "sites", "connection")
-"""Parameters that a file may be given to."""
 
 UNPACKED = 2_400_000_000
 
@@ -85,6 +85,7 @@ WIDE = (
     ",".join(f"x{i}" for i in range(4000)) + ",t,value,variance\n" + ",".join(["1"] * 4003) + "\n"
 )
 
+# Files by name, and how they are made.
 FILES: dict[str, Make] = {
     "gzip bomb.csv.gz": _gzip_bomb,
     "bzip2 bomb.csv.bz2": _packed(partial(bz2.open, mode="wb"), 1 << 30),
@@ -117,7 +118,6 @@ FILES: dict[str, Make] = {
     "pipe.csv": lambda path, _: os.mkfifo(path),
     "folder.csv": lambda path, _: path.mkdir(),
 }
-"""Files by name, and how they are made."""
 
 DEVICES = ("/dev/zero", "/dev/random", "/dev/stdin", "/proc/self/mem", "/proc/kmsg")
 

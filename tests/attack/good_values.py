@@ -160,6 +160,7 @@ def uniform_with_one_out() -> PolicyAdapter:
     return policy
 
 
+# Values that nobody can spoil, and the names of the parameters that they are good for.
 SHARED: tuple[tuple[Any, str], ...] = (
     (0, "seed"),
     (1, "low dimension"),
@@ -183,8 +184,8 @@ SHARED: tuple[tuple[Any, str], ...] = (
     ((0.0,), "coordinates"),
     ((Linear(1.0),), "maps"),
 )
-"""Values that nobody can spoil, and the names of the parameters that they are good for."""
 
+# Good values by the name of a parameter.
 GOOD: dict[str, Callable[[], Any]] = {
     **{name: lambda value=value: value for value, names in SHARED for name in names.split()},
     "domain": line,
@@ -231,8 +232,8 @@ GOOD: dict[str, Callable[[], Any]] = {
     "context": lambda: [5.0],
     "place": new_place,
 }
-"""Good values by the name of a parameter."""
 
+# Where the same name means something else: callable.parameter.
 SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Observations.t": lambda: [1.0],
     "tvbandits.Observations.variance": lambda: [0.01],
@@ -277,8 +278,8 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "experts.SensorExpert.query.X": lambda: np.array([[0.0]]),
     "experts.SimulatorExpert.query.X": lambda: np.array([[0.5]]),
 }
-"""Where the same name means something else: callable.parameter."""
 
+# Objects whose methods are called, where good values of the constructor make no useful one.
 OBJECTS: dict[str, Callable[[], Any]] = {
     "tvbandits.Bandit": asking,
     "tvbandits.Campaign": campaign,
@@ -289,8 +290,8 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "policies.uniform": uniform_with_one_out,
     "experts.SimulatorExpert": lambda: SimulatorExpert(DriftingBump(candidates=11, horizon=3)),
 }
-"""Objects whose methods are called, where good values of the constructor make no useful one."""
 
+# Options of which one must be given.
 TOGETHER: dict[str, Mapping[str, Any]] = {
     "experts.Budgeted": {"total": 5},
     "forgetting.aging.Window": {"last": 5},
@@ -300,4 +301,3 @@ TOGETHER: dict[str, Mapping[str, Any]] = {
     "datasets.abalone": {"files": at("abalone.csv")()},
     "datasets.california": {"files": at("california.csv")()},
 }
-"""Options of which one must be given."""

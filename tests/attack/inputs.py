@@ -55,12 +55,13 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.asking import Asking
 
+# So long may a call take, with the use that is made of its result.
 SECONDS = 20
-"""So long may a call take, with the use that is made of its result."""
 
+# So many bytes may the process take.
 MEMORY = 6 << 30
-"""So many bytes may the process take."""
 
+# Calls that are documented as welcome though the annotation does not say so.
 WELCOME = (
     # "It is not checked here: the expert judges it."
     r"experts\.Reading\(.*",
@@ -73,15 +74,14 @@ WELCOME = (
     # A number is a point of a line.
     r"experts\.Station\(coordinates=.*",
 )
-"""Calls that are documented as welcome though the annotation does not say so."""
 
+# Calls that may take their time: what is asked for is long.
 ASKED_FOR = (
     r"tvbandits\.play\(steps=.*",
     r"tvbandits\.compare\(n_jobs=.*",
     # Rewards that say nothing: batches of ten thousand points, as documented.
     r"policies\.(gp_bucb|bbkb|tv_bbkb)\(noise_variance=.*",
 )
-"""Calls that may take their time: what is asked for is long."""
 
 
 @contextlib.contextmanager
@@ -123,13 +123,13 @@ def use(made: Any) -> None:
         use_as_a_part(made)
 
 
+# Parts of a recipe, and what they are called there.
 PARTS: tuple[tuple[Any, str], ...] = (
     (Exact | Nystrom | StateSpace, "posterior"),
     (Asking, "asking"),
     (Batching, "batching"),
     (Every, "learn"),
 )
-"""Parts of a recipe, and what they are called there."""
 
 
 def use_as_a_part(made: Any) -> None:
@@ -182,6 +182,7 @@ def play(bandit: Any) -> None:
 
 # --- judging --------------------------------------------------------------------------------------
 
+# Kinds of errors with a message for people.
 OURS = (
     EvaluationError,
     ValueError,
@@ -191,7 +192,6 @@ OURS = (
     ExpertError,
     ImportError,
 )
-"""Kinds of errors with a message for people."""
 
 
 def is_named(message: str, name: str, value: Any) -> bool:

@@ -38,15 +38,15 @@ from tvbandits.policies import POLICIES, Setting
 STEPS = 7
 
 HOME = Path(tvbandits.__file__).resolve().parent
+# Where interruptions are thrown.
 PLACES = (
     str(HOME),
     *(str((HOME / link).resolve()) for link in ("experts", "datasets")),
     str(Path(sklearn_kernels.__file__).resolve()),
 )
-"""Where interruptions are thrown."""
 
+# Seconds after which a bandit that another thread cannot use is locked.
 PATIENCE = 20.0
-"""Seconds after which a bandit that another thread cannot use is locked."""
 
 
 class OrdinaryError(Exception):

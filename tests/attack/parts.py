@@ -11,6 +11,7 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 from tests.helpers.modules import modules
 from tvbandits.gp.kernels import space_time
 
+# The method that tells a part of each kind, with parameters that it has.
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "aging map": ("__call__", ("variance", "ages")),
     "width": ("__call__", ("situation",)),
@@ -21,7 +22,6 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "plan": ("choose", ("pool", "rng")),
     "expert": ("query", ("X", "t")),
 }
-"""The method that tells a part of each kind, with parameters that it has."""
 
 Options = Mapping[str, Callable[[np.random.Generator], Any]]
 

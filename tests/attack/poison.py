@@ -23,8 +23,8 @@ from tvbandits.policies import POLICIES
 
 SECONDS = 60
 
+# Sizes at the ends of what can be represented, squared, divided and multiplied.
 SIZES = (5e-324, 1e-308, 1e-160, 1e-100, 1e-51, 1e-50, 1e-20, 1e20, 1e49, 1e50, 1e51, 1e100, 1e150)
-"""Sizes at the ends of what can be represented, squared, divided and multiplied."""
 
 
 class AnySize:

@@ -21,12 +21,12 @@ from tvbandits import ExpensiveWarning, ExpertDownWarning
 from tvbandits.acquisition.batch_rules import BatchLimitWarning
 from tvbandits.core.linalg import FactorisationError
 
+# The columns: an error without a name, a wrong answer, a call that was neither made nor not made,
+# and something bad that was taken without a word. Faults of any other name are counted together.
 CRASHED, WRONG, HALF_DONE, SILENT = FAULTS = ("crashed", "wrong", "half-done", "silent")
-"""The columns: an error without a name, a wrong answer, a call that was neither made nor not made,
-and something bad that was taken without a word. Faults of any other name are counted together."""
 
+# So many of each fault are kept as examples.
 MOST_EXAMPLES = 12
-"""So many of each fault are kept as examples."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ def strictly() -> Iterator[None]:
         yield
 
 
+# How to repeat it, and a call that gives an outcome that is no fault, or raises `Found` or another.
 Trial = tuple[str, Callable[[], str | None]]
-"""How to repeat it, and a call that gives an outcome that is no fault, or raises `Found` or another."""
 
+# `attack(count, seed)`: about so many attempts, drawn from a seed.
 Attack = Callable[[int, int], Tally]
-"""`attack(count, seed)`: about so many attempts, drawn from a seed."""
 
 
 def once(

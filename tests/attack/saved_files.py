@@ -28,11 +28,11 @@ from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop,
 from tvbandits import Candidates, SavedFileError, load, policies
 from tvbandits.core.files.values import part_by
 
+# Seconds after which a refusal counts as one that never came.
 SLOW = 5.0
-"""Seconds after which a refusal counts as one that never came."""
 
+# What code would leave behind that a file has made run.
 TRACE = Path(tempfile.gettempdir()) / "tvbandits-attack-trace"
-"""What code would leave behind that a file has made run."""
 
 
 class Harm:

@@ -24,8 +24,8 @@ from benchmarks.service import Serving, started
 from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Campaign
 
+# In which a slow client must be left; the limit of the service is 10.
 SECONDS = 25.0
-"""In which a slow client must be left; the limit of the service is 10."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,7 @@ FORM = [
 AT_ONCE: tuple[Attack, ...] = (*WHO, *WHERE, *WHAT, *FORM)
 
 HEAD = b"POST /tell HTTP/1.1\r\nHost: localhost\r\n"
+# What is sent first, what then, and how often.
 SLOW: dict[str, tuple[bytes, bytes, float]] = {
     "nothing is said": (b"", b"", 1.0),
     "headers, a byte at a time": (HEAD + b"X: ", b"y", 0.2),
@@ -184,7 +185,6 @@ SLOW: dict[str, tuple[bytes, bytes, float]] = {
         b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nX: ", b"y", 0.2,
     ),
 }  # fmt: skip
-"""What is sent first, what then, and how often."""
 
 
 def reply_to(there: Serving, said: bytes) -> bytes:

@@ -28,12 +28,13 @@ from tvbandits.core.arrays import LARGEST_VALUE
 from tvbandits.experts import SensorExpert, Station
 from tvbandits.experts.sensors.mqtt import MOST_KNOWN, MQTTTransport
 
+# Seconds that the expert waits for an answer; and where the honest one was not heard within these,
+# as on a machine with much else to do: seconds that it waits for the same question on the same
+# connection.
 TIME_OUT, PATIENT = 1.0, 30.0
-"""Seconds that the expert waits for an answer; and where the honest one was not heard within these, as
-on a machine with much else to do: seconds that it waits for the same question on the same connection."""
 
+# Topic and payload; a topic of a single letter is filled in.
 Message = tuple[str, bytes]
-"""Topic and payload; a topic of a single letter is filled in."""
 
 
 def broker_there() -> bool:
@@ -49,19 +50,19 @@ def good(question: dict[str, Any], name: str, **changes: Any) -> bytes:
 
 FIELDS = ("request", "station", "time", "value", "variance", "note", "other")
 
+# Payloads that are no answers.
 RAW = (
     *(b"", b"\xff\xfe\x00", b"null", b"[]", b"{}", b"1e999", b"NaN", b'{"value": NaN}'),
     *(b'{"request": Infinity}', b"[" * 60_000, b'{"a":' * 20_000, b"9" * 60_000, b"x" * 300_000),
     *(b'{"request": ' + b"9" * 50_000 + b"}", b'{"request": 1, "request": 2}', b"\x1b[2J\x1b[31m"),
 )
-"""Payloads that are no answers."""
 
+# Ends of topics that are none, or somebody else's.
 TOPICS = (
     *("", "/", "//state", "/liar/say/", "/liar/say/%00", "/%1b%5b31m/state", "/%ff%fe/state"),
     *("/../../state", "/" + "x" * 5000 + "/state", "/honest/state", "/liar/state"),
     *("/liar/state/more", "/é\u202e/state"),
 )
-"""Ends of topics that are none, or somebody else's."""
 
 
 def answers(question: dict[str, Any], rng: np.random.Generator) -> list[Message]:

@@ -26,8 +26,8 @@ from tvbandits.policies import POLICIES, Setting
 COUNT, QUICK = 300, 6
 SECONDS, QUICK_SECONDS = 30.0, 1.0
 FEATURES = 12
+# Policies that take no kernel, and learn one or hold models of their own.
 LEARN = ("adaptive-gp-ucb", "frugal-gp-ucb", "time-gp-ucb")
-"""Policies that take no kernel, and learn one or hold models of their own."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from tvbandits.experts import CallableExpert
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 BOX = Box([(0.0, 1.0), (0.0, 1.0)])
+# At steps: by how much a reading is wrong.
 ERRORS = {12: 14.0, 25: -30.0, 26: 45.0, 27: -12.0, 33: 20.0}
-"""At steps: by how much a reading is wrong."""
 
 
 def truth(X: Array, t: float) -> Array:

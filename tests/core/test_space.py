@@ -440,6 +440,7 @@ def test_a_context_that_no_candidate_has() -> None:
     refused(ValueError, "context must be numeric, got 'hot'", WEATHER.rows_of, "hot")
 
 
+# A domain, and others that are not it.
 OTHERS: dict[str, list[Callable[[], object]]] = {
     "space": [
         lambda: Space(temperature=Real(10.0, 80.0), count=Integer(1, 5), mode=("a", "b", "c")),
@@ -468,7 +469,6 @@ OTHERS: dict[str, list[Callable[[], object]]] = {
         lambda: "box",
     ],
 }
-"""A domain, and others that are not it."""
 
 
 @pytest.mark.parametrize("kind", OTHERS)

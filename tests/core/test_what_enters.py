@@ -141,8 +141,8 @@ def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
 BAD_NUMBERS: list[Any] = [
     True, "9", b"9", 1j, NAN, 10**400, [1.0], np.datetime64("2020-01-01"), object(),
 ]  # fmt: skip
+# Kernels follow scikit-learn; and a reading is judged by the expert.
 CHECKED_AT_USE = ("Drift", "Reading")
-"""Kernels follow scikit-learn; and a reading is judged by the expert."""
 
 
 def cases() -> Iterator[Any]:

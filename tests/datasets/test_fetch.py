@@ -38,12 +38,12 @@ def zipped(text: str, member: str = "daily_44201_2008.csv") -> bytes:
     return buffer.getvalue()
 
 
+# As the EPA writes it: texts in quotation marks, numbers without.
 TEXT = airdata(field()).to_csv(index=False, quoting=2)
-"""As the EPA writes it: texts in quotation marks, numbers without."""
 BODY = zipped(TEXT)
 NEWER = zipped(TEXT.replace("LOUDON", "loudon"))
+# A byte has changed on the way.
 BROKEN = BODY.replace(b"LOUDON", b"LOUD0N", 1)
-"""A byte has changed on the way."""
 NOT_A_ZIP = b"<html>Not here</html>" * 40
 
 

@@ -24,6 +24,7 @@ REAL = DATA / "tables"
 
 Make = Callable[..., RegressionProblem]
 
+# Rows 0 and 3 have the same inputs; their mean is 10.5, so rewards run from 7 to 10.5.
 SHELLS = pd.DataFrame(
     {
         "sex": ["M", "F", "I", "M", "M"],
@@ -37,7 +38,6 @@ SHELLS = pd.DataFrame(
         "rings": [15, 7, 9, 6, 10],
     }
 )
-"""Rows 0 and 3 have the same inputs; their mean is 10.5, so rewards run from 7 to 10.5."""
 
 _drawn = np.random.default_rng(3).lognormal(size=(6, 9))
 BLOCKS = pd.DataFrame(
@@ -284,6 +284,7 @@ def test_tables_of_the_paper(make: Make, name: str, rows: int, target: str, unif
 
 # --- test functions with time as the last coordinate: their printed minima, and an independent search
 
+# Minimisers and minima as they are printed (Surjanovic and Bingham 2013), and to which digit.
 MINIMA = {
     "ackley4": ([0.0] * 4, 0.0, 1e-12),
     "eggholder": ([512.0, 404.2319], -959.6407, 1e-4),
@@ -298,7 +299,6 @@ MINIMA = {
     "shekelfive": ([4.0] * 4, -10.1532, 1e-3),
     "styblinski4": ([-2.903534] * 4, -39.16617 * 4, 1e-3),
 }
-"""Minimisers and minima as they are printed (Surjanovic and Bingham 2013), and to which digit."""
 
 
 @pytest.mark.parametrize("name", MINIMA)

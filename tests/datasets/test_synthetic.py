@@ -426,8 +426,8 @@ def test_fields_may_be_longer_than_a_hundred_steps() -> None:
 
 # --- `best` of every problem of the command line, against a search that knows nothing but `value`
 
+# What reads files is tested beside its readers.
 NAMES = [name for name in PROBLEMS if name not in READS_FILES | {"table"}]
-"""What reads files is tested beside its readers."""
 
 BOXES = [
     "drifting-bump:candidates=0",
@@ -437,11 +437,11 @@ BOXES = [
 
 LIFTED_TEXTS = [f"lifted:{name},horizon=101" for name in MINIMA]
 
+# What no search finds in the dimensions that it has otherwise.
 LOW = {"moving-peaks": ":dimension=2,peaks=5", "gmpb": ":dimension=2,peaks=3"}
-"""What no search finds in the dimensions that it has otherwise."""
 
+# Their best point satisfies a limit, which this search does not know (`test_limited.py`).
 LIMITED = {"bump-and-wall", "heat-pump", "quiet-network"}
-"""Their best point satisfies a limit, which this search does not know (`test_limited.py`)."""
 
 IN_SUITES = {text for suite in SUITES.values() for text in suite.problems}
 

@@ -420,8 +420,8 @@ NEW = {
 OURS |= NEW
 """A wrapper that is not in the list is put around sensors, with nothing but its defaults."""
 
+# Those that answer wherever they are asked.
 FOR_EVERYWHERE = {"callable"}
-"""Those that answer wherever they are asked."""
 
 
 def unmade(experts: dict[str, type], path: Path) -> set[str]:

@@ -341,8 +341,8 @@ T, A_STUB = 30, 8
 LEVELS = np.random.default_rng(0).normal(size=(T, A_STUB)) * 10.0
 IDS = [f"s{i}" for i in range(A_STUB)]
 VARIANCE = np.linspace(0.5, 2.0, A_STUB)
+# A chance below which a test may fail.
 NEVER = 1e-9
-"""A chance below which a test may fail."""
 
 
 def stub(faults: Any = (), **options: Any) -> StubTransport:
@@ -360,8 +360,8 @@ def noise(transport: StubTransport) -> Array:
     return np.array(values) - LEVELS
 
 
+# Of the seed 0; that it is noise is tested below.
 NOISE = noise(stub())
-"""Of the seed 0; that it is noise is tested below."""
 
 
 # --- without faults ---------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ def ages(age: Array, told: int | None = None) -> Ages:
     return Ages(age, np.arange(n)[::-1].copy(), n if told is None else told)
 
 
+# Maps, and the effective variance by age, number of newer rewards and rewards told.
 FORMULAS: list[tuple[Aging, Any]] = [
     (Constant(), lambda s, *_: s),
     (Exponential(0.9), lambda s, age, *_: s / 0.9**age),
@@ -73,7 +74,6 @@ FORMULAS: list[tuple[Aging, Any]] = [
     (Window(last=3, within=2.0), lambda s, age, n, *_: s if n < 3 and age < 2.0 else math.inf),
     (ResetEvery(4), lambda s, _age, newer, told: s if newer < told % 4 else math.inf),
 ]
-"""Maps, and the effective variance by age, number of newer rewards and rewards told."""
 
 
 @pytest.mark.parametrize(("aging", "formula"), FORMULAS, ids=lambda part: str(part)[:24])
@@ -276,8 +276,8 @@ def test_an_event_forgets_answers_too(most: int | None) -> None:
 
 KERNEL_LEARNED_RATE = ConstantKernel(0.9) * RBF(0.8)
 
+# Variance of one reward, of its variance, age, number of newer rewards and number told.
 Effective = Callable[[float, float, int, int], float]
-"""Variance of one reward, of its variance, age, number of newer rewards and number told."""
 
 
 def log_threshold(v: float, newer: int, told: int) -> float:

@@ -13,8 +13,8 @@ from pathlib import Path
 MOSQUITTO = shutil.which(
     "mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 )
+# Seconds until something that must happen has not: reached only by a failure.
 PATIENCE = 20.0
-"""Seconds until something that must happen has not: reached only by a failure."""
 
 
 def free_port() -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.attack.saved_files import members, sealed
 
+# Values for what stands in a field.
 ODD = (
     None,
     True,
@@ -23,7 +24,6 @@ ODD = (
     {"float": "nan"},
     {"float": "inf"},
 )
-"""Values for what stands in a field."""
 
 
 def forged(data: bytes, rng: np.random.Generator) -> tuple[str, bytes]:

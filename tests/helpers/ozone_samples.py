@@ -15,8 +15,8 @@ PLACES = {
     "01-073-0023": (33.55, -86.82, "NORTH", "Alabama", ""),
 }
 
+# Site id, instrument, day (ISO), level (ppb).
 Reading = tuple[str, int, str, float]
-"""Site id, instrument, day (ISO), level (ppb)."""
 
 
 def field(days: int = 6) -> list[Reading]:

@@ -94,8 +94,8 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
 
 VARIANTS = variants()
 FINITE_RULES = ("pe-gp-ucb", "hp-gp-ts", "predictive-sampling", "r-perp", "ada-opkb")
+# No bandits: what is out is no matter to their model, where they have one.
 RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "master", *FINITE_RULES)
-"""No bandits: what is out is no matter to their model, where they have one."""
 WITH_MODEL = [name for name in VARIANTS if name not in RULES]
 FINITE_ONLY = [name for name in VARIANTS if name.startswith(("thompson", *FINITE_RULES))]
 ON_INTERVAL = [name for name in VARIANTS if name not in FINITE_ONLY]
@@ -123,8 +123,8 @@ def kinds() -> list[str]:
     return list(found.values())
 
 
+# For what looks at how points are chosen, told and kept, and not at what is learned from them.
 KINDS = kinds()
-"""For what looks at how points are chosen, told and kept, and not at what is learned from them."""
 KINDS_AND_DOMAINS = [
     pytest.param(kind, domain, id=f"{kind}-{name}")
     for kind in KINDS

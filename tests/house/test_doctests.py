@@ -15,6 +15,7 @@ SECTION = "\nExamples\n--------\n"
 
 NEEDS_FILES = "reads tables that are fetched from elsewhere"
 NEEDS_BROKER = "needs a broker; tests/experts/test_mqtt.py plays it against one"
+# Public, and without an example that could run here.
 REASONS = {
     "tvbandits.campaign.service.remote.Remote": "needs a server that runs; docs/service.md starts one",
     "tvbandits.core.protocols.Expert": "a protocol; `CallableExpert` is one",
@@ -30,14 +31,13 @@ REASONS = {
     "tvbandits.queries.budgets.Budget": "a protocol; `LogSchedule` is one",
     "tvbandits.queries.plans.QueryPlan": "a protocol; `RandomPoints` is one",
 }
-"""Public, and without an example that could run here."""
 
+# Docstrings of all public functions and classes; what is raised is shown by who raises it.
 PUBLIC = {
     name: inspect.getdoc(value) or ""
     for name, value in public_names().items()
     if inspect.isroutine(value) or (inspect.isclass(value) and not issubclass(value, BaseException))
 }
-"""Docstrings of all public functions and classes; what is raised is shown by who raises it."""
 
 WITH_EXAMPLES = sorted(name for name, text in PUBLIC.items() if SECTION in text)
 

@@ -23,8 +23,8 @@ from tvbandits.policies.names import parse_spec
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(tvbandits [^`.]+)`")
+# The sentence before a block that is to be saved as a module.
 SAVED = re.compile(r"`(\w+)\.py`:\s*\Z")
-"""The sentence before a block that is to be saved as a module."""
 
 
 class Block(NamedTuple):
@@ -139,8 +139,8 @@ def parsed(line: str) -> tuple[str, dict[str, Any]]:
     return name, context.params
 
 
+# Modules that pages have their readers save: what they hold is played.
 SAVED_AS = {block.module for block in PYTHON if block.module is not None}
-"""Modules that pages have their readers save: what they hold is played."""
 
 
 @pytest.fixture

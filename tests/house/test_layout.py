@@ -12,6 +12,7 @@ import tvbandits
 from tests.helpers.modules import modules
 from tests.places import ROOT
 
+# A folder imports itself and folders above it. What is in experts and datasets counts as theirs.
 ORDER = [
     "core",
     "gp",
@@ -36,16 +37,15 @@ ORDER = [
     "cli",
     "",  # tvbandits/__init__.py and __main__.py
 ]
-"""A folder imports itself and folders above it. What is in experts and datasets counts as theirs."""
 
+# All that these may import besides themselves.
 ONLY = {
     "experts": {"core", "core.domains", "core.files", "forgetting"},
     "datasets": {"core", "core.domains", "core.files"},
 }
-"""All that these may import besides themselves."""
 
+# Files that only hand names on: a face may import the rooms that stand behind it.
 FACES = ("__init__.py", "__main__.py", "_version.py")
-"""Files that only hand names on: a face may import the rooms that stand behind it."""
 
 NAMES = """
 cholesky cholesky_banded cho_factor cho_solve eig eigh eigvals eigvalsh eig_banded inv pinv pinvh svd
@@ -53,11 +53,11 @@ svdvals qr qr_update qr_delete qr_insert rq lu lu_factor lu_solve ldl schur solv
 solveh_banded lstsq det slogdet matrix_rank cond sqrtm logm null_space orth lapack dtrsm dtrsv dpotrf
 get_lapack_funcs multivariate_normal
 """
+# Names in numpy and scipy that factor a matrix, or draw by factoring one.
 FACTORISATIONS = set(NAMES.split())
-"""Names in numpy and scipy that factor a matrix, or draw by factoring one."""
 
+# A drawing of correlated weather, by numpy's own generator.
 EXCEPTIONS = {("datasets/epa_ozone/simulated.py", "multivariate_normal")}
-"""A drawing of correlated weather, by numpy's own generator."""
 
 LINALG = "tvbandits/core/linalg.py"
 LONGEST, MOST_ENTRIES = 800, 25
@@ -115,6 +115,7 @@ def _inner(name: str) -> str:
     return name.removeprefix("tvbandits").removeprefix(".")
 
 
+# Files that may import late, for the start-up alone: their arrows count like all others.
 LAZY = {
     "tvbandits/__init__.py": "names are imported when they are used first",
     "tvbandits/__main__.py": "Ctrl-C is looked after before anything is imported",
@@ -141,7 +142,6 @@ LAZY = {
     "tvbandits/policies/registry.py": "every module that stands beside it",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }
-"""Files that may import late, for the start-up alone: their arrows count like all others."""
 
 
 def lazy_imports(path: str, tree: ast.AST) -> list[str]:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+# Points (n, d) and a time -> what to tell about them, (n,).
 Reward = Callable[[Array, float], Any]
-"""Points (n, d) and a time -> what to tell about them, (n,)."""
 
 
 class Player(Protocol):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+# Noise variances (n,), times (n,) and the number of rewards so far -> effective variances (n,).
 Scheme = Callable[[Array, Array, int], Array]
-"""Noise variances (n,), times (n,) and the number of rewards so far -> effective variances (n,)."""
 
 
 # --- forgetting: what an observation of time i is worth for the decision of time t + 1 --------------

@@ -12,6 +12,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.policies import POLICIES
 
 ARMS = Candidates(np.linspace(0.0, 10.0, 15)[:, None])
+# Their law is a draw: the same point may be drawn again while it is out, at another time.
 DRAWN = (
     "uniform",
     "eps-greedy",
@@ -21,9 +22,8 @@ DRAWN = (
     "predictive-sampling",
     "ada-opkb",
 )
-"""Their law is a draw: the same point may be drawn again while it is out, at another time."""
+# Of narrow widths, or told by an expert: a point that is out may be by far the best that is known.
 SURE = ("w-dbo", "frugal-gp-ucb")
-"""Of narrow widths, or told by an expert: a point that is out may be by far the best that is known."""
 
 
 @dataclass
@@ -49,11 +49,11 @@ def plays(name: str, shift: float, steps: int, **options: Any) -> tuple[list[flo
     return found, getattr(getattr(player, "rule", None), "restarts", 0)
 
 
+# Constants that make them start again within a test.
 EAGER: dict[str, dict[str, Any]] = {
     "master": {"sure": 0.012, "regret": 2.0},
     "ada-opkb": {"c3": 0.02, "c0": 0.02},
 }
-"""Constants that make them start again within a test."""
 
 
 @pytest.mark.parametrize("name", POLICIES)

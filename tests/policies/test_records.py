@@ -72,6 +72,7 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     assert ("confidence" in signature) == ("mean" in signature) == of_a_model
 
 
+# A text for each parameter that has none as its default, or should be another.
 EXAMPLES = dict(
     each.strip().split("=")
     for each in """
@@ -87,7 +88,6 @@ EXAMPLES = dict(
     c3=0.5, c4=0.5
     """.split(",")  # noqa: SIM905 - words, as a text
 )
-"""A text for each parameter that has none as its default, or should be another."""
 
 
 @pytest.mark.parametrize("name", POLICIES)

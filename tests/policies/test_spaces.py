@@ -21,8 +21,8 @@ def reward(X: Array, t: float) -> Array:
     return np.asarray(peak - 0.5 * np.abs(count - 3) + mode)
 
 
+# The largest reward.
 BEST = 6.0
-"""The largest reward."""
 
 POLICIES: dict[str, Callable[[Any], Bandit]] = {
     "gp": lambda d: policies.gp_ucb(d, OVEN.kernel(), 0.1, confidence=2.0),

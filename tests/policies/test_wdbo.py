@@ -37,6 +37,8 @@ def test_all_relevances_at_once_are_those_of_the_loop() -> None:
         np.testing.assert_allclose(found, relevances_by_leaving_out(K, 0.05, y, C), rtol=1e-7)
 
 
+# wdbo_criterion 2.2.1 on `example()`: variance 1.3, noise 0.05, lengths 0.3 and 0.4, nu 5/2 and
+# 3/2.
 AUTHORS = [
     0.02136116645358912,
     0.12410084218601129,
@@ -49,7 +51,6 @@ AUTHORS = [
     0.4968327743683658,
     0.5896859896443206,
 ]
-"""wdbo_criterion 2.2.1 on `example()`: variance 1.3, noise 0.05, lengths 0.3 and 0.4, nu 5/2 and 3/2."""
 
 
 def test_relevances_are_those_of_the_authors_program() -> None:

@@ -18,8 +18,8 @@ from tvbandits.core.context import AtContext, Context, opened
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 
+# A mask (A,) or row numbers of the candidates, or a function from points (m, d) to a mask (m,).
 Among = ArrayLike | Callable[[Array], ArrayLike] | None
-"""A mask (A,) or row numbers of the candidates, or a function from points (m, d) to a mask (m,)."""
 
 
 class NothingAvailableError(ValueError):
@@ -195,11 +195,11 @@ def _as_mask(said: ArrayLike, n: int) -> NDArray[np.bool_]:
     return mask
 
 
+# Share of a box's side: points that are nearer to each other along all coordinates are one point.
 APART = 1e-3
-"""Share of a box's side: points that are nearer to each other along all coordinates are one point."""
 
+# So many points of a domain that is not finite are tried before none of them counts as available.
 TRIED = 65_536
-"""So many points of a domain that is not finite are tried before none of them counts as available."""
 
 
 class Allowed:

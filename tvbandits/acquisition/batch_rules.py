@@ -27,8 +27,8 @@ from typing import Protocol
 from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import shown
 
+# Of a batch's bounds to those of its start.
 MOST_RATIO = 1e6
-"""Of a batch's bounds to those of its start."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class BatchRule(Protocol):
         """A new watch for a new batch."""
 
 
+# Most points of a batch, however it is asked for.
 LARGEST_BATCH = 100_000
-"""Most points of a batch, however it is asked for."""
 
 
+# A batch rule alone gives no more points, unless it is said.
 USUAL_LARGEST = 1_000
-"""A batch rule alone gives no more points, unless it is said."""
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import numpy as np
 from tvbandits.core.arrays import finite_number, flag, not_negative, positive_number
 from tvbandits.core.coercion import shown
 
+# A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
+# explores so much where the reward drifts that it is often close to uniform choice.
 DEFAULT_WIDTH = 2.0
-"""A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
-explores so much where the reward drifts that it is often close to uniform choice."""
 
 
+# Largest constant width: a bound of so many deviations can be represented.
 LARGEST_WIDTH = 1e50
-"""Largest constant width: a bound of so many deviations can be represented."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +278,7 @@ class PlaysAtATime:
         return min(self.width * math.sqrt(max(situation.at_a_time(), 1.0)), self.most)
 
 
+# Widths by name.
 WIDTHS: dict[str, Confidence] = {
     "theory": Theory(),
     "srinivas": Srinivas(),
@@ -286,7 +287,6 @@ WIDTHS: dict[str, Confidence] = {
     "bbkb": BBKBWidth(),
     "bbkb-program": BBKBProgramWidth(),
 }
-"""Widths by name."""
 
 
 def as_confidence(width: Confidence | float | str) -> Confidence:

@@ -23,8 +23,8 @@ from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
+# Stale points that are looked at together once single looks have not found the largest bound.
 AT_ONCE = 32
-"""Stale points that are looked at together once single looks have not found the largest bound."""
 
 
 @dataclass(frozen=True)

@@ -360,8 +360,9 @@ class RandomFirst:
         return np.array(batch), 0
 
 
+# What the first plays tell is reckoned at no more candidates than these, after no more failed
+# plays.
 TOLD_ABOUT = 400
-"""What the first plays tell is reckoned at no more candidates than these, after no more failed plays."""
 
 
 @dataclass(frozen=True)
@@ -439,8 +440,8 @@ def most_telling(
     return np.array(X[row_of_largest(gone, X, rng)])
 
 
+# So many candidates that lead are looked for at the least: a batch goes through several of them.
 FEWEST_LEADERS = 64
-"""So many candidates that lead are looked for at the least: a batch goes through several of them."""
 
 
 class OvertakenError(Exception):
@@ -453,8 +454,8 @@ def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> f
     return largest
 
 
+# A joint draw from the exact posterior factors a matrix of so many rows at the most.
 LARGEST_JOINT = 2000
-"""A joint draw from the exact posterior factors a matrix of so many rows at the most."""
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ from tvbandits.gp.fitting.noise import NoiseEstimate
 if TYPE_CHECKING:
     import pandas as pd
 
+# Most points of one ask.
 MOST_POINTS = 100_000
-"""Most points of one ask."""
 
 
 class Bandit:

@@ -39,8 +39,8 @@ from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import Choice, Pool
 
+# Points drawn from a domain that is not finite, for a plan to choose from.
 DRAWN = 256
-"""Points drawn from a domain that is not finite, for a plan to choose from."""
 
 
 def after_tell(

@@ -40,14 +40,14 @@ from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.plans import CandidatePool
 
+# From fewer observations nothing is learned: everything may just have been forgotten.
 FEWEST = 2
-"""From fewer observations nothing is learned: everything may just have been forgotten."""
 
+# Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten.
 MANY = 2000
-"""Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten."""
 
+# So many conditioned states are remembered: looks ahead are made aside from what is gone on with.
 KEPT = 3
-"""So many conditioned states are remembered: looks ahead are made aside from what is gone on with."""
 
 
 @dataclass(frozen=True)

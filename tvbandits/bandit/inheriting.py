@@ -31,8 +31,8 @@ from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import at_step
 
+# Models of less weight are left where they were.
 CARRIED = 1e-3
-"""Models of less weight are left where they were."""
 
 
 def begun_with(recipe: Recipe, state: State, other: object) -> tuple[Recipe, State]:

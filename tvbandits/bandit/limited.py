@@ -51,20 +51,20 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
 
+# So many decisions are taken to profit from what a look opens.
 OPEN_FOR = 5.0
-"""So many decisions are taken to profit from what a look opens."""
 
+# Of fewer places the unit of an outcome is not known.
 FEW = 5
-"""Of fewer places the unit of an outcome is not known."""
 
+# So many violations may be saved up where all plays share the risk, and so many in excess count.
 MOST_SAVED, MOST_EXCESS = 0.5, 10.0
-"""So many violations may be saved up where all plays share the risk, and so many in excess count."""
 
+# Where they do, a point that is played is as likely as not to satisfy the limit, at least.
 LIKELY = 0.5
-"""Where they do, a point that is played is as likely as not to satisfy the limit, at least."""
 
+# Points that are compared as looks and as what they could open, where there are more.
 POOL = 512
-"""Points that are compared as looks and as what they could open, where there are more."""
 
 
 def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) -> Array:
@@ -322,8 +322,8 @@ def look_at_the_edge(
     return best if worth[there] <= worth[here] else X[looks[there]][None]
 
 
+# Readings of an outcome with others in some rows, for those of the points that are marked.
 Change = Callable[[str, ToldReadings, Index, NDArray[np.bool_]], ToldReadings]
-"""Readings of an outcome with others in some rows, for those of the points that are marked."""
 
 
 class Outcomes:

@@ -32,23 +32,24 @@ if TYPE_CHECKING:
     from tvbandits.bandit.inference import Model
     from tvbandits.bandit.state import State
 
+# A reading is beyond belief if it is off by so many deviations: under a normal law one of 16,000
+# is.
 FAR = 4.0
-"""A reading is beyond belief if it is off by so many deviations: under a normal law one of 16,000 is."""
 
+# While so many readings at most are known, at least `FEWEST`, they are compared with each other.
 FIRST, FEWEST = 16, 5
-"""While so many readings at most are known, at least `FEWEST`, they are compared with each other."""
 
+# Of the first readings so many are not errors: they tell what is usual.
 OTHERS = 0.8
-"""Of the first readings so many are not errors: they tell what is usual."""
 
+# Log odds from which readings beyond belief agree, if none of them are contradicted.
 AGREED = 2.5
-"""Log odds from which readings beyond belief agree, if none of them are contradicted."""
 
+# Readings of so many times at the most confirm each other.
 LATEST = 8
-"""Readings of so many times at the most confirm each other."""
 
+# If more than `MOST` of so many readings are beyond belief, the beliefs are wrong.
 WATCHED, MOST = 24, 12
-"""If more than `MOST` of so many readings are beyond belief, the beliefs are wrong."""
 
 
 def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:

@@ -20,8 +20,8 @@ from tvbandits.bandit.state import Info
 from tvbandits.core.arrays import Array, as_points, as_time, is_finite_number, whole_number
 from tvbandits.core.coercion import check_part, function as check_function, shown
 
+# The reward of a point (d,) at a time. Processes need one that can be pickled.
 Function: TypeAlias = Callable[[Array, float], float]
-"""The reward of a point (d,) at a time. Processes need one that can be pickled."""
 
 
 class EvaluationError(RuntimeError):

@@ -69,11 +69,11 @@ from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import CandidatePool
 
+# On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400
-"""On so many candidates at the most an outcome's kernel is fitted; exact on so many readings."""
 
+# When: an outcome is learned at few places first, and each new one tells much.
 OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
-"""When: an outcome is learned at few places first, and each new one tells much."""
 
 
 @dataclass(frozen=True)
@@ -430,18 +430,19 @@ class Recipe:
                 raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
 
+# Rewards that are kept at least: as many as anything is learned from at once.
 SHORTEST_HISTORY = 500
-"""Rewards that are kept at least: as many as anything is learned from at once."""
 
+# Of more candidates than this, a sparse posterior looks at those that lead.
 MOST_LOOKED_AT = 4096
-"""Of more candidates than this, a sparse posterior looks at those that lead."""
 
+# Candidates that an ensemble holds against a control: each model has a covariance of all of them.
 MOST_BESIDE = 200
-"""Candidates that an ensemble holds against a control: each model has a covariance of all of them."""
 
+# How far candidates may resemble each other then, in extents; 0: not at all.
 LENGTHS = (0.0, 0.1, 0.3)
-"""How far candidates may resemble each other then, in extents; 0: not at all."""
 
+# The parts: what each must be, and the method that tells it.
 _PARTS = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
@@ -450,7 +451,6 @@ _PARTS = (
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
 )
-"""The parts: what each must be, and the method that tells it."""
 
 
 def check_mean(mean: object) -> None:

@@ -253,14 +253,14 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
+# A state as it speaks about a time, and what it says of points (n, d): mean and deviation.
 Expected: TypeAlias = "Callable[[State, Array, float], tuple[State, Array, Array]]"
-"""A state as it speaks about a time, and what it says of points (n, d): mean and deviation."""
 
+# Errors (n,) of rewards against what all that was told before each says of it, and their variances.
 Errors: TypeAlias = "Callable[[State, Observations], tuple[Array, Array]]"
-"""Errors (n,) of rewards against what all that was told before each says of it, and their variances."""
 
+# From so many late rewards on, what is said of them is taken from their joint distribution.
 MANY_LATE = 8
-"""From so many late rewards on, what is said of them is taken from their joint distribution."""
 
 
 def calibrated(

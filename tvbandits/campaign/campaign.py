@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 # --- operations: done in one's turn, written down, ended by others if need be ---------------------
 
 
+# Characters of a key, or of a name of who does something.
 LONGEST = 500
-"""Characters of a key, or of a name of who does something."""
 
 
 def as_name(name: str, text: object) -> None:
@@ -185,11 +185,11 @@ class Writer:
 # --------------------------------------------------------------------------------------------------
 
 
+# What else was read, by name.
 Outcomes = Mapping[str, ArrayLike] | None
-"""What else was read, by name."""
 
+# Who is said to have dropped what nobody told in time.
 EXPIRY = "expiry"
-"""Who is said to have dropped what nobody told in time."""
 
 
 class Campaign(Watching):

@@ -42,15 +42,15 @@ from tvbandits.core.protocols import (
     state_of,
 )
 
+# What an operation was given, of plain values.
 Given = Mapping[str, Any]
-"""What an operation was given, of plain values."""
 
 # --- the expert: what it says is on the disk before anybody uses it, and is read from there --------
 # While a bandit is computed again from the journal, the answers are those on record, and the expert
 # itself is not asked. What it knows (the rest of a budget, the pairs of a calibration) is on record too.
 
+# Writes a row of a kind with a body; it is on the disk on return.
 Write = Callable[[str, Mapping[str, Any]], None]
-"""Writes a row of a kind with a body; it is on the disk on return."""
 
 Unsaved = dict[tuple[bytes, float], Mapping[str, Any]]
 
@@ -361,6 +361,7 @@ def _sites(bandit: Bandit, given: Given) -> Bandit:
     return bandit.on(on_sites(domain, given))
 
 
+# What changes a bandit, by the kind of row that says so.
 OPERATIONS: dict[str, Callable[[Bandit, Given], Array | Bandit | None]] = {
     "asked": _ask,
     "told": _tell,
@@ -371,7 +372,6 @@ OPERATIONS: dict[str, Callable[[Bandit, Given], Array | Bandit | None]] = {
     "retracted": _retract,
     "sites": _sites,
 }
-"""What changes a bandit, by the kind of row that says so."""
 
 assert set(OPERATIONS) == set(DONE)
 

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from tvbandits.campaign.following import Replayer
 
 
+# What it has in common with the state of a bandit.
 OF_STATE = ("rewards", "answers", "failed", "pending", "time", "asked_for")
-"""What it has in common with the state of a bandit."""
 
+# Where a snapshot has them; an old one has neither.
 HISTORY, GONE = ("recipe", "history"), ("state", "gone")
-"""Where a snapshot has them; an old one has neither."""
 
 
 class KeepingOnRecord(NamedTuple):

@@ -25,14 +25,14 @@ from tvbandits.core.space import Arms, Space
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 _TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
+# As errors of a bandit write times, and points.
 _POINT = re.compile(r"\[([-+.e\d]+(?:, [-+.e\d]+)*)\]")
-"""As errors of a bandit write times, and points."""
 
+# Of a history besides the coordinates, which cannot be called so.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
-"""Of a history besides the coordinates, which cannot be called so."""
 
+# Names of so many sites are shown where one is unknown.
 MOST = 8
-"""Names of so many sites are shown where one is unknown."""
 
 
 class Names:

@@ -98,8 +98,8 @@ def status_of(ledger: Ledger, in_doubt: int) -> Status:
     )
 
 
+# Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell.
 FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
-"""Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell."""
 
 
 class PointOut(NamedTuple):

@@ -24,11 +24,11 @@ from tvbandits.core.files.page import generated_by, without_nan
 # --- what is odd about a time or a reading --------------------------------------------------------
 
 
+# From so many readings there is something to compare with.
 FEWEST = 3
-"""From so many readings there is something to compare with."""
 
+# A time further ahead than so many usual steps, a value further out than so many ranges of values.
 FAR_AHEAD, FAR_OUT = 100, 3
-"""A time further ahead than so many usual steps, a value further out than so many ranges of values."""
 
 
 @dataclass

@@ -38,6 +38,7 @@ from tvbandits.policies.names import known_spec, load, means_none, parse_call
 from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
+# What may stand in which part of the file; in [policy] also what is an option of the policy.
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "history", "move_cost", "title", "unit"),
@@ -50,10 +51,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "clock": ("origin", "unit"),
     "expert": ("brought", "budget", "maker"),
 }
-"""What may stand in which part of the file; in [policy] also what is an option of the policy."""
 
+# `load("package.module:name")`: what somebody has said may be imported.
 Load = Callable[[str], Any]
-"""`load("package.module:name")`: what somebody has said may be imported."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
 
+# Folder of the finished runs of a comparison that is not done yet.
 RUNS = "runs"
-"""Folder of the finished runs of a comparison that is not done yet."""
 
 
 @dataclass(frozen=True)

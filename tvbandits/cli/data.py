@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 else:
     fetching = Later("fetching")
 
+# Options that take several numbers, which `tvbandits.cli.main.spread` makes the parser understand.
 SPREAD = ("--years",)
-"""Options that take several numbers, which `tvbandits.cli.main.spread` makes the parser understand."""
 
 
 Text = str | None

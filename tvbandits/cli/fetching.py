@@ -19,8 +19,8 @@ from rich.progress import (
 
 from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, Progress, fetch_ozone
 
+# The problem to suggest for the whole country, which has more than a thousand sites.
 WITHOUT_STATE = "ozone:sites=28"
-"""The problem to suggest for the whole country, which has more than a thousand sites."""
 
 
 messages = Console(stderr=True)

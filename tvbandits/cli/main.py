@@ -40,24 +40,24 @@ app.add_typer(data.app, name="data")
 app.add_typer(commands.app, name="campaign")
 
 
+# Options that take several numbers.
 SEVERAL = (*data.SPREAD, "--budgets")
-"""Options that take several numbers."""
 
 
+# So many characters of a message are printed.
 LONGEST = 1500
-"""So many characters of a message are printed."""
 
 
+# package.module:attribute: code of the user's own, whose mistakes are told in one line, too.
 PLUG_IN = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
-"""package.module:attribute: code of the user's own, whose mistakes are told in one line, too."""
 
 
+# Environment variable: let mistakes in code of one's own show where they are.
 TRACEBACK = "TVBANDITS_TRACEBACK"
-"""Environment variable: let mistakes in code of one's own show where they are."""
 
 
+# What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010.
 NUMBER_OR_RANGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(-\d+)?")
-"""What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010."""
 
 
 def main() -> None:

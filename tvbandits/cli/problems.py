@@ -26,8 +26,8 @@ PROBLEMS = problems()
 
 READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != "none"}
 
+# table:FILE, perhaps with :key=value,... behind it.
 TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
-"""table:FILE, perhaps with :key=value,... behind it."""
 
 
 def problem_label(text: str) -> str:

@@ -12,8 +12,8 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
 
+# Exit status after Ctrl-C, and after a request to end.
 INTERRUPTED, TERMINATED = 130, 143
-"""Exit status after Ctrl-C, and after a request to end."""
 
 
 class Terminated(KeyboardInterrupt):

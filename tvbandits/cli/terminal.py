@@ -28,8 +28,8 @@ from tvbandits.datasets.tables.references import References
 messages = Console(stderr=True)
 
 
+# So many characters of what a problem says of its data are printed.
 LONGEST_SUMMARY = 10_000
-"""So many characters of what a problem says of its data are printed."""
 
 
 def collect(

@@ -180,8 +180,8 @@ def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFr
     return pd.DataFrame(lines, columns=[*keys, "held_regret"])
 
 
+# Policies that this suite proposes itself: a board says first where they are beaten.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
-"""Policies that this suite proposes itself: a board says first where they are beaten."""
 
 POLICIES = (
     *("uniform", "gp-ucb", "time-gp-ucb", "r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "ui-gp-ucb"),
@@ -191,8 +191,8 @@ POLICIES = (
 )
 
 
+# By the quick suite: like another one, or, as MASTER, made of copies that start anew all the time.
 LEFT_OUT = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
-"""By the quick suite: like another one, or, as MASTER, made of copies that start anew all the time."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,7 @@ class Suite:
     seeds: int
 
 
+# By name: "quick" takes minutes on two cores, "paper" a night, "peaks" is played on boxes.
 SUITES: Mapping[str, Suite] = {
     "quick": Suite(
         {
@@ -260,7 +261,6 @@ SUITES: Mapping[str, Suite] = {
         10,
     ),
 }
-"""By name: "quick" takes minutes on two cores, "paper" a night, "peaks" is played on boxes."""
 
 
 GREY = "#444444"
@@ -319,8 +319,8 @@ def profile_figure(shares: pd.DataFrame) -> Figure:
     return figure
 
 
+# Where the performance profile is drawn.
 FACTORS = tuple(np.round(np.geomspace(1.0, 10.0, 41), 4).tolist())
-"""Where the performance profile is drawn."""
 
 
 @dataclass(frozen=True)

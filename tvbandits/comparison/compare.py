@@ -43,11 +43,11 @@ from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
 
+# Columns of the summary that are printed.
 SHOWN = [
     *("problem", "policy", "seeds", "horizon"),
     *("average_regret", "average_regret_ci95", "last_fifth_regret"),
 ]
-"""Columns of the summary that are printed."""
 
 
 class ComparisonResult(Sequence[Row]):
@@ -133,11 +133,11 @@ class ComparisonResult(Sequence[Row]):
         return paired(self.to_frame(), reference)
 
 
+# Fewer runs than this, with no more steps together, are done before other processes have started.
 FEW_RUNS, FEW_STEPS = 4, 2000
-"""Fewer runs than this, with no more steps together, are done before other processes have started."""
 
+# Seconds between two looks of a worker at its parent.
 WATCH = 1.0
-"""Seconds between two looks of a worker at its parent."""
 
 
 def simulated(problem: Problem, seed: int) -> Expert:
@@ -386,11 +386,11 @@ def _text(confidence: Confidence | float | str | None) -> str | None:
 # goes, what was being played is lost, and is played when the same command is said again.
 
 
+# So many prepared problems a process keeps: tasks of one problem and seed follow each other.
 KEPT = 4
-"""So many prepared problems a process keeps: tasks of one problem and seed follow each other."""
 
+# Plays tasks, and yields their runs as they are done.
 Engine: TypeAlias = Callable[[list["Task"]], Iterator[Run]]
-"""Plays tasks, and yields their runs as they are done."""
 
 
 @dataclass(frozen=True)
@@ -465,8 +465,8 @@ class Here:
         yield from playing(delayed(play_task)(task) for task in tasks)
 
 
+# So often a task is submitted once more that Dask has given up on.
 AGAIN = 3
-"""So often a task is submitted once more that Dask has given up on."""
 
 LOCAL = re.compile(r"local:([1-9]\d*)")
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")

@@ -194,8 +194,8 @@ OF_A_PLAYER = ("ask", "tell")
 PLAYER = "player with ask and tell"
 
 
+# What can be gone through, and holds no problems.
 NOT_SEVERAL = (str, type, np.ndarray)
-"""What can be gone through, and holds no problems."""
 
 
 def labelled_problems(

@@ -30,8 +30,8 @@ ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.j
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
 
 
+# What comes of files that somebody has changed.
 BROKEN = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
-"""What comes of files that somebody has changed."""
 
 
 class Stored(NamedTuple):
@@ -181,8 +181,8 @@ def _check_same(folder: Path, what: str, before: Mapping[str, Any], now: Mapping
             )
 
 
+# Arguments that change no row.
 _OF_NO_CONSEQUENCE = ("jobs", "interrupted")
-"""Arguments that change no row."""
 
 
 def _rows(out: Path) -> pd.DataFrame:
@@ -201,16 +201,16 @@ def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]
     return {name: found._asdict() for name, found in references.items()}
 
 
+# Columns that are taken as they are: no label is a number, or a missing value.
 _TEXTS = ("problem", "policy", "confidence")
-"""Columns that are taken as they are: no label is a number, or a missing value."""
 
 
+# Columns of whole numbers.
 _WHOLE = ("seed", "t", "queries", "answered", "batch_size")
-"""Columns of whole numbers."""
 
 
+# What the picture is drawn from.
 _NUMBERS = ["t", "seed", "regret", "average_regret", "queries"]
-"""What the picture is drawn from."""
 
 
 _GZIP: dict[str, Any] = {"method": "gzip", "mtime": 0}

@@ -15,8 +15,8 @@ from tvbandits.plots.figure import NotebookFigure
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import parse_spec
 
+# What the curves are read against: the same learning without an expert, and the paper's policy.
 WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"
-"""What the curves are read against: the same learning without an expert, and the paper's policy."""
 
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))

@@ -19,19 +19,19 @@ from tvbandits.datasets.tables.references import References
 
 PLOTLY_DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "x", "cross", "star")
+# Of the summary, by their headings.
 COLUMNS = {
     "average regret": "average_regret",
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",
     "asked a step": "queries_per_step",
 }
-"""Of the summary, by their headings."""
 
+# Drawn in the ink of the reader's theme.
 BLACK = ("black", "#000000", "k")
-"""Drawn in the ink of the reader's theme."""
 
+# Of a curve: more are not seen.
 MOST_POINTS = 400
-"""Of a curve: more are not seen."""
 
 
 def comparison_report(folder: Path) -> str:

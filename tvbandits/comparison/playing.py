@@ -36,9 +36,9 @@ from tvbandits.queries.asking import Asking
 from tvbandits.queries.budgets import Following
 from tvbandits.queries.plans import QueryPlan, RandomPoints
 
+# Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
+# has a use for more, and a step's cost stays bounded.
 KEPT_ANSWERS = 300
-"""Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets has
-a use for more, and a step's cost stays bounded."""
 
 
 @dataclass(frozen=True)

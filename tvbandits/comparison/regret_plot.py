@@ -27,12 +27,12 @@ MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
 """Points, of markers that would look small in the usual 7."""
 
 
+# Far from the colours of all names and from each other; no more than two of 36 share one.
 FREE_COLOURS = (
     "#197580", "#991f5c", "#9b52cc", "#5b7350", "#661445", "#2654bf",
     "#d92b82", "#0f4c40", "#6457d9", "#4c3643", "#a530f2", "#6b7099",
     "#421980", "#cc29ab", "#143566", "#5e5073", "#532ee5", "#62388c",
 )  # fmt: skip
-"""Far from the colours of all names and from each other; no more than two of 36 share one."""
 
 
 FREE_DASHES: tuple[Dashes, ...] = (
@@ -43,20 +43,20 @@ FREE_DASHES: tuple[Dashes, ...] = (
 )
 
 
+# For a second setting of a policy, and for policies of one's own: dashes that no name has.
 FREE_MARKERS = "osD^vP*X<"
-"""For a second setting of a policy, and for policies of one's own: dashes that no name has."""
 
 
+# Letters of a name in the legend.
 LONGEST_NAME = 40
-"""Letters of a name in the legend."""
 
 
+# Inches: a panel is at least so high, and higher where its legend needs the room.
 PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
-"""Inches: a panel is at least so high, and higher where its legend needs the room."""
 
 
+# Below the picture, where there is more than one seed.
 BAND = "Curve: mean over the seeds. Band: one standard deviation to either side."
-"""Below the picture, where there is more than one seed."""
 
 
 REFERENCE_NAMES = {

@@ -26,20 +26,20 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
 
+# Uniform plays, one at each of the first times, that scale, kernel and drift are estimated from.
 FIRST_SAMPLE = 200
-"""Uniform plays, one at each of the first times, that scale, kernel and drift are estimated from."""
 
 
+# Domains larger than this, and boxes, are represented by so many uniform points.
 MOST_POINTS = 1000
-"""Domains larger than this, and boxes, are represented by so many uniform points."""
 
 
+# Noise streams: the first sample, the rewards of a run, and the first of its outcomes under limits.
 SAMPLE_NOISE, REWARD_NOISE, OUTCOME_NOISE = 0xF1, 0x01, 0x11
-"""Noise streams: the first sample, the rewards of a run, and the first of its outcomes under limits."""
 
 
+# Between the noise streams of the first and the second reading of one point in one step.
 STREAMS = 0x100
-"""Between the noise streams of the first and the second reading of one point in one step."""
 
 
 @dataclass(frozen=True)

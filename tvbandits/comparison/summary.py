@@ -19,23 +19,23 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 
 Row = dict[str, Any]
+# Problem, policy and seed of a run.
 Key = tuple[str, str, int]
-"""Problem, policy and seed of a run."""
 
 
+# In the column `confidence`, of a policy that has no width.
 NO_WIDTH = "none"
-"""In the column `confidence`, of a policy that has no width."""
 
 
+# Columns of `summarise`.
 SUMMARY = [
     *("problem", "policy", "confidence", "seeds", "horizon"),
     *("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret"),
     *("queries_per_step", "answered_per_step", "seconds_per_step"),
 ]
-"""Columns of `summarise`."""
 
+# Columns of rows of which it has the mean; the last two are not always there.
 A_STEP = ("queries", "answered", "seconds", "violations", "move_cost")
-"""Columns of rows of which it has the mean; the last two are not always there."""
 
 
 def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
@@ -223,8 +223,8 @@ def counted(numbers: Iterable[int], noun: str) -> str:
     return f"{number} {noun}{'' if high == 1 else 's'}"
 
 
+# Most seeds of a comparison.
 MOST_SEEDS = 1_000_000
-"""Most seeds of a comparison."""
 
 
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:

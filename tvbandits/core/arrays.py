@@ -26,30 +26,30 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
+# Largest size of a reward or an answer.
+#
+# The square of a reward over the smallest variance is 1e150, and the square of that can be
+# represented.
 LARGEST_VALUE = 1e50
-"""Largest size of a reward or an answer.
-
-The square of a reward over the smallest variance is 1e150, and the square of that can be represented.
-"""
 
 
+# Range of a noise variance (unit of reward squared).
 SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-50, 1e100
-"""Range of a noise variance (unit of reward squared)."""
 
 
+# Times are smaller in size: from here on t + 1 is t.
 LARGEST_TIME = 2.0**53
-"""Times are smaller in size: from here on t + 1 is t."""
 
 
 _TOO_LATE = "must be smaller than 2^53 in size, where t + 1 is t"
 _NEARER = ": count from a nearer origin or in a larger unit, as a Clock does"
 
+# Largest whole number: what an integer array can hold.
 LARGEST_WHOLE = 2**63 - 1
-"""Largest whole number: what an integer array can hold."""
 
 
+# Largest size of a coordinate: squared distances can be represented.
 LARGEST_COORDINATE = 1e150
-"""Largest size of a coordinate: squared distances can be represented."""
 
 
 # --- arrays ---------------------------------------------------------------------------------------

@@ -16,14 +16,14 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
+# Most points of a box's first sample, and most of its starts.
 MOST_SAMPLES = 2**20
-"""Most points of a box's first sample, and most of its starts."""
 
+# Points of the first sample and starts, where an acquisition knows its slopes.
 SCREENED, CLIMBED = 512, 8
-"""Points of the first sample and starts, where an acquisition knows its slopes."""
 
+# How far off a point may be, relative to the domain's extent along each coordinate.
 TOLERANCE = 1e-9
-"""How far off a point may be, relative to the domain's extent along each coordinate."""
 
 
 def as_bounds(bounds: ArrayLike) -> Array:

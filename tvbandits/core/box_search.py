@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index, row_of_largest
 
+# Maps points (m, d) to values (m,).
 Acquisition = Callable[[Array], Array]
-"""Maps points (m, d) to values (m,)."""
 
+# Maps points (m, d) to values (m,) and slopes (m, d).
 Sloped = Callable[[Array], tuple[Array, Array]]
-"""Maps points (m, d) to values (m,) and slopes (m, d)."""
 
 
 @runtime_checkable
@@ -35,14 +35,14 @@ class Smooth(Protocol):
         """Values (m,) and slopes (m, d) at points (m, d)."""
 
 
+# A step that gains nothing is so many times as long the next time; one that does, at most.
 SHORTER, LONGER = 0.25, 4.0
-"""A step that gains nothing is so many times as long the next time; one that does, at most."""
 
+# Turns that all starts of an ascent take part in.
 ALL_TURNS = 4
-"""Turns that all starts of an ascent take part in."""
 
+# Generations of an evolution without a new highest value, after which it ends.
 PATIENCE = 6
-"""Generations of an evolution without a new highest value, after which it ends."""
 
 
 @lru_cache(maxsize=8)
@@ -171,14 +171,14 @@ def _inward(U: Array, slope: Array) -> Array:
 
 # --- an acquisition with slopes, and one without ----------------------------------------------------
 
+# Number of values of each coordinate, 0 for a continuous one, and whether they have an order.
 Kinds = Sequence[tuple[int, bool]]
-"""Number of values of each coordinate, 0 for a continuous one, and whether they have an order."""
 
+# Points that are drawn about each of so many known ones, at such a distance.
 NEIGHBOURS, ABOUT, APART = 4, 16, 0.03
-"""Points that are drawn about each of so many known ones, at such a distance."""
 
+# Of moves to neighbouring values, each followed by an ascent, at the most.
 ROUNDS = 12
-"""Of moves to neighbouring values, each followed by an ascent, at the most."""
 
 
 def climb(
@@ -272,8 +272,8 @@ def search(
     return (found, height) if height > values[best] else (interior[best], float(values[best]))
 
 
+# Maps points (m, p) and their heights (m,) to higher ones near them.
 Refine = Callable[[Array, Array], tuple[Array, Array]]
-"""Maps points (m, p) and their heights (m,) to higher ones near them."""
 
 
 def _moved(

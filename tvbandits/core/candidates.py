@@ -31,15 +31,15 @@ from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
+# Most points of a grid.
 LARGEST_GRID = 10_000_000
-"""Most points of a grid."""
 
 
+# So many points are looked for one by one.
 MOST_PLAYED = 64
-"""So many points are looked for one by one."""
 
+# Of more candidates, a point is looked for in block after block.
 MOST_INDEXED = 50_000
-"""Of more candidates, a point is looked for in block after block."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,25 +20,25 @@ from tvbandits.core.coercion import shown
 if TYPE_CHECKING:
     import pandas as pd
 
+# A point in time, as people give it; a pandas Timestamp is a datetime.
 Moment = datetime | date | np.datetime64 | str
-"""A point in time, as people give it; a pandas Timestamp is a datetime."""
 
+# A date of ISO 8601, and its time of day: pandas would also take "now", "12:00" and "1/2/24".
 _ISO = re.compile(
     r"\d{4}-?\d\d-?\d\d([T ]\d\d(:?\d\d(:?\d\d([.,]\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?"
 )
-"""A date of ISO 8601, and its time of day: pandas would also take "now", "12:00" and "1/2/24"."""
 
+# A length of time in which every number has its unit: to pandas "1" is a nanosecond, "1,5h" are 15
+# hours, and "P1M", a month of ISO 8601, is a minute.
 _LENGTH = re.compile(
     r"\s*[+-]?\s*(\d+(\.\d*)?\s*[a-zA-Zµμ]+(\s*,?\s*|$))*(\d+:\d\d:\d\d(\.\d+)?)?\s*"
     r"|P(\d+[DW])?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 )
-"""A length of time in which every number has its unit: to pandas "1" is a nanosecond, "1,5h" are 15
-hours, and "P1M", a month of ISO 8601, is a minute."""
 
 
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
+# What is read without pandas, whose import takes longer than most that is done with a clock.
 _PLAIN_LENGTH = re.compile(r"(\d+) days (\d\d):(\d\d):(\d\d)", re.ASCII)
-"""What is read without pandas, whose import takes longer than most that is done with a clock."""
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# What to do about dates where a number is meant.
 DATES = "turn dates and spans of time into numbers first, as a Clock does"
-"""What to do about dates where a number is meant."""
 
 
+# So many characters of what was given are shown.
 _LONGEST = 200
-"""So many characters of what was given are shown."""
 
 
+# Why arrays of these kinds hold no real numbers.
 _KINDS = {
     "b": "truth values are no numbers",
     "c": "complex numbers are not ordered",
@@ -33,7 +34,6 @@ _KINDS = {
     "S": "bytes are no numbers",
     "V": "records are no numbers",
 }
-"""Why arrays of these kinds hold no real numbers."""
 
 
 def raw_array(values: Any) -> NDArray[Any]:
@@ -103,8 +103,8 @@ def is_date(value: object) -> bool:
     return isinstance(value, kinds)  # pandas' Timestamp and Timedelta are of these kinds, too
 
 
+# So many characters of a note are kept.
 LONGEST_NOTE = 1000
-"""So many characters of a note are kept."""
 
 
 def cleaned(text: str, longest: int = LONGEST_NOTE) -> str:
@@ -185,8 +185,8 @@ def several(name: str, value: object, needs: str) -> list[Any]:
     raise ValueError(f"{name} must be {needs}, got {shown(value)}")
 
 
+# Bytes of the name of a file, or of a folder, that the usual file systems take.
 LONGEST_NAME = 255
-"""Bytes of the name of a file, or of a folder, that the usual file systems take."""
 
 
 def file_path(name: str, value: object) -> Path:

@@ -25,11 +25,11 @@ from tvbandits.core.parameters import (
 )
 from tvbandits.core.protocols import Domain
 
+# Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
 Context = Mapping[str, Any] | ArrayLike | None
-"""Values by name, such as {"outside": 3.2}, or numbers in the order of the names."""
 
+# For messages: words have no distances that a kernel of numbers could see.
 INSTEAD_OF_WORDS = "for words take a Space, or give each an interval (0, 1), and 1 where it holds"
-"""For messages: words have no distances that a kernel of numbers could see."""
 
 
 def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:

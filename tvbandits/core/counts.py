@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, as_floats, refuse
 from tvbandits.core.coercion import shown
 
+# Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2.
 DEVIATIONS = 2.0
-"""Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2."""
 
 
 @dataclass(frozen=True, eq=False)

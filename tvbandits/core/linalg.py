@@ -14,16 +14,16 @@ from scipy.linalg import blas, lapack, qr_delete
 
 from tvbandits.core.arrays import Array, Index
 
+# Relative jitters tried in turn; the first that succeeds is used and reported.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
-"""Relative jitters tried in turn; the first that succeeds is used and reported."""
 
 
+# A condition number, which may be the square of a spread, is always finite.
 LARGEST_SPREAD = 1e150
-"""A condition number, which may be the square of a spread, is always finite."""
 
 
+# Eigenpairs give the matrix back but for this share of its largest eigenvalue.
 EXACT = 1e-12
-"""Eigenpairs give the matrix back but for this share of its largest eigenvalue."""
 
 
 class FactorisationError(ValueError):
@@ -204,8 +204,8 @@ class PivotedCholesky:
     residual: Array
 
 
+# Numbers that differ by less than this share of the largest are equal.
 TIE = 1e-8
-"""Numbers that differ by less than this share of the largest are equal."""
 
 
 def first_largest(values: Array) -> int:
@@ -337,8 +337,8 @@ def _factors_each(A: Array) -> Array:
         raise _failed(what, A, "is not positive definite") from None
 
 
+# What is tried beyond 1 for the ratio of two matrices.
 RATIOS = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.5, 1.0, 3.0)
-"""What is tried beyond 1 for the ratio of two matrices."""
 
 
 def dominance(A: Array, B: Array) -> float:

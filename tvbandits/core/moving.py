@@ -28,8 +28,8 @@ from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space, space_of
 
+# Reward that a unit of distance costs, or a function of two points (d,): from, to.
 MoveCost = float | Callable[[Array, Array], float]
-"""Reward that a unit of distance costs, or a function of two points (d,): from, to."""
 
 
 def distances(domain: Domain, x: Array, X: Array) -> Array:

@@ -96,8 +96,8 @@ class Source(IntEnum):
     """An expert answered a query about the point."""
 
 
+# Most coordinates of a point.
 LARGEST_DIMENSION = 1_000_000
-"""Most coordinates of a point."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from tvbandits.core.coercion import is_of, several, shown
 if TYPE_CHECKING:
     import pandas as pd
 
+# Whole numbers up to this size are floats.
 EXACT = 2**53
-"""Whole numbers up to this size are floats."""
 
+# How far off a value may be by rounding, relative to the range of its parameter.
 TOLERANCE = 1e-9
-"""How far off a value may be by rounding, relative to the range of its parameter."""
 
 
 class ParameterError(ValueError):
@@ -282,8 +282,8 @@ def as_parameter(given: object, name: str) -> Parameter:
 
 # --- points with names -------------------------------------------------------------------------------
 
+# Points with names: a frame, a dictionary for one point, or a sequence of dictionaries.
 Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str, Any]]]
-"""Points with names: a frame, a dictionary for one point, or a sequence of dictionaries."""
 
 
 def has_names(X: object) -> bool:

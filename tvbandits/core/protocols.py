@@ -92,8 +92,8 @@ class Domain(Protocol):
         """
 
 
+# Most points that an expert is asked about at once.
 LARGEST_QUESTION = 100_000_000
-"""Most points that an expert is asked about at once."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tvbandits.core.arrays import Array, Index, refuse
 from tvbandits.core.coercion import is_of, shown
 
+# Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536
-"""Rows of a block, where the source has no blocks of its own."""
 
 
 def _not_held(rows: object, *_: object, **__: object) -> NoReturn:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from tvbandits.core.space_kernel import PerParameter
 
 
+# A finite space of at most so many points is searched exactly.
 ENUMERATED = 20_000
-"""A finite space of at most so many points is searched exactly."""
 
 
 @dataclass(frozen=True, init=False, repr=False)

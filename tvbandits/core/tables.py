@@ -22,11 +22,11 @@ from tvbandits.core.protocols import Domain
 if TYPE_CHECKING:
     import pandas as pd
 
+# Nothing was read but rewards.
 NO_OUTCOMES: Mapping[Limit, Observations] = {}
-"""Nothing was read but rewards."""
 
+# Characters of a line at the most.
 LONGEST = 200
-"""Characters of a line at the most."""
 
 _CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0;border:none;background:none"
 
@@ -83,8 +83,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+# Of a history; what an outcome is called stands beside them.
 COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
-"""Of a history; what an outcome is called stands beside them."""
 
 
 def history_of(

@@ -20,8 +20,8 @@ from threadpoolctl import ThreadpoolController
 
 from tvbandits.core.protocols import CallWithinCallError
 
+# With more observations, several BLAS threads help.
 LARGE = 2000
-"""With more observations, several BLAS threads help."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,11 +95,11 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
 
 
 _lock = threading.RLock()
+# The threads of the blocks that were begun and not ended.
 _blocks: list[int] = []
-"""The threads of the blocks that were begun and not ended."""
 
+# The libraries that are limited, and how many threads each had.
 _before: list[tuple[Any, int]] = []
-"""The libraries that are limited, and how many threads each had."""
 
 
 @cache

@@ -20,17 +20,17 @@ from tvbandits.forgetting.aging import Ages, Aging, has_pace
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 
+# So many of the latest rewards are predicted, each from so many before it at the most.
 PREDICTED, FROM = 40, 30
-"""So many of the latest rewards are predicted, each from so many before it at the most."""
 
 
+# With fewer rewards nothing is learned.
 FEWEST = 8
-"""With fewer rewards nothing is learned."""
 
 
+# Paces to choose from, times `pace_unit`: at pace 1 a step adds a noise variance (`Linear`), the
+# variance of the reward (`Wiener`) or a factor e (`Exponential`).
 SLOWEST, FASTEST = 1e-4, 10.0
-"""Paces to choose from, times `pace_unit`: at pace 1 a step adds a noise variance (`Linear`),
-the variance of the reward (`Wiener`) or a factor e (`Exponential`)."""
 
 
 def learned_pace(

@@ -14,8 +14,8 @@ from tvbandits.core.arrays import LARGEST_VALUE, Array
 from tvbandits.core.coercion import shown
 from tvbandits.core.space import Space
 
+# `maker(space, kernel, None, minimise=..., seed=...)`: a recipe, or a function like one.
 Maker: TypeAlias = Callable[..., Bandit]
-"""`maker(space, kernel, None, minimise=..., seed=...)`: a recipe, or a function like one."""
 
 
 def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Bandit:

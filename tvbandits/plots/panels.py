@@ -30,11 +30,11 @@ from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
 from tvbandits.plots.figure import NotebookFigure
 
+# So many values are drawn one by one.
 SEPARATE = 40
-"""So many values are drawn one by one."""
 
+# From dark to light in even steps, also in grey.
 MEAN_COLOURS, SPREAD_COLOURS = "viridis", "cividis"
-"""From dark to light in even steps, also in grey."""
 
 LINE: dict[str, Any] = {"color": "#1f4e79", "linewidth": 1.6, "zorder": 3}
 SHADE: dict[str, Any] = {"color": "#1f4e79", "alpha": 0.16, "linewidth": 0, "zorder": 1}
@@ -60,19 +60,19 @@ def _look(shape: str, size: float, face: str, edge: str, width: float = 1.0) -> 
     }
 
 
+# Marks are told apart by their shapes, so that grey will do.
 LOOKS = {
     "reward": _look("o", 5.5, "black", "white", 0.7),
     "answer": _look("D", 6.5, "none", "#a83200", 1.4),
     "pending": _look("^", 8.5, "#ffb000", "black"),
     "recommended": _look("*", 16, "#e63946", "white", 1.2),
 }
-"""Marks are told apart by their shapes, so that grey will do."""
 
+# Opacity of the oldest rewards and answers.
 FAINTEST = 0.15
-"""Opacity of the oldest rewards and answers."""
 
+# Area of a candidate on a map of sites.
 SITE = 130
-"""Area of a candidate on a map of sites."""
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ def label_of(what: str, unit: str) -> str:
     return f"{what} ({unit})" if unit else what
 
 
+# Points of a curve, and of a map along an axis; candidates shown.
 CURVE, GRID, RANKED = 401, 61, 25
-"""Points of a curve, and of a map along an axis; candidates shown."""
 
 
 def beliefs(

@@ -71,6 +71,7 @@ __all__ = [
     "w_gp_ucb",
 ]
 
+# Modules beside this one by the names that they define.
 _HOMES = {
     **{
         name: path.stem
@@ -82,7 +83,6 @@ _HOMES = {
     **dict.fromkeys(("FIRST_COMPARISON", "POLICIES"), "registry"),
     **dict.fromkeys(("PlotStyle", "Policy", "Setting"), "setting"),
 }
-"""Modules beside this one by the names that they define."""
 
 __all__ += sorted(_HOMES.keys() - {*__all__})
 

@@ -120,5 +120,5 @@ def discounted_thompson(
     return adapted(domain, rule, minimise, seed)
 
 
+# For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.
 PLAYED = Policy("discounted-thompson", discounted_thompson, "Beta beliefs that fade", "Raj 2017")
-"""For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards."""

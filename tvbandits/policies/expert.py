@@ -72,16 +72,17 @@ from tvbandits.queries.plans import (
     RandomPoints,
 )
 
+# Up to so many candidates an ensemble is the default: it holds a hundred features of each.
 MOST_CANDIDATES = 20_000
-"""Up to so many candidates an ensemble is the default: it holds a hundred features of each."""
 
+# How far draws on arms deviate, in lasting deviations; chosen, among 0.5, 0.7 and 1, on arms that
+# keep their rate, walk, or switch.
 ARMS_WIDTH = 0.5
-"""How far draws on arms deviate, in lasting deviations; chosen, among 0.5, 0.7 and 1, on arms that keep
-their rate, walk, or switch."""
 
+# Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
+# from the points that it plays alone; under a narrower prior it may never find out that one is
+# short.
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
-"""Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It learns
-from the points that it plays alone; under a narrower prior it may never find out that one is short."""
 
 
 def learned_parts(
@@ -184,6 +185,7 @@ def _fitted(
 # --- on boxes -----------------------------------------------------------------------------------
 
 
+# When a kernel is learned on a box: more often than on candidates, since there is more to learn.
 BOX_RULE = Every(
     30,
     (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55, 70, 80, 100, 110, 130, 140, 160),
@@ -193,22 +195,21 @@ BOX_RULE = Every(
     remembered=200,
     diverse=True,
 )
-"""When a kernel is learned on a box: more often than on candidates, since there is more to learn."""
 
+# Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded.
 BOX_REWARDS = 400
-"""Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded."""
 
+# Where a context is measured: its values come back, and what is old tells about them. Chosen on
+# four made processes of two to four numbers.
 CONTEXT_RULE = replace(BOX_RULE, observations=300, remembered=BOX_REWARDS, space_spread=1.0)
-"""Where a context is measured: its values come back, and what is old tells about them. Chosen on four
-made processes of two to four numbers."""
 
+# Width of a decision on a box of d coordinates, times d: the places to explore multiply with every
+# coordinate and the plays do not, and 2 in three coordinates goes on exploring corners. Chosen,
+# among constants over sqrt d and over d, on Levy, Styblinski-Tang, Rastrigin and random dips.
 BOX_WIDTH = 2.0 * math.sqrt(2.0)
-"""Width of a decision on a box of d coordinates, times d: the places to explore multiply with every
-coordinate and the plays do not, and 2 in three coordinates goes on exploring corners. Chosen, among
-constants over sqrt d and over d, on Levy, Styblinski-Tang, Rastrigin and random dips."""
 
+# Plays at random to begin with, for each coordinate that is chosen.
 FIRST_PLAYS = 2
-"""Plays at random to begin with, for each coordinate that is chosen."""
 
 
 def has_several(domain: Domain) -> TypeGuard[Bounded]:
@@ -235,12 +236,12 @@ def chosen_coordinates(box: Bounded) -> int:
 
 Consult = Literal["after tell", "before ask"]
 
+# Width of a frugal decision after an answered question, at most: what is played then is plausible
+# under any larger width, and costs at most 2 beta deviations while the bounds hold.
 INFORMED_WIDTH = 1.0
-"""Width of a frugal decision after an answered question, at most: what is played then is plausible under
-any larger width, and costs at most 2 beta deviations while the bounds hold."""
 
+# With an ensemble of models the best mean is played then: its questions look for what is new, too.
 INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
-"""With an ensemble of models the best mean is played then: its questions look for what is new, too."""
 
 
 @listed(
@@ -350,13 +351,13 @@ def sparq_gp_ucb(
     )
 
 
+# Query plans by name, each made from a budget.
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
     "next": NextDecision,
     "plausible": PlausibleMaximisers,
     "kdpp": lambda budget: KDPP(budget=budget),
     "random": RandomPoints,
 }
-"""Query plans by name, each made from a budget."""
 
 PlanName = Literal["next", "plausible", "kdpp", "random"]
 

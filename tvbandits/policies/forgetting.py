@@ -248,8 +248,8 @@ def w_gp_ucb(
     )
 
 
+# Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards.
 FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
-"""Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards."""
 
 
 def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:

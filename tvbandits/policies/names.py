@@ -18,8 +18,8 @@ from tvbandits.core.coercion import cleaned
 
 WORDS = {"true": True, "false": False}
 
+# package.module:attribute
 PATH = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
-"""package.module:attribute"""
 
 Parameters = Mapping[str, inspect.Parameter]
 

@@ -52,11 +52,11 @@ from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
 from tvbandits.policies.setting import PlotStyle, Seed, listed
 
+# Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
 SWEEPS, ENOUGH = 5000, 1e-11
-"""Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it."""
 
+# So many updates of an inverse, before it is computed anew.
 FRESH = 50
-"""So many updates of an inverse, before it is computed anew."""
 
 
 def inverse_moment(features: Array, P: Array, ridge: float) -> Array:

@@ -56,8 +56,8 @@ from tvbandits.policies.ruled import (
 )
 from tvbandits.policies.setting import Mean, PlotStyle, Seed, listed
 
+# Eigenvalues below this share of the largest are left out.
 SMALLEST = 1e-10
-"""Eigenvalues below this share of the largest are left out."""
 
 
 def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
@@ -297,11 +297,11 @@ def predictive_sampling(
     return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
+# The default priors: nine, three length scales times three rates of change.
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
-"""The default priors: nine, three length scales times three rates of change."""
 
+# Digits of a bound, in prior deviations: what differs by rounding alone ties, and the seed decides.
 DIGITS = 6
-"""Digits of a bound, in prior deviations: what differs by rounding alone ties, and the seed decides."""
 
 
 @dataclass

@@ -118,15 +118,14 @@ def matern(X: Array, Z: Array, length: float, nu: float) -> Array:
 
 
 SPACE_NU, TIME_NU = 2.5, 1.5
+# So many observations are always kept, as in the authors' program.
 FEWEST = 2
-"""So many observations are always kept, as in the authors' program."""
+# No time scale is fitted that is shorter than so many mean times between rewards.
+#
+# The authors' program has neither a bound nor a prior. A few points may be fitted best by a time
+# scale of next to nothing; the budget then grows without end, two points are left, and two points
+# never recover. With this bound, about fifteen of the latest rewards are always worth keeping.
 SHORTEST = 5.0
-"""No time scale is fitted that is shorter than so many mean times between rewards.
-
-The authors' program has neither a bound nor a prior. A few points may be fitted best by a time scale of
-next to nothing; the budget then grows without end, two points are left, and two points never recover.
-With this bound, about fifteen of the latest rewards are always worth keeping.
-"""
 
 Removal = Literal["relevance", "oldest", "random"]
 

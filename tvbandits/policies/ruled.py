@@ -43,8 +43,8 @@ from tvbandits.policies.setting import Mean, Seed
 if TYPE_CHECKING:
     import pandas as pd
 
+# So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20
-"""So often a policy may name a point that is not available, before one that is is drawn for it."""
 
 
 class Rule(Protocol):

@@ -62,6 +62,7 @@ Season: TypeAlias = float | Literal["find"] | None
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 
+# Options that several recipes have: type and description.
 OPTIONS = {
     "domain": ("Domain", "Where it may play."),
     "kernel": (
@@ -112,7 +113,6 @@ OPTIONS = {
         "Fixes all random choices. A generator does not advance: the bandit spawns a child of it.",
     ),
 }
-"""Options that several recipes have: type and description."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -166,6 +166,7 @@ def optional_in(recipe: Callable[..., Any]) -> set[str]:
     return {name for name, hint in get_type_hints(recipe).items() if NoneType in get_args(hint)}
 
 
+# Checks of options that mean the same in every recipe that has them.
 IN_COMMON: Mapping[str, Callable[[Any], object]] = {
     "domain": lambda given: check_part(
         "domain", given, "a domain such as Candidates(X) or Box(bounds)", "sample"
@@ -178,7 +179,6 @@ IN_COMMON: Mapping[str, Callable[[Any], object]] = {
     "minimise": lambda given: flag("minimise", given),
     "robust": lambda given: flag("robust", given),
 }
-"""Checks of options that mean the same in every recipe that has them."""
 
 
 def _entry(name: str) -> str:
@@ -332,13 +332,13 @@ class PlotStyle:
     hollow: bool = False
 
 
+# What a comparison gives a recipe; everything else in its signature is for the user. The noise
+# variance is the problem's unless the user says another, or none: then it is learned.
 FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
-"""What a comparison gives a recipe; everything else in its signature is for the user. The noise variance
-is the problem's unless the user says another, or none: then it is learned."""
 
 
+# The value of an option, out of a problem and what else is given.
 Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
-"""The value of an option, out of a problem and what else is given."""
 
 
 @dataclass(frozen=True)
@@ -444,8 +444,8 @@ class Policy:
         return width
 
 
+# The policies of each module, in the order of their recipes.
 LISTED: dict[str, list[Policy]] = {}
-"""The policies of each module, in the order of their recipes."""
 
 
 def listed(summary: str, paper: str, look: PlotStyle, **more: Any) -> Callable[[F], F]:

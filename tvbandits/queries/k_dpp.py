@@ -33,24 +33,24 @@ from tvbandits.core.arrays import (
 from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.linalg import cholesky, eigenpairs, greedy_pivots, pivoted_cholesky, solve_lower
 
+# Proposals drawn at once from the generator.
 CHUNK = 4096
-"""Proposals drawn at once from the generator."""
 
 
+# Starting a block of proposals costs as much time as looking at `BLOCK_OVERHEAD / k^2` of them.
 BLOCK_OVERHEAD = 1e5
-"""Starting a block of proposals costs as much time as looking at `BLOCK_OVERHEAD / k^2` of them."""
 
 
+# Swaps after which the whitening table is computed afresh, whatever its consistency.
 REFRESH = 256
-"""Swaps after which the whitening table is computed afresh, whatever its consistency."""
 
 
+# Relative gap between two computations of one determinant ratio that calls for a fresh table.
 CONSISTENCY = 1e-6
-"""Relative gap between two computations of one determinant ratio that calls for a fresh table."""
 
 
+# Relative size of a negative variance or eigenvalue that rounding does not explain.
 NOT_PSD = 1e-6
-"""Relative size of a negative variance or eigenvalue that rounding does not explain."""
 
 
 class SwapChain:
@@ -73,8 +73,8 @@ class SwapChain:
         self.L = np.ascontiguousarray(L)
         self.flat = self.L.ravel()
         self.diagonal = np.diagonal(L).copy()
+        # No conditional variance is smaller: L's smallest eigenvalue is not.
         self.floor = floor
-        """No conditional variance is smaller: L's smallest eigenvalue is not."""
         self.chosen = np.array(chosen, dtype=np.int64)
         unused = np.ones(len(L), dtype=bool)
         unused[self.chosen] = False

@@ -58,12 +58,12 @@ __all__ = [
     "RandomPoints",
 ]
 
+# A point joins a full pool if this share of its prior variance is left once the pool is known.
 DETERMINED = 1e-3
-"""A point joins a full pool if this share of its prior variance is left once the pool is known."""
 
 
+# Relative noise with which the pool counts as known.
 NOISE = 1e-6
-"""Relative noise with which the pool counts as known."""
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,8 @@ class QueryPlan(Protocol):
         """Distinct rows of the pool."""
 
 
+# Longest chain, in sweeps: no draw needs a thousandth of it.
 MOST_SWEEPS = 1e6
-"""Longest chain, in sweeps: no draw needs a thousandth of it."""
 
 
 @dataclass(frozen=True)
@@ -294,8 +294,8 @@ class KDPP:
         return Choice(sample.indices, sample.acceptance)
 
 
+# Deviations above its mean that a plausible point may promise.
 PROMISE = 2.0
-"""Deviations above its mean that a plausible point may promise."""
 
 
 @dataclass(frozen=True)
@@ -430,14 +430,14 @@ def _smallest(deviation: Array) -> float:
     return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
 
 
+# Each question of this number looks elsewhere.
 DISCOVER_EVERY = 4
-"""Each question of this number looks elsewhere."""
 
+# At the most so many points are candidates for a question.
 LOOKED_AT = 40
-"""At the most so many points are candidates for a question."""
 
+# At the most so many points are candidates for the next decision.
 COMPARED = 200
-"""At the most so many points are candidates for the next decision."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from tvbandits.campaign.service.app import service  # noqa: E402
 from tvbandits.campaign.service.door import Limits, impatient_protocol  # noqa: E402
 
 DOMAIN = Candidates(np.linspace(0, 10, 40)[:, None])
+# Machines are shared: nothing is slow but who means to be.
 LIMITS = Limits(body=100_000, seconds=60.0, strangers_per_second=1000.0, strangers_burst=1000.0)
-"""Machines are shared: nothing is slow but who means to be."""
 
 
 class Served(NamedTuple):

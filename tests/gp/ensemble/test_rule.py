@@ -235,8 +235,8 @@ def test_errors_say_what_is_wrong(call: Any, match: str) -> None:
 # --- scalar filters for arms that resemble nothing: against the dense Gaussian process of every model
 
 ARMS = Arms([f"arm {i}" for i in range(5)])
+# Prior variance of the level in the dense process: all but flat, which is worth 1e-4 of a weight.
 FLAT = 1e5
-"""Prior variance of the level in the dense process: all but flat, which is worth 1e-4 of a weight."""
 
 
 def readings(n: int, seed: int = 0) -> tuple[Array, Any, Array, Array]:

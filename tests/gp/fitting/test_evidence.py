@@ -45,6 +45,7 @@ def drifting() -> Any:
 
 SHARED = OnSpace(RBF(0.9))
 
+# Kernels that are put together from distinct points and times.
 SUMS: dict[str, Any] = {
     "a constant": Constant(0.7),
     "space": OnSpace(RBF(1.0)),
@@ -69,15 +70,14 @@ SUMS: dict[str, Any] = {
     "an inner sum": OnSpace(RBF(1.0) + 0.2 * Matern(0.5, nu=0.5)) * OnTime(Matern(5.0) * RBF(9.0)),
     "structured": structured_kernel(Matern(1.0, nu=0.5)),
 }
-"""Kernels that are put together from distinct points and times."""
 
+# Kernels that are not.
 OTHERS: dict[str, Any] = {
     "over points": Constant(0.8) * RBF(1.0),
     "over points, anisotropic": RBF([0.7, 2.5]) + Matern(0.4, nu=1.5),
     "over rows": RBF(2.0) * Drift(0.1) + OnSpace(RBF(1.0)),
     "a power": OnSpace(RBF(1.0)) * Drift(0.1) ** 2.0,
 }
-"""Kernels that are not."""
 
 KERNELS = {**SUMS, **OTHERS}
 

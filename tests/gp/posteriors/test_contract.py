@@ -107,10 +107,10 @@ def oracle_of(made: Any, data: Data) -> Dense | Sparse:
 
 
 _SPREAD = np.random.default_rng(0).uniform(-0.04, 0.04, (12, 2))
+# So far apart that none of them is left out of any features.
 POINTS = (
     np.stack(np.meshgrid(np.linspace(0, 1, 4), np.linspace(0, 1, 3)), -1).reshape(-1, 2) + _SPREAD
 )
-"""So far apart that none of them is left out of any features."""
 
 LAST, NOW = 20.0, 21.5
 

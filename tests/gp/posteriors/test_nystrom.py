@@ -16,8 +16,8 @@ from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.nystrom import leverage_dictionary, leverage_scores
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
+# The largest uniform number: who is drawn by it is certain to be.
 UNLUCKY = np.nextafter(1.0, 0.0)
-"""The largest uniform number: who is drawn by it is certain to be."""
 
 KERNEL = 1.5 * Matern(0.4, nu=1.5)
 

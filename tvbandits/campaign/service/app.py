@@ -61,8 +61,8 @@ from tvbandits.core.protocols import ExpertError
 
 T = TypeVar("T")
 
+# Whole numbers up to here are floats, too.
 EXACT = 2**53
-"""Whole numbers up to here are floats, too."""
 
 Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
 Number = Whole | StrictFloat
@@ -252,6 +252,7 @@ def sign_in_page(complaint: str = "") -> str:
 log = logging.getLogger("tvbandits.service")
 LONGEST_HISTORY = 10_000
 
+# All that there is: the method of a path, and who may; the `Door` lets nobody in to anything else.
 VERBS = {
     **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
@@ -260,15 +261,14 @@ VERBS = {
     **dict.fromkeys(("/", "/health", "/openapi.json"), ("GET", None)),
     SIGN_IN: ("POST", None),
 }
-"""All that there is: the method of a path, and who may; the `Door` lets nobody in to anything else."""
 
 
 def _holder(request: Request) -> Any:
     return request.state.holder
 
 
+# The holder of the token; None where nobody needs one and there is none.
 Who = Annotated[Any, Depends(_holder)]
-"""The holder of the token; None where nobody needs one and there is none."""
 
 
 def service(

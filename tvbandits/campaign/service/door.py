@@ -26,11 +26,11 @@ log = logging.getLogger("tvbandits.service")
 # --- what a client may use up, refused before anything is computed --------------------------------
 
 
+# Share of the connections from which on those that wait for their clients are closed.
 RESTING = 0.8
-"""Share of the connections from which on those that wait for their clients are closed."""
 
+# Headers of which a request has one at most: two readers would not agree on which counts.
 ONCE = (b"authorization", b"content-length", b"content-type", b"host", b"origin")
-"""Headers of which a request has one at most: two readers would not agree on which counts."""
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -179,19 +179,19 @@ COOKIE = "tvbandits"
 SIGN_IN, SIGN_IN_BYTES = "/session", 4096
 FIELDS = 20
 HOST = re.compile(r"(\[[\da-f:.]+\]|[^\s:@/\[\]]+)(:\d{1,5})?")
+# Seconds in which what a refused client still sends is thrown away, so that it can read why.
 LINGERING = 1.0
-"""Seconds in which what a refused client still sends is thrown away, so that it can read why."""
 
+# Of every reply. With "no-referrer" a browser would say of our own form that its origin is none.
 HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
-"""Of every reply. With "no-referrer" a browser would say of our own form that its origin is none."""
 
+# The method of every path, and the role that it needs; None: it is for everybody.
 Verbs = Mapping[str, tuple[str, str | None]]
-"""The method of every path, and the role that it needs; None: it is for everybody."""
 
 
 class RefusedError(Exception):

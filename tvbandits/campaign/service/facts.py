@@ -21,11 +21,11 @@ from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
 from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
 
+# Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
-"""Of a domain that is not finite, or a large one: so many are shown."""
 
+# When a station is called stuck, silent or biased.
 SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
-"""When a station is called stuck, silent or biased."""
 
 
 @dataclass(frozen=True)

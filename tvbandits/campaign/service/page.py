@@ -16,17 +16,17 @@ from tvbandits.campaign.status import ago, drop_command
 from tvbandits.campaign.watching import Watching
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 
+# An axis of names.
 SITES = {"title": {"text": "place"}, "type": "category", "tickangle": -60}
-"""An axis of names."""
 
+# Above the picture, and not over it.
 LEGEND = {
     "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02},
     "margin": {"t": 60, "r": 20},
 }
-"""Above the picture, and not over it."""
 
+# Of a table.
 MOST_ROWS = 60
-"""Of a table."""
 
 
 def belief(facts: Facts) -> Plot:
@@ -181,8 +181,8 @@ def _moment(facts: Facts, t: float) -> str | float:
     return float(t) if clock is None else f"{clock.time(float(t)):%Y-%m-%d %H:%M:%S}"
 
 
+# Steps ahead of the forecast.
 SHOWN_AHEAD = (1, 2, 3, 5)
-"""Steps ahead of the forecast."""
 
 FORECAST_PLACES = 5
 

@@ -261,6 +261,7 @@ def _by_name(of: Callable[[ArrayLike], Any]) -> Callable[[Mapping[str, Any]], di
     return lambda said: {name: None if x is None else of(x) for name, x in said.items()}
 
 
+# How each of what a request may say is written in JSON.
 PLAIN: dict[str, Callable[[Any], Any]] = {
     "t": _time,
     "to": _time,
@@ -274,7 +275,6 @@ PLAIN: dict[str, Callable[[Any], Any]] = {
     "outcomes": _by_name(_numbers),
     "add": _by_name(lambda x: _array(x).tolist()),
 }
-"""How each of what a request may say is written in JSON."""
 
 
 def _floats(values: Sequence[float | None]) -> Array:

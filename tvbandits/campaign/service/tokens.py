@@ -17,16 +17,16 @@ from typing import Any
 from tvbandits.core.files.saving import locked, write_whole
 from tvbandits.core.tables import as_text
 
+# To look; to tell rewards, answers and what was given up; to ask for points and questions.
 ROLES = ("read", "tell", "ask")
-"""To look; to tell rewards, answers and what was given up; to ask for points and questions."""
 
 PREFIX = "tvb_"
 NAME = re.compile(r"[\w.@-]{1,64}")
+# Bytes of a file of tokens.
 LARGEST = 1_000_000
-"""Bytes of a file of tokens."""
 
+# Bytes of chance in a token: enough that a fast hash of it cannot be turned round.
 _SIZE = 32
-"""Bytes of chance in a token: enough that a fast hash of it cannot be turned round."""
 
 
 @dataclass(frozen=True)

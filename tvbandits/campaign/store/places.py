@@ -21,14 +21,14 @@ from tvbandits.core.coercion import file_path
 from tvbandits.core.files.reading import limit_cells
 from tvbandits.core.files.saving import put_in_place
 
+# How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
 STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"
-"""How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written."""
 
+# Names of files beside a database: SQLite's, and the lock of writers.
 BESIDE = ("-wal", "-shm", "-journal", "-turn")
-"""Names of files beside a database: SQLite's, and the lock of writers."""
 
+# Seconds between two looks at a lock that others hold.
 POLL = 0.02
-"""Seconds between two looks at a lock that others hold."""
 
 
 class Place(ABC):

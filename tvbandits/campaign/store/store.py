@@ -41,9 +41,12 @@ from tvbandits.core.files.reading import current_limits
 # --- rows of the journal: what happened, who did it and when --------------------------------------
 
 
+# Kinds of rows that are a whole operation by themselves, or end one.
 DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retracted", "sites")
-"""Kinds of rows that are a whole operation by themselves, or end one."""
 
+# All kinds, and what their bodies have at least.
+#
+# What may need the expert is `meant` first; then come its questions, and its answers.
 FIELDS = {
     "asked": {"t", "n", "among", "got"},
     "told": {"X", "y", "t", "variance", "got"},
@@ -58,14 +61,10 @@ FIELDS = {
     "consulted": {"X", "t", "knows"},
     "failed": {"error"},
 }
-"""All kinds, and what their bodies have at least.
-
-What may need the expert is `meant` first; then come its questions, and its answers.
-"""
 
 
+# Characters of the body of a row, which is JSON and takes ten times as much once it is read.
 LONGEST_BODY = 50_000_000
-"""Characters of the body of a row, which is JSON and takes ten times as much once it is read."""
 
 
 @dataclass(frozen=True)
@@ -151,14 +150,15 @@ def outcomes_in(given: Mapping[str, Any]) -> dict[str, Array] | None:
 
 METADATA = sql.MetaData()
 
+# What it is about: its id, the version of the tables, the clock, the expert, the names of sites.
 ABOUT = sql.Table(
     "about",
     METADATA,
     sql.Column("name", sql.Text, primary_key=True),
     sql.Column("value", sql.Text, nullable=False),
 )
-"""What it is about: its id, the version of the tables, the clock, the expert, the names of sites."""
 
+# What happened: rows are added and never changed.
 JOURNAL = sql.Table(
     "journal",
     METADATA,
@@ -170,8 +170,8 @@ JOURNAL = sql.Table(
     sql.Column("body", sql.Text, nullable=False),
     sql.Column("digest", sql.Text, nullable=False),
 )
-"""What happened: rows are added and never changed."""
 
+# The bandit after so many rows, as a saved file; the first of them is the beginning.
 SNAPSHOTS = sql.Table(
     "snapshots",
     METADATA,
@@ -182,11 +182,10 @@ SNAPSHOTS = sql.Table(
     sql.Column("checksum", sql.Text, nullable=False),
     sql.Column("made_by", sql.Text, nullable=False),
 )
-"""The bandit after so many rows, as a saved file; the first of them is the beginning."""
 
 
+# The version of the tables, which stands in them; one that is not known is refused.
 SCHEMA = 2
-"""The version of the tables, which stands in them; one that is not known is refused."""
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
@@ -214,11 +213,11 @@ def version_in(connection: sql.Connection, place: str) -> int:
 # --------------------------------------------------------------------------------------------------
 
 
+# Rows of a long journal that are read at once.
 PAGE = 10_000
-"""Rows of a long journal that are read at once."""
 
+# Snapshots that are kept besides the first.
 KEPT = 3
-"""Snapshots that are kept besides the first."""
 
 
 @dataclass(frozen=True)

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 File = str | os.PathLike[str]
 
 
+# Environment variables that raise a limit: this, and the limit's name in capitals.
 ENVIRONMENT = "TVBANDITS_READ_"
-"""Environment variables that raise a limit: this, and the limit's name in capitals."""
 
 
+# What may stand between the cells of a spreadsheet.
 SEPARATORS = ",;\t"
-"""What may stand between the cells of a spreadsheet."""
 
 
 DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+\s*)$")
 
 
+# Bytes of the first line of a csv.
 _LONGEST_HEADING = 1 << 22
-"""Bytes of the first line of a csv."""
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,12 @@ from numpy.typing import NDArray
 
 FORMAT, VERSION = "tvbandits saved file", 2
 STRUCTURE = "structure.json"
+# Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects.
 KINDS = "biufcSU"
-"""Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects."""
 
 _DIGEST = 64
+# Bytes of the structure, which is JSON: a hundred times that of any policy, and seconds to read.
 _LONGEST_STRUCTURE = 8_000_000
-"""Bytes of the structure, which is JSON: a hundred times that of any policy, and seconds to read."""
 
 _LONGEST_HEADER = 10_000
 _MOST_DIMENSIONS = 32
@@ -213,14 +213,15 @@ def _array(data: bytes, number: int) -> NDArray[Any]:
 # --------------------------------------------------------------------------------------------------
 
 
+# Where kernels come from; it is imported where one is made, since that takes two seconds.
 SKLEARN = "sklearn.gaussian_process.kernels"
-"""Where kernels come from; it is imported where one is made, since that takes two seconds."""
 
+# What a class is called in a text, and what word it gives itself.
 SAID = re.compile(r"^(?:class |    __word__ = \")(\w+)", re.MULTILINE)
-"""What a class is called in a text, and what word it gives itself."""
 
 PACKAGE = Path(__file__).parents[2]
 
+# Packages whose values can be read back: frozen ones, and those that say what they are made of.
 HOUSES = (
     "core",
     "gp",
@@ -232,8 +233,8 @@ HOUSES = (
     "experts",
     "datasets",
 )
-"""Packages whose values can be read back: frozen ones, and those that say what they are made of."""
 
+# But not those that reach out to files or hosts when they are made: who reads hands them over.
 OUTSIDE = (
     "core.files",
     "core.rows",
@@ -245,8 +246,6 @@ OUTSIDE = (
     "experts.records",
     "experts.sensors",
 )
-"""But not those that reach out to files or hosts when they are made: who reads hands them
-over."""
 
 
 def word_of(kind: type) -> str:
@@ -386,6 +385,7 @@ def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
+# Kernels of scikit-learn, by name.
 KERNELS = (
     "CompoundKernel",
     "ConstantKernel",
@@ -400,25 +400,24 @@ KERNELS = (
     "Sum",
     "WhiteKernel",
 )
-"""Kernels of scikit-learn, by name."""
 
 _PLACE = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)*:[A-Za-z_]\w*")
+# Parts of the user's, by `module:name`.
 Trusted = Mapping[str, Any]
-"""Parts of the user's, by `module:name`."""
 
 
+# How deep the entries of a file may nest; those of every policy nest 12 deep.
 MOST_DEEP = 100
-"""How deep the entries of a file may nest; those of every policy nest 12 deep."""
 
+# How many times larger a file may be once everything shared is counted each time (those of every
+# policy are 5 times larger), and how many terms a kernel may then have.
 MOST_UNFOLDED, MOST_KERNELS = 20, 1_000
-"""How many times larger a file may be once everything shared is counted each time (those of every policy
-are 5 times larger), and how many terms a kernel may then have."""
 
+# Bits of a whole number: those of the state of a generator.
 LONGEST_INT = 128
-"""Bits of a whole number: those of the state of a generator."""
 
+# Whole numbers beyond it may all have one hash, and a dictionary of them takes for ever.
 LARGEST_KEY = 2**61 - 2
-"""Whole numbers beyond it may all have one hash, and a dictionary of them takes for ever."""
 
 
 class UnknownPartError(SavedFileError):

@@ -29,20 +29,21 @@ from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import FAINT, Posterior
 
+# Steps in which a difference between arms is forgotten, up to 1/e.
 SCALES = 10.0 ** np.arange(2.0, 5.0, 0.5)
-"""Steps in which a difference between arms is forgotten, up to 1/e."""
 
+# The smallest variance of a difference is 4 to this power of the noise variance.
 SMALLEST = -6
-"""The smallest variance of a difference is 4 to this power of the noise variance."""
 
+# From so many first readings the noise variance and the step are taken that the models are made
+# for.
 FIRST = 16
-"""From so many first readings the noise variance and the step are taken that the models are made for."""
 
+# So many times to move by are remembered: a reward may come a hundred steps after its decision.
 REMEMBERED = 4
-"""So many times to move by are remembered: a reward may come a hundred steps after its decision."""
 
+# So many past filters are kept: a late reading goes back to the one before its time.
 KEPT = 16
-"""So many past filters are kept: a late reading goes back to the one before its time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +224,8 @@ class ArmFilters:
         return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
 
 
+# Filters after the latest times, in their order.
 Past: TypeAlias = tuple[ArmFilters | EffectFilters, ...]
-"""Filters after the latest times, in their order."""
 
 
 @dataclass(frozen=True)

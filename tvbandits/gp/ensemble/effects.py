@@ -24,8 +24,8 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import distances, extent_of
 
+# Steps in which an effect is forgotten, up to 1/e.
 SCALES = 10.0 ** np.arange(1.0, 5.0)
-"""Steps in which an effect is forgotten, up to 1/e."""
 
 
 def contrasts(variance: Array) -> Array:

@@ -40,49 +40,49 @@ from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, in_steps, set
 from tvbandits.gp.fitting.calibration import HALF
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
+# Of the transforms that a network's rewards may need, for a longer upper tail; the first is taken
+# unless another one is clearly better. Powers of 3/2 and 2 did harm on ozone.
 POWERS = (1.0, 0.5, 0.0)
-"""Of the transforms that a network's rewards may need, for a longer upper tail; the first is taken
-unless another one is clearly better. Powers of 3/2 and 2 did harm on ozone."""
 
+# Another power than the first has so much more log evidence of the first steps.
 CLEARLY = 2.0
-"""Another power than the first has so much more log evidence of the first steps."""
 
+# After so many steps an ensemble begins again, in the unit that the readings suggest.
 UNIT_LEARNED_AT = (4, 16)
-"""After so many steps an ensemble begins again, in the unit that the readings suggest."""
 
+# The unit of a smooth function counts for so many innovations: who plays near a peak alone sees
+# little of how far the function varies, and would soon take all of it for as flat as the peak.
 GUESS_OF_A_FUNCTION = 30.0
-"""The unit of a smooth function counts for so many innovations: who plays near a peak alone sees little
-of how far the function varies, and would soon take all of it for as flat as the peak."""
 
+# Numbers in the covariances of all models, once an ensemble has been thinned.
 CAPACITY = 300_000
-"""Numbers in the covariances of all models, once an ensemble has been thinned."""
 
+# After so many steps the lighter half of an ensemble above its capacity goes.
 THINNED_AT = (16, 32, 64, 128)
-"""After so many steps the lighter half of an ensemble above its capacity goes."""
 
+# Weight of the latest step in the mean squared standardised innovation, and in the coverage.
 WATCHED = 0.05
-"""Weight of the latest step in the mean squared standardised innovation, and in the coverage."""
 
+# A squared standardised innovation counts for at most this: one outlier is no bad model.
 LARGEST_INNOVATION = 25.0
-"""A squared standardised innovation counts for at most this: one outlier is no bad model."""
 
+# Models below this share of the largest weight are left out of what the ensemble says, not of it.
 NEGLIGIBLE = 1e-2
-"""Models below this share of the largest weight are left out of what the ensemble says, not of it."""
 
+# What the weights keep of the evidence at each step.
 FORGETTING = 0.99
-"""What the weights keep of the evidence at each step."""
 
+# Readings of a backlog that are taken in at once.
 MOST_TOGETHER = 128
-"""Readings of a backlog that are taken in at once."""
 
+# A model is inactive below this share of the largest weight.
 ACTIVE = 1e-3
-"""A model is inactive below this share of the largest weight."""
 
+# An inactive model catches up after so many steps.
 TURN = 16
-"""An inactive model catches up after so many steps."""
 
+# After a step with a larger mean squared standardised innovation all models catch up.
 STARTLING = 4.0
-"""After a step with a larger mean squared standardised innovation all models catch up."""
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,8 @@ class Group:
         return Group(self.filters.joined(other.filters), score, self.time)
 
 
+# The time of a step, the step, and the variance of readings of differences between places.
 BacklogStep = tuple[float, Step, float]
-"""The time of a step, the step, and the variance of readings of differences between places."""
 
 
 def taken_in(

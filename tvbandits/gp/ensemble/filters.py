@@ -33,22 +33,22 @@ from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 
+# Prior variance of the constant, in units of the squared prior deviation: next to unknown.
 CONSTANT = 25.0
-"""Prior variance of the constant, in units of the squared prior deviation: next to unknown."""
 
+# A model whose features leave more than this share of the variance is not taken: what it cannot
+# hold would count as noise, and go on looking unknown however often it is read.
 MOST_LEFT = 0.1
-"""A model whose features leave more than this share of the variance is not taken: what it cannot hold
-would count as noise, and go on looking unknown however often it is read."""
 
+# Features of a season at the most: each of them has two numbers for each harmonic.
 MOST_OF_A_SEASON = 12
-"""Features of a season at the most: each of them has two numbers for each harmonic."""
 
+# Noise below this share of the prior variance would be lost, and the filter with it.
 ROUNDING = 1e-9
-"""Noise below this share of the prior variance would be lost, and the filter with it."""
 
 
+# A part of states whose halves take so much (M, 2, k, 1) or (M, 2, 1, 1) of each other.
 Taken: TypeAlias = tuple[slice, Array]
-"""A part of states whose halves take so much (M, 2, k, 1) or (M, 2, 1, 1) of each other."""
 
 
 class Transition(NamedTuple):
@@ -414,11 +414,11 @@ def _prior(setting: ModelSpec, static: Array, drift: Array, waves: int) -> Array
     return np.asarray(block_diag(*parts))
 
 
+# How many innovations the scale remembers.
 MEMORY = 400.0
-"""How many innovations the scale remembers."""
 
+# A member goes on as it is while it is that certain that nothing started afresh.
 NO_RESET = 0.99
-"""A member goes on as it is while it is that certain that nothing started afresh."""
 
 
 class Innovations(NamedTuple):
@@ -437,8 +437,8 @@ class Innovations(NamedTuple):
     log_density: Array
 
 
+# What `Filters` hold of each model.
 KNOWN = "mean", "covariance", "squares", "count"
-"""What `Filters` hold of each model."""
 
 
 @dataclass(frozen=True)

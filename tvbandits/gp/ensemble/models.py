@@ -26,12 +26,12 @@ from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.coercion import shown
 from tvbandits.gp.kernels import matern
 
+# Of a correlation over points; "identity": no two points share anything.
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
-"""Of a correlation over points; "identity": no two points share anything."""
 
+# Up to so many points they are taken for places of a network, each with a mean of its own; more of
+# them are taken for a grid on a smooth function.
 SMALL_NETWORK = 64
-"""Up to so many points they are taken for places of a network, each with a mean of its own; more of
-them are taken for a grid on a smooth function."""
 
 
 @dataclass(frozen=True)
@@ -213,12 +213,12 @@ def network_settings() -> tuple[ModelSpec, ...]:
     return rough + lasting
 
 
+# Length scales of a smooth function of one coordinate, as shares of the largest extent; of d of
+# them, times sqrt(d), as the distances between points grow.
 LENGTHS = (0.03, 0.06, 0.12, 0.25)
-"""Length scales of a smooth function of one coordinate, as shares of the largest extent; of d of them,
-times sqrt(d), as the distances between points grow."""
 
+# Share of the nugget of a function that is known up to the noise of its readings.
 NOTHING = 1e-4
-"""Share of the nugget of a function that is known up to the noise of its readings."""
 
 
 def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:

@@ -21,8 +21,8 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.kernels.matern import matern12, matern32
 
+# A late observation counts at its own time while no more than so many later times were observed.
 WINDOW = 8
-"""A late observation counts at its own time while no more than so many later times were observed."""
 
 
 def at_each_time(times: Array) -> Iterator[tuple[float, slice]]:

@@ -48,15 +48,15 @@ from tvbandits.gp.posteriors.protocol import Posterior
 # AISTATS 2023.
 
 
+# The noise in units of the scale is taken to a tenth: it changes little from step to step.
 TENTH = math.log(1.1)
-"""The noise in units of the scale is taken to a tenth: it changes little from step to step."""
 
+# So many models' futures are remembered.
 KEPT = 48
-"""So many models' futures are remembered."""
 
 
+# So many steps after a decision count as its future.
 LATER = 32
-"""So many steps after a decision count as its future."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def _squared(M: Array, B: Array) -> Array:
 
 T = TypeVar("T")
 
+# The models; None: those that suit the number of points; "both": a network's and a function's.
 Models = Sequence[ModelSpec] | Literal["both"] | None
-"""The models; None: those that suit the number of points; "both": a network's and a function's."""
 
 
 def are_given(settings: object) -> bool:
@@ -225,14 +225,14 @@ def started(
     return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
 
 
+# Of the correlations between candidates, where another point is told from them.
 RIDGE = 1e-6
-"""Of the correlations between candidates, where another point is told from them."""
 
+# Candidates that tell another point, of many the ones that say most.
 MOST_TELLING = 500
-"""Candidates that tell another point, of many the ones that say most."""
 
+# Members of the largest weight that `EnsemblePosterior.learned` names.
 SHOWN = 5
-"""Members of the largest weight that `EnsemblePosterior.learned` names."""
 
 
 @dataclass(frozen=True)

@@ -30,32 +30,32 @@ from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time
 # periodogram would not.
 
 
+# Last values that a value is regressed on: weather of two time scales, and noise.
 LAGS = 3
-"""Last values that a value is regressed on: weather of two time scales, and noise."""
 
+# Of a period, where so many fit between two steps.
 HARMONICS = 3
-"""Of a period, where so many fit between two steps."""
 
+# Steps of the shortest period that is looked for.
 SHORTEST = 4.0
-"""Steps of the shortest period that is looked for."""
 
+# Periods that must have passed.
 SEEN = 2.0
-"""Periods that must have passed."""
 
+# A period is found below this chance that there is none.
 FOUND = math.log(3e-4)
-"""A period is found below this chance that there is none."""
 
+# And given up above this one.
 KEPT = math.log(1e-2)
-"""And given up above this one."""
 
+# Another one takes its place if it is that much less by chance.
 BETTER = math.log(1e-3)
-"""Another one takes its place if it is that much less by chance."""
 
+# A part of a period takes its place unless its log chance is larger by more.
 EQUAL = 7.0
-"""A part of a period takes its place unless its log chance is larger by more."""
 
+# Periods that are tried at once: what they take of memory.
 TOGETHER = 128
-"""Periods that are tried at once: what they take of memory."""
 
 ROUNDING = 1e-9
 SWEEPS = 20
@@ -207,20 +207,21 @@ def _fundamental(periods: Array, chances: Array, steps: int) -> int:
 # --------------------------------------------------------------------------------------------------
 
 
+# After so many steps the search ends: then a step costs the same.
 LAST = 1024
-"""After so many steps the search ends: then a step costs the same."""
 
+# After so many steps the readings are looked through: four times until they have doubled.
 LOOKED_AT = (
     *(octave * quarter // 4 for octave in (32, 64, 128, 256, 512) for quarter in (4, 5, 6, 7)),
     LAST,
 )
-"""After so many steps the readings are looked through: four times until they have doubled."""
 
+# With more readings the search ends: what a replay takes is bounded.
 MOST_READINGS = 40_000
-"""With more readings the search ends: what a replay takes is bounded."""
 
+# A period is looked for where this share of steps is a whole number of the usual one, but for
+# `OFF`.
 REGULAR, OFF = 0.9, 0.1
-"""A period is looked for where this share of steps is a whole number of the usual one, but for `OFF`."""
 
 
 @dataclass(frozen=True)

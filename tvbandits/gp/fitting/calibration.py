@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+# What the tally loses at each reward that is watched.
 FADING = 0.02
-"""What the tally loses at each reward that is watched."""
 
+# So many rewards just as large as expected are taken for granted.
 PRIOR_COUNT = 2.0
-"""So many rewards just as large as expected are taken for granted."""
 
+# Half of a 95% interval, in deviations.
 HALF = 1.959963985
-"""Half of a 95% interval, in deviations."""
 
+# A squared standardised innovation counts for at most this: one outlier is no bad model.
 LARGEST = 25.0
-"""A squared standardised innovation counts for at most this: one outlier is no bad model."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 
+# Prior variance of the mean of standardised values, which is integrated out.
 MEAN_VARIANCE = 1.0
-"""Prior variance of the mean of standardised values, which is integrated out."""
 
 
 class Evidence:
@@ -342,8 +342,8 @@ class _Factor:
         return _Part(1.0, _spread(matrix, rows.pairs, len(rows.index)), gradient)
 
 
+# Correlations at distances, and -1/r times their derivatives.
 Profile = Callable[[Array], tuple[Array, Array]]
-"""Correlations at distances, and -1/r times their derivatives."""
 
 
 @dataclass(frozen=True)

@@ -28,30 +28,30 @@ from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 
+# The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm.
 SHARE, SPREAD = 0.05, 2.0
-"""The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm."""
 
+# Deviation of the logarithm of a noise variance among similar places: a factor of 2 at either side.
 ALIKE = 0.7
-"""Deviation of the logarithm of a noise variance among similar places: a factor of 2 at either side."""
 
+# Values of tau, in steps; all are equally likely a priori.
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
-"""Values of tau, in steps; all are equally likely a priori."""
 
+# Values of n, where it can be told from noise; all are equally likely a priori.
 NEW = (0.0, 0.1, 0.3)
-"""Values of n, where it can be told from noise; all are equally likely a priori."""
 
+# Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the whole.
 SIZES = np.geomspace(0.5, 64.0, 8)
-"""Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the whole."""
 
+# m, in units of k(x, x): next to nothing is known about the mean.
 MEAN = 100.0
-"""m, in units of k(x, x): next to nothing is known about the mean."""
 
+# Low end and high end, as quantiles of the posterior.
 QUANTILES = (0.025, 0.975)
-"""Low end and high end, as quantiles of the posterior."""
 
+# Learned at every doubling of the number of rewards up to `LAST`, from so many readings at the
+# most; half of them may have a variance of their own.
 LAST, MOST = 256, 128
-"""Learned at every doubling of the number of rewards up to `LAST`, from so many readings at the most;
-half of them may have a variance of their own."""
 
 
 @dataclass(frozen=True)

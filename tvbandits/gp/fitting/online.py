@@ -211,8 +211,8 @@ class Learned:
         return self.kernels[self.best]
 
 
+# All rivals are fitted at so many first fits, and then at every fourth: otherwise the best alone.
 COMPARED_FIRST, COMPARED_EVERY = 6, 4
-"""All rivals are fitted at so many first fits, and then at every fourth: otherwise the best alone."""
 
 
 def refit(

@@ -22,29 +22,29 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import Observations
 from tvbandits.gp.kernels.structure import inputs
 
+# The scale is estimated again when this many times as many values have been seen; between estimates
+# it stays, because a new scale changes every noise variance and so costs a new factorisation.
 REGROWTH = 1.5
-"""The scale is estimated again when this many times as many values have been seen; between estimates
-it stays, because a new scale changes every noise variance and so costs a new factorisation."""
 
 
+# The scale comes from the values in use, but from at least (at most) this many.
 FEWEST, MOST = 100, 256
-"""The scale comes from the values in use, but from at least (at most) this many."""
 
 
+# How many independent values the anchor of the centre is worth.
 ANCHOR_WEIGHT = 5.0
-"""How many independent values the anchor of the centre is worth."""
 
 
+# A sample from one spot says little about the scale: its spread is at most multiplied by ten.
 LEAST_INDEPENDENT = 0.1
-"""A sample from one spot says little about the scale: its spread is at most multiplied by ten."""
 
 
+# Outliers are values further than this many robust deviations from the median, if rare too.
 CLIP = 3.0
-"""Outliers are values further than this many robust deviations from the median, if rare too."""
 
 
+# In units of a prior variance, so that its square root and its inverse can be worked with.
 MOST_NOISE = 1e200
-"""In units of a prior variance, so that its square root and its inverse can be worked with."""
 
 
 @dataclass(frozen=True)

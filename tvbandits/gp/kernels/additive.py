@@ -18,16 +18,16 @@ from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 
+# Length scale to start from, as a share of the largest extent of the domain.
 SPACE = 0.15
-"""Length scale to start from, as a share of the largest extent of the domain."""
 
 
+# Shares of the variance to start from.
 LEVEL, STATIC, DRIFT, FAST = 0.1, 0.3, 0.3, 0.1
-"""Shares of the variance to start from."""
 
 
+# Time scales to start from, in steps.
 LEVEL_SCALE, DRIFT_SCALE, FAST_SCALE = 5.0, 20.0, 2.0
-"""Time scales to start from, in steps."""
 
 
 def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.0) -> Any:
@@ -88,26 +88,26 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
 
 
+# Domains of several coordinates with bounds.
 Bounded = Box | Space | CandidatesInContext
-"""Domains of several coordinates with bounds."""
 
+# Length scale to start from on a box, as a share of each extent.
 BOX_SPACE = 0.3
-"""Length scale to start from on a box, as a share of each extent."""
 
+# And where a context is measured: what was learned at one value must carry over to others.
 CONTEXT_SPACE = 1.0
-"""And where a context is measured: what was learned at one value must carry over to others."""
 
+# Length scale to start from of a category's columns: what differs in a word alone is much alike.
 WORDS = 3.0
-"""Length scale to start from of a category's columns: what differs in a word alone is much alike."""
 
+# Share of the variance to start from of what is different at every place and time.
 BOX_NOISE = 0.0005
-"""Share of the variance to start from of what is different at every place and time."""
 
+# Time scale to start from, in steps.
 BOX_TIME = 36.0
-"""Time scale to start from, in steps."""
 
+# Time scale, in steps, and length scale, as a share of an extent, of what no forecast can know.
 AT_ONCE = 1e-3
-"""Time scale, in steps, and length scale, as a share of an extent, of what no forecast can know."""
 
 
 def box_kernel(box: Bounded) -> Any:

@@ -50,13 +50,13 @@ def rbf(r: Array) -> Array:
     return np.asarray(np.exp(-0.5 * r * r))
 
 
+# Correlations by their smoothness nu.
 VALUES: dict[float, Callable[[Array], Array]] = {
     0.5: matern12,
     1.5: matern32,
     2.5: matern52,
     math.inf: rbf,
 }
-"""Correlations by their smoothness nu."""
 
 
 def matern32_and_slope(r: Array) -> tuple[Array, Array]:
@@ -80,12 +80,12 @@ def rbf_and_slope(r: Array) -> tuple[Array, Array]:
     return value, value
 
 
+# By smoothness, those that have a slope at 0: values, and -1/r times their derivatives.
 SLOPED: dict[float, Callable[[Array], tuple[Array, Array]]] = {
     1.5: matern32_and_slope,
     2.5: matern52_and_slope,
     math.inf: rbf_and_slope,
 }
-"""By smoothness, those that have a slope at 0: values, and -1/r times their derivatives."""
 
 
 def matern32_rate(scale: Number) -> Number:

@@ -59,8 +59,8 @@ class Leaf:
         return self.kernel.clone_with_theta(own) if len(own) else self.kernel
 
 
+# A sum of products, each as its factors.
 Terms = tuple[tuple[Leaf, ...], ...]
-"""A sum of products, each as its factors."""
 
 
 def leaves_of(kernel: Kernel) -> Terms | None:

@@ -42,17 +42,17 @@ from tvbandits.gp.posteriors.data import (
 from tvbandits.gp.posteriors.features import cheaper_state
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
 
+# Below this many rows a new factorisation is faster than rotating rows out.
 ROTATE_FROM = 96
-"""Below this many rows a new factorisation is faster than rotating rows out."""
 
 
+# So many rows are appended at the least before those of one input are merged.
 MERGE_FROM = 192
-"""So many rows are appended at the least before those of one input are merged."""
 
 
+# An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
+# decides about jitter; sooner for a repeated input, which a new factorisation merges without loss.
 CANCELLED, CANCELLED_IF_REPEATED = 1e-13, 1e-10
-"""An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
-decides about jitter; sooner for a repeated input, which a new factorisation merges without loss."""
 
 
 @dataclass(frozen=True)

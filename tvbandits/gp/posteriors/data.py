@@ -18,9 +18,9 @@ from tvbandits.core.arrays import Array, Index, at_times, row_keys
 from tvbandits.core.observations import Room
 from tvbandits.gp.kernels.structure import advance, is_space_time
 
+# An observation whose noise variance exceeds the largest prior variance by this factor cannot move
+# the posterior by one rounding error; it is left out, so a long discounted history costs nothing.
 NEGLIGIBLE = 1e16
-"""An observation whose noise variance exceeds the largest prior variance by this factor cannot move
-the posterior by one rounding error; it is left out, so a long discounted history costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def without_negligible(kernel: Any, data: Data) -> Data:
     return Data(data.Z[heard], data.Y[heard], data.variance[heard], levels)
 
 
+# Prior variance of a level beyond that of what is read; its mean is taken off before.
 WIDE = 1e6
-"""Prior variance of a level beyond that of what is read; its mean is taken off before."""
 
 
 def level_noise(levels: Index, variance: Array, prior: float) -> Array:

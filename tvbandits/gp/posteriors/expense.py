@@ -8,16 +8,16 @@ from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.protocol import Posterior
 
+# Arithmetic of one core in a second, at the least.
 FLOPS = 5e9
-"""Arithmetic of one core in a second, at the least."""
 
 
+# A warning is due when twice as many rows need as much for one step.
 SECONDS, GIGABYTES = 2.0, 1.0
-"""A warning is due when twice as many rows need as much for one step."""
 
 
+# So many rows are never expensive.
 FEW = 1000
-"""So many rows are never expensive."""
 
 
 class ExpensiveWarning(UserWarning):

@@ -23,21 +23,21 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid
 
+# Features end when no point keeps more than this share of its prior variance.
 TOLERANCE = 1e-4
-"""Features end when no point keeps more than this share of its prior variance."""
 
 
+# Features of a term at the most.
 LARGEST_RANK = 96
-"""Features of a term at the most."""
 
+# With fewer observations than this, a new factorisation is as fast as a spanning dictionary.
 FEW = 64
-"""With fewer observations than this, a new factorisation is as fast as a spanning dictionary."""
 
+# A dictionary spans the domain when no point keeps more than this share of its prior variance.
 SPAN_TOLERANCE = 1e-13
-"""A dictionary spans the domain when no point keeps more than this share of its prior variance."""
 
+# Rank beyond which a spanning dictionary is not looked for.
 LARGEST_SPAN = 256
-"""Rank beyond which a spanning dictionary is not looked for."""
 
 
 @dataclass(frozen=True)

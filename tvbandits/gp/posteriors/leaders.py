@@ -36,23 +36,23 @@ from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
 from tvbandits.gp.posteriors.nystrom import markov
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 
+# Candidates that are looked at together: few at first, since they raise the floor for the others.
 SMALLEST_LOOK, LARGEST_LOOK = 64, 8192
-"""Candidates that are looked at together: few at first, since they raise the floor for the others."""
 
+# Earlier posteriors that are kept to compare the present one with; others by way of these.
 LIVE = 12
-"""Earlier posteriors that are kept to compare the present one with; others by way of these."""
 
+# After so many posteriors everything is looked at again.
 LONGEST = 4096
-"""After so many posteriors everything is looked at again."""
 
+# Kernel values that are kept, of all blocks together: 128 MB.
 KEPT = 2**24
-"""Kernel values that are kept, of all blocks together: 128 MB."""
 
+# Of a sum, for each of its terms.
 ROUNDING = 4 * float(np.finfo(float).eps)
-"""Of a sum, for each of its terms."""
 
+# By what share a bound is raised, for rounding.
 SLACK = 1e-7
-"""By what share a bound is raised, for rounding."""
 
 
 class Looker:
@@ -485,11 +485,11 @@ class OnWorkers:
         return _merged(self.client.gather(tasks), wanted.enough)
 
 
+# On a worker: blocks of the latest searches, by their first rows.
 _kept: dict[str, dict[int, Block]] = {}
-"""On a worker: blocks of the latest searches, by their first rows."""
 
+# So many searches at once keep bounds on a worker.
 SEARCHES = 4
-"""So many searches at once keep bounds on a worker."""
 
 
 def _leaders_there(

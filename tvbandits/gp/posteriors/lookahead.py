@@ -17,11 +17,11 @@ NODES, WEIGHTS = hermegauss(9)
 WEIGHTS /= WEIGHTS.sum()
 """For the mean of a function of a standard normal number."""
 
+# A gain below this share of the largest deviation is none.
 ROUNDING = 1e-12
-"""A gain below this share of the largest deviation is none."""
 
+# All points.
 EVERY = slice(None)
-"""All points."""
 
 
 Rows: TypeAlias = Sequence[int] | Index

@@ -40,24 +40,24 @@ from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble, embedding
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
+# By what the noise falls from level to level, at the most.
 STEP = 2.0
-"""By what the noise falls from level to level, at the most."""
 
 
+# A level above the last looks at an input with this many times the bound of its score.
 CANDIDATES = 8.0
-"""A level above the last looks at an input with this many times the bound of its score."""
 
 
+# Such a level looks at this many inputs for each point of the dictionary so far, and for 16 more.
 CANDIDATES_EACH = 32
-"""Such a level looks at this many inputs for each point of the dictionary so far, and for 16 more."""
 
 
+# Oversampling of the dictionaries on the way.
 DICTIONARY = 4.0
-"""Oversampling of the dictionaries on the way."""
 
 
+# Points that keep less than this share of their prior variance add nothing to a dictionary.
 DEPENDENT = 1e-9
-"""Points that keep less than this share of their prior variance add nothing to a dictionary."""
 
 
 def leverage_dictionary(
@@ -153,9 +153,9 @@ def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
     return np.sort(rows[linalg.greedy_pivots(correlation, DEPENDENT)])
 
 
+# With more new inputs at once than this, and than are known, what was known before says little
+# about their leverage: it is found bottom up.
 MANY = 500
-"""With more new inputs at once than this, and than are known, what was known before says little about
-their leverage: it is found bottom up."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
+# A reading counts as long as its noise about now is at most so many prior variances.
 COUNTS = 1e4
-"""A reading counts as long as its noise about now is at most so many prior variances."""
 
 
 @dataclass(frozen=True)

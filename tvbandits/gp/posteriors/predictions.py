@@ -36,20 +36,20 @@ from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 
+# Beyond this condition number, differences of an explicit inverse would lose too many digits.
 WORST = 1e9
-"""Beyond this condition number, differences of an explicit inverse would lose too many digits."""
 
+# A term whose correlation with the past is below this share has forgotten it.
 FORGOTTEN = 1e-12
-"""A term whose correlation with the past is below this share has forgotten it."""
 
+# So many of the latest readings count as tests of a prior variance.
 MOST_TESTS = 400
-"""So many of the latest readings count as tests of a prior variance."""
 
+# At so many length scales every correlation is below 1e-28.
 FAR = 40.0
-"""At so many length scales every correlation is below 1e-28."""
 
+# Points that are looked at together.
 CHUNK = 128
-"""Points that are looked at together."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
+# The message where a question about the fixed points is put to a posterior that knows of none.
 UNCONDITIONED = "this posterior was conditioned without fixed points"
-"""The message where a question about the fixed points is put to a posterior that knows of none."""
 
 
 class Expansion(NamedTuple):
@@ -169,8 +169,8 @@ class Posterior(Protocol):
         """
 
 
+# A value says nothing worth counting if its noise exceeds the prior variance so far.
 FAINT = 1e6
-"""A value says nothing worth counting if its noise exceeds the prior variance so far."""
 
 
 class KernelPosterior:

@@ -44,8 +44,8 @@ from tvbandits.gp.posteriors.protocol import UNCONDITIONED, KernelPosterior, Pos
 # covariance with the state of the present. No matrix is inverted.
 
 
+# Noise below this share of a point's prior variance is raised to it, which is reported as jitter.
 ROUNDING = 1e-10
-"""Noise below this share of a point's prior variance is raised to it, which is reported as jitter."""
 
 
 class StateModel(Protocol):
@@ -272,8 +272,8 @@ def _carried(
 # --------------------------------------------------------------------------------------------------
 
 
+# What was known is kept for this many observations at least, and for twice as many at the most.
 STRIDE = 64
-"""What was known is kept for this many observations at least, and for twice as many at the most."""
 
 
 @dataclass(frozen=True)
