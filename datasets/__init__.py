@@ -13,7 +13,6 @@ from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
 from tvbandits.datasets.fields import Field
-from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
@@ -51,5 +50,4 @@ __all__ = [
     "reading_limits",
     "sensor_field",
     "sensor_field_from_files",
-    "table",
 ]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -42,7 +42,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, check_made_up
+from tvbandits.datasets.tables.problem import Drawn, MadeUp, check_made_up
 
 # Most numbers of a landscape's history.
 LARGEST = 10_000_000
@@ -131,8 +131,6 @@ class MovingPeaks(Drawn):
     noise_variance: float = 1.0
     seed: int = 0
     name: str = "moving-peaks"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
@@ -212,8 +210,6 @@ class GeneralisedMovingPeaks(Drawn):
     noise_variance: float = 1.0
     seed: int = 0
     name: str = "gmpb"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
@@ -288,7 +284,7 @@ OLD, NEW = 10.0, -35.0
 
 
 @dataclass(frozen=True)
-class NewPeak:
+class NewPeak(MadeUp):
     """Who has found the best point must notice that there is a better one by now.
 
     f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
@@ -323,7 +319,6 @@ class NewPeak:
     growth: int = 20
     height: float = 2.0
     name: str = "new-peak"
-    unit: str = ""
 
     def __post_init__(self) -> None:
         check_made_up(self, 10_000_000)

@@ -24,7 +24,14 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, check_made_up, interval
+from tvbandits.datasets.tables.problem import (
+    Drawn,
+    MadeUp,
+    OnCandidates,
+    OnPath,
+    check_made_up,
+    interval,
+)
 
 # Most candidates of a made-up reward that is a formula.
 MOST_CANDIDATES = 1_000_000
@@ -51,7 +58,7 @@ def _check_path(steps: int, candidates: int) -> None:
 
 
 @dataclass(frozen=True)
-class DriftingBump:
+class DriftingBump(MadeUp):
     """The synthetic experiment of SparQ-GP-UCB, section 4.1.
 
     f(x, t) = exp(-0.05 (x - a sin(w t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50],
@@ -82,7 +89,6 @@ class DriftingBump:
     horizon: int = 500
     noise_variance: float = 0.01
     name: str = "drifting-bump"
-    unit: str = ""
     amplitude: float = 5.0
     speed: float = 0.1
 
@@ -154,7 +160,6 @@ class GPDrift(OnPath, Drawn):
     noise_variance: float = 0.01
     seed: int = 0
     name: str = "gp-drift"
-    unit: str = ""
     smoothness: Literal["rbf", "matern52"] = "rbf"
 
     def __post_init__(self) -> None:
@@ -213,7 +218,6 @@ class Switching(OnCandidates, Drawn):
     noise_variance: float = 0.01
     seed: int = 0
     name: str = "switching"
-    unit: str = ""
 
     def __post_init__(self) -> None:
         check_made_up(self, MOST_STEPS)

@@ -89,7 +89,6 @@ def folder() -> Path:
     log().to_csv(path / "log.csv", index=False)
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
-    log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
@@ -248,7 +247,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
-    "datasets.table.file": at("rewards.csv"),
     "datasets.sensor_field_from_files.files": lambda: [
         folder() / "readings.csv",
         folder() / "places.csv",

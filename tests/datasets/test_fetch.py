@@ -21,7 +21,7 @@ from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.core.files.reading import ReadLimits, current_limits
-from tvbandits.datasets import abalone, reading_limits, sensor_field, table
+from tvbandits.datasets import abalone, reading_limits, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
@@ -391,7 +391,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "sensor_field": lambda path: sensor_field(path, SITES, noise_variance=1.0),
     "abalone": abalone,
     "ozone": ozone,
-    "table": table,
 }
 SITES = pd.DataFrame({"id": ["7", "8"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
 UNREADABLE: dict[str, bytes] = {

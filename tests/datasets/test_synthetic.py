@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -256,20 +255,6 @@ def test_a_peak_appears() -> None:
 # --- problems of the literature: their formulas, their drift, and their optimum by another search
 
 
-@pytest.mark.parametrize(
-    "problem", [each for each in DRIFTING if not isinstance(each, WearingArms)]
-)
-def test_the_best_point_moves_where_it_is_said_to(problem: Any) -> None:
-    if not hasattr(type(problem), "moves"):
-        pytest.skip("says nothing about it")
-    X = problem.domain.sample(4000, np.random.default_rng(1))
-    best = {
-        X[int(problem.value(X, t).argmax())].tobytes()
-        for t in np.linspace(1, problem.horizon, 9).round()
-    }
-    assert (len(best) > 1) == problem.moves
-
-
 # --- peaks ------------------------------------------------------------------------------------------
 
 
@@ -370,7 +355,7 @@ def test_the_field_has_the_correlation_it_says() -> None:
 
 
 def test_arms_wear_out_for_who_plays_them_alone() -> None:
-    problem = WearingArms(arms=5, loss=0.5, length_scale=0.1)
+    problem = WearingArms(arms=5, loss=0.5)
     mine, other = problem.begin(), problem.begin()
     x = problem.domain.X[2:3]
     before = float(problem.value(x, 1.0)[0])
@@ -427,7 +412,7 @@ def test_fields_may_be_longer_than_a_hundred_steps() -> None:
 # --- `best` of every problem of the command line, against a search that knows nothing but `value`
 
 # What reads files is tested beside its readers.
-NAMES = [name for name in PROBLEMS if name not in READS_FILES | {"table"}]
+NAMES = [name for name in PROBLEMS if name not in READS_FILES]
 
 BOXES = [
     "drifting-bump:candidates=0",
@@ -494,14 +479,6 @@ def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
 
 def test_every_problem_of_a_board_is_among_them() -> None:
     assert {text.partition(":")[0] for text in IN_SUITES} <= set(NAMES)
-
-
-def test_a_table_of_ones_own(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    path = tmp_path / "rewards.csv"
-    np.savetxt(path, rng.random((30, 3)), delimiter=",", header="x0,x1,reward", comments="")
-    problem = make_problem(f"table:{path}", [], 10)
-    assert searched(problem, 3.0) == problem.best(3.0)
 
 
 # --- problems with limits, and what a comparison makes of them
