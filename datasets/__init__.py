@@ -19,7 +19,7 @@ from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPea
 from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_from_files
+from tvbandits.datasets.tables.sensor_field import sensor_field
 
 __all__ = [
     "AutoregressiveArms",
@@ -49,5 +49,4 @@ __all__ = [
     "ozone_network",
     "reading_limits",
     "sensor_field",
-    "sensor_field_from_files",
 ]

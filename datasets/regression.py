@@ -8,7 +8,6 @@ read from a file, such as what scikit-learn's `fetch_openml("abalone", version=1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import Array, positive_number, whole_number
-from tvbandits.core.coercion import file_paths
+from tvbandits.core.coercion import file_path
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standardised
@@ -43,7 +42,7 @@ CALIFORNIA = Form.of(
 
 
 def abalone(
-    files: File | Iterable[File],
+    file: File,
     *,
     bandwidth: float = 17.5,
     horizon: int = 10_000,
@@ -57,7 +56,7 @@ def abalone(
 
     Parameters
     ----------
-    files : path, or a sequence with one path
+    file : path
         A CSV or Parquet file with a header: sex, length, diameter, height, whole_weight,
         shucked_weight, viscera_weight, shell_weight, rings (case and punctuation are free).
     bandwidth : float
@@ -70,14 +69,13 @@ def abalone(
     Raises
     ------
     ValueError
-        If there is not one file, it cannot be used (one line that names it and why), or a parameter is
-        not positive.
+        If the file cannot be used (one line that names it and why), or a parameter is not positive.
     """
-    return _problem("abalone", ABALONE, files, bandwidth, horizon, noise_variance)
+    return _problem("abalone", ABALONE, file, bandwidth, horizon, noise_variance)
 
 
 def california(
-    files: File | Iterable[File],
+    file: File,
     *,
     bandwidth: float = 12.5,
     horizon: int = 10_000,
@@ -91,7 +89,7 @@ def california(
 
     Parameters
     ----------
-    files : path, or a sequence with one path
+    file : path
         A CSV or Parquet file with a header: MedInc, HouseAge, AveRooms, AveBedrms, Population,
         AveOccup, Latitude, Longitude, MedHouseVal (case and punctuation are free).
     bandwidth : float
@@ -104,26 +102,21 @@ def california(
     Raises
     ------
     ValueError
-        If there is not one file, it cannot be used (one line that names it and why), or a parameter is
-        not positive.
+        If the file cannot be used (one line that names it and why), or a parameter is not positive.
     """
-    return _problem("california", CALIFORNIA, files, bandwidth, horizon, noise_variance)
+    return _problem("california", CALIFORNIA, file, bandwidth, horizon, noise_variance)
 
 
 def _problem(
     name: str,
     form: Form,
-    files: File | Iterable[File],
+    file: File,
     bandwidth: float,
     horizon: int,
     noise_variance: float,
 ) -> TableProblem:
     positive_number("bandwidth", bandwidth)
-    paths = file_paths("files", files)
-    if len(paths) != 1:
-        given = ", ".join(map(str, paths)) or "none"
-        raise ValueError(f"files must be one file for {name}, got {len(paths)}: {given}")
-    (path,) = paths
+    path = file_path("file", file)
     with naming(path):
         inputs, target = _columns(name, form, read_as_text(path))
     points, means = merged(standardised(inputs), target)
@@ -172,10 +165,6 @@ def _sexes(column: pd.Series[Any]) -> Array:
 
 
 PROBLEMS = (
-    NamedProblem(
-        "abalone", abalone, "a fixed table of 4177 rows: the age of shellfish", files="needed"
-    ),
-    NamedProblem(
-        "california", california, "a fixed table of 20640 rows: house values", files="needed"
-    ),
+    NamedProblem("abalone", abalone, "a fixed table of 4177 rows: the age of shellfish", files=1),
+    NamedProblem("california", california, "a fixed table of 20640 rows: house values", files=1),
 )

@@ -159,7 +159,7 @@ def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
 def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
     text = "name:bandwidth=3,horizon=7,noise_variance=0.5"
     path = csv(tmp_path / "table.csv", SHELLS if make is abalone else BLOCKS)
-    made = make([path], **parse_call(parameters_of(make, given=1), text))
+    made = make(path, **parse_call(parameters_of(make, given=1), text))
     assert (made.kernel, made.horizon, made.noise_variance) == (RBF(3.0), 7, 0.5)
 
 
@@ -175,7 +175,7 @@ def test_references(shells: TableProblem) -> None:
 
 def test_every_form_gives_the_same_table(blocks: TableProblem, tmp_path: Path) -> None:
     same(california(parquet(tmp_path / "blocks.parquet", BLOCKS)), blocks)
-    same(california([parquet(tmp_path / "no_suffix", BLOCKS)]), blocks)
+    same(california(parquet(tmp_path / "no_suffix", BLOCKS)), blocks)
     same(california(str(tmp_path / "blocks.csv")), blocks)
     BLOCKS.to_csv(tmp_path / "indexed.csv")  # with a nameless first column
     same(california(tmp_path / "indexed.csv"), blocks)
@@ -240,12 +240,13 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
     match = r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
-    refused(ValueError, match, california, [path])
+    refused(ValueError, match, california, path)
 
 
 def test_one_file_only(tmp_path: Path) -> None:
-    both = r"files must be one file for abalone, got 2: .*a\.csv, .*b\.csv$"
-    refused(ValueError, both, abalone, [tmp_path / "a.csv", tmp_path / "b.csv"])
+    both = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    match = '"abalone" reads files: give 1 by --data FILE, got 2'
+    refused(ValueError, match, make_problem, "abalone", both, None)
 
 
 # --- the real tables
@@ -264,7 +265,7 @@ def test_tables_of_the_paper(make: Make, name: str, rows: int, target: str, unif
         pytest.skip(f"table not here: {name} (looked for in {REAL})")
     if path.suffix == ".parquet":
         pytest.importorskip("pyarrow")
-    problem = make([path])
+    problem = make(path)
     assert problem.points.shape == (rows, 8)
     assert problem.summary.startswith(f"{rows} rows, 0 of them merged")
     assert target in problem.summary

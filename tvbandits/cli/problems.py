@@ -22,7 +22,7 @@ from tvbandits.policies.names import (
 
 PROBLEMS = problems()
 
-READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != "none"}
+READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
 
 
 def problem_label(text: str) -> str:
@@ -58,9 +58,10 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     spec = _with_leading_name(spec)
     name, _ = parse_spec(spec)
     problem = PROBLEMS[name]
-    if problem.files == "needed" and not files:
-        raise ValueError(f'"{name}" reads files: give them by --data FILE')
-    given = [] if problem.files == "none" else [files]
+    if name in READS_FILES and (not files or problem.files not in (None, len(files))):
+        count = problem.files or "some"
+        raise ValueError(f'"{name}" reads files: give {count} by --data FILE, got {len(files)}')
+    given: list[Any] = [files] if problem.files is None else files[: problem.files]
     return _made(problem.make, spec, given, horizon, problem.length)
 
 
@@ -112,7 +113,7 @@ def list_problems() -> None:
             (
                 name,
                 each.summary,
-                written(parameters_of(each.make, given=int(name in READS_FILES))),
+                written(parameters_of(each.make, given=1 if each.files is None else each.files)),
             )
             for name, each in PROBLEMS.items()
         ]
