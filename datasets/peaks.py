@@ -35,7 +35,6 @@ from tvbandits.core.arrays import (
     as_time,
     finite_number,
     not_negative,
-    positive_number,
     whole_number,
 )
 from tvbandits.core.box import Box
@@ -289,7 +288,7 @@ class NewPeak(MadeUp):
 
     f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
 
-    where h is 0 until the step `appears` and grows to `height` in the `growth` steps after it.
+    where h is 0 until the step `appears` and grows to 2 in the 20 steps after it.
 
     Parameters
     ----------
@@ -299,10 +298,6 @@ class NewPeak(MadeUp):
     noise_variance : float
     appears : int
         Last step at which there is one peak alone.
-    growth : int
-        Steps that the new one takes to grow.
-    height : float
-        Of the new peak; the old one is 1 high.
 
     Examples
     --------
@@ -316,16 +311,12 @@ class NewPeak(MadeUp):
     horizon: int = 500
     noise_variance: float = 0.01
     appears: int = 150
-    growth: int = 20
-    height: float = 2.0
     name: str = "new-peak"
 
     def __post_init__(self) -> None:
         check_made_up(self, 10_000_000)
         whole_number("candidates", self.candidates, at_least=1, at_most=1_000_000)
         whole_number("appears", self.appears, at_least=0)
-        whole_number("growth", self.growth)
-        positive_number("height", self.height)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -344,7 +335,7 @@ class NewPeak(MadeUp):
         return float(np.abs(np.diff(heights)).sum() / max(self.horizon - 1, 1))
 
     def _height(self, t: float) -> float:
-        return self.height * min(max((as_time(t) - self.appears) / self.growth, 0.0), 1.0)
+        return 2.0 * min(max((as_time(t) - self.appears) / 20, 0.0), 1.0)
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""

@@ -296,22 +296,20 @@ MINIMA = {
 @pytest.mark.parametrize("name", MINIMA)
 def test_a_function_has_its_printed_minimum(name: str) -> None:
     x, minimum, tolerance = MINIMA[name]
-    formula = FUNCTIONS[name.rstrip("0123456789") if name not in FUNCTIONS else name].formula
-    assert formula(np.array([x]))[0] == pytest.approx(minimum, abs=tolerance)
+    assert FUNCTIONS[name].formula(np.array([x]))[0] == pytest.approx(minimum, abs=tolerance)
 
 
 def test_every_function_is_among_them() -> None:
-    names = {name if name in FUNCTIONS else name.rstrip("0123456789") for name in MINIMA}
-    assert names == set(FUNCTIONS)
+    assert set(MINIMA) == set(FUNCTIONS)
 
 
 def test_values_of_the_functions_by_hand() -> None:
     Z = np.array([[1.0, 2.0, 3.0, 4.0]])
     expected = {
-        "ackley": 20 + np.e - 20 * np.exp(-0.2 * np.sqrt(7.5)) - np.e,
-        "powell": 21.0**2 + 5 + 256 + 810,
-        "schwefel": 418.9828872724339 * 4 - sum(z * np.sin(z**0.5) for z in range(1, 5)),
-        "shekel": -sum(
+        "ackley4": 20 + np.e - 20 * np.exp(-0.2 * np.sqrt(7.5)) - np.e,
+        "powell4": 21.0**2 + 5 + 256 + 810,
+        "schwefel4": 418.9828872724339 * 4 - sum(z * np.sin(z**0.5) for z in range(1, 5)),
+        "shekel4": -sum(
             1 / (((Z[0] - c) ** 2).sum() + w)
             for c, w in zip(
                 [
@@ -344,7 +342,7 @@ def test_candidates_are_scattered_over_the_cube() -> None:
 
 def test_time_is_the_last_coordinate() -> None:
     problem = Lifted("schwefel4", horizon=11)
-    formula = FUNCTIONS["schwefel"].formula
+    formula = FUNCTIONS["schwefel4"].formula
     X = np.array([[1.0, -2.0, 300.0]])
     for t, last in ((1, -500.0), (3.5, -250.0), (6, 0.0), (11, 500.0)):
         assert problem.value(X, t)[0] == -formula(np.append(X[0], last)[None])[0]
@@ -353,7 +351,7 @@ def test_time_is_the_last_coordinate() -> None:
 
 def test_noise_and_deviation_are_those_over_the_cube() -> None:
     rng = np.random.default_rng(3)
-    for name in ("ackley", "hartmann3"):
+    for name in ("ackley4", "hartmann3"):
         problem = Lifted(name)
         low, high = FUNCTIONS[name].bounds
         Z = rng.uniform(low, high, (200_000, problem.domain.dimension + 1))
@@ -362,17 +360,8 @@ def test_noise_and_deviation_are_those_over_the_cube() -> None:
         assert problem.noise_variance == pytest.approx(0.025 * problem.deviation**2)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("hartman3", 'got "hartman3"'),
-        ("hartmann35", 'got "hartmann35"'),
-        ("ackley1", "at least 2 dimensions"),
-        ("powell5", "4 dimensions, got 'powell5'"),
-    ],
-)
-def test_an_unknown_function_is_named(text: str, message: str) -> None:
-    refused(ValueError, message, Lifted, text)
+def test_an_unknown_function_is_named() -> None:
+    refused(ValueError, "function must be .*, got 'hartman3'", Lifted, "hartman3")
 
 
 def test_on_the_command_line() -> None:
@@ -380,4 +369,4 @@ def test_on_the_command_line() -> None:
     assert make_problem("lifted:ackley4,horizon=120", [], 7) == Lifted("ackley4", horizon=120)
     assert make_problem("Lifted:function=powell4", [], 7) == Lifted("powell4", horizon=7)
     assert make_problem("lifted", [], None) == Lifted()
-    refused(ValueError, 'one of ackley, .* got "akley4"', make_problem, "lifted:akley4", [], None)
+    refused(ValueError, "got 'akley4'", make_problem, "lifted:akley4", [], None)

@@ -44,8 +44,7 @@ MADE_UP: list[Any] = [
     DriftingBump(candidates=0),
     GPDrift(points_per_axis=4, horizon=30),
     Switching(every=7, candidates=21, horizon=30),
-    DriftingBump(candidates=51, amplitude=40.0, speed=0.3),
-    NewPeak(candidates=51, appears=3, growth=2, horizon=30),
+    NewPeak(candidates=51, appears=3, horizon=30),
 ]
 
 
@@ -105,10 +104,9 @@ def test_bump_is_its_formula(x: float, t: float) -> None:
     assert DriftingBump().value(np.array([[x]]), t)[0] == pytest.approx(bump(x, t), abs=1e-12)
 
 
-@pytest.mark.parametrize("amplitude", [0.0, 5.0, 25.0, 40.0, 50.0])
-def test_best_of_the_bump_however_far_it_wanders(amplitude: float) -> None:
+def test_best_of_the_bump() -> None:
     grid = np.linspace(-50, 50, 200_001)[:, None]
-    box, few = (DriftingBump(candidates, amplitude=amplitude, speed=0.07) for candidates in (0, 37))
+    box, few = DriftingBump(candidates=0), DriftingBump(candidates=37)
     for t in (1.0, 9.0, 22.0, 40.0, 67.0, 333.7):
         assert box.best(t) == pytest.approx(box.value(grid, t).max(), abs=1e-7)
         assert few.best(t) == few.value(few.domain.X, t).max()  # type: ignore[union-attr]
@@ -241,15 +239,14 @@ def test_a_landscape_that_no_memory_holds() -> None:
 
 
 def test_a_peak_appears() -> None:
-    problem = NewPeak(candidates=101, appears=10, growth=4, height=3.0, horizon=20)
+    problem = NewPeak(candidates=101, appears=10, horizon=40)
     places = [
         float(problem.domain.X[problem.value(problem.domain.X, t).argmax(), 0]) for t in (9, 30)
     ]
     assert places == [10.0, -35.0]
-    heights = [problem.best(t) for t in (1, 10, 12, 13, 14, 20)]
-    np.testing.assert_allclose(heights, [1.0, 1.0, 1.5, 2.25, 3.0, 3.0])
-    assert problem.variation == pytest.approx(3.0 / 19)
-    refused(ValueError, r"amplitude must lie in \[0, 50\], got 51", DriftingBump, amplitude=51.0)
+    heights = [problem.best(t) for t in (1, 10, 25, 30, 40)]
+    np.testing.assert_allclose(heights, [1.0, 1.0, 1.5, 2.0, 2.0])
+    assert problem.variation == pytest.approx(2.0 / 39)
 
 
 # --- problems of the literature: their formulas, their drift, and their optimum by another search
