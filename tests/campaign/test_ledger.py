@@ -10,24 +10,26 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Campaign, Candidates, Clock, policies
+from tvbandits import Answers, Bandit, Campaign, Candidates, Clock, policies
 from tvbandits.bandit import recipe
 from tvbandits.bandit.state import same_value
 from tvbandits.campaign import watching
 from tvbandits.campaign.ledger import OF_STATE
 from tvbandits.campaign.store import store
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.experts import CallableExpert
 
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
 
 
-def sees(X: Any, t: float) -> Any:
-    answers = np.sin(X[:, 0] + t / 5)
-    return np.where(X[:, 0] == 4.0, np.nan, answers)
+class Sees:
+    """Refuses one of the sites."""
+
+    def query(self, X: Any, t: float) -> Answers:
+        answers = np.sin(X[:, 0] + t / 5)
+        return Answers(np.where(X[:, 0] == 4.0, np.nan, answers), 0.02)
 
 
-EXPERT = CallableExpert(sees, 0.02, nan_means_no_answer=True)
+EXPERT = Sees()
 RECIPES: dict[str, Callable[[], Bandit]] = {
     "fixed": lambda: policies.gp_ucb(SITES, RBF(1.0), 0.01),
     "ensemble": lambda: policies.adaptive_gp_ucb(SITES, None, 0.01, minimise=True),
