@@ -298,7 +298,6 @@ FIELDS: dict[str, tuple[str, str]] = {
     "blob version": ("UPDATE about SET value = x'32' WHERE name = 'schema'", "of version b'2'"),
     "title": (
         "INSERT INTO about VALUES ('user:title', CAST(x'ff' AS TEXT))", "'user:title'"),
-    "expert": ("UPDATE about SET value = 'AAA' WHERE name = 'expert_saved'", "'expert_saved'"),
     **{
         f"{column} {how}": (f"UPDATE journal SET {column} = {value} WHERE seq = 3", "row 3")
         for column in ("kind", "key", "who", "at", "body", "digest")

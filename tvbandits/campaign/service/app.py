@@ -53,7 +53,6 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
-from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.page import page, without_nan
@@ -221,7 +220,7 @@ class Drawn:
     campaign : Campaign
     """
 
-    def __init__(self, campaign: Watching) -> None:
+    def __init__(self, campaign: Campaign) -> None:
         self._campaign, self._drawing = campaign, threading.Lock()
         self._latest: tuple[Any, str] | None = None
 

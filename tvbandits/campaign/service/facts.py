@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.status import PointOut
-from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
@@ -67,7 +67,7 @@ class Facts:
 
     Attributes
     ----------
-    campaign : Watching
+    campaign : Campaign
     places : array of shape (N, d)
         Where beliefs are shown.
     names : list of str
@@ -80,7 +80,7 @@ class Facts:
         The same points by name, with the time that each is for, and who asked when.
     """
 
-    campaign: Watching
+    campaign: Campaign
     places: Array
     names: list[str]
     now: float
@@ -89,7 +89,7 @@ class Facts:
     out: list[PointOut]
 
     @classmethod
-    def of(cls, campaign: Watching) -> Facts:
+    def of(cls, campaign: Campaign) -> Facts:
         """As it is now."""
         domain = campaign.recipe.domain
         history = campaign.history
@@ -98,8 +98,8 @@ class Facts:
         if campaign.recipe.control is not None:
             history = history.assign(reward=history["relative"])
         times = history["time"].to_numpy(dtype=float)
-        known = campaign.ledger
-        latest = known.pending.X if len(known.pending) else known.rewards.X
+        known = campaign.state
+        latest = known.pending.X if len(known.pending) else known.readings.X
         places, names = _places(domain, campaign.names, latest)
         now = float(times.max(initial=0.0))
         return cls(campaign, places, names, now, history, campaign.pending, campaign.outstanding)

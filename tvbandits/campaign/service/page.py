@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tvbandits._version import __version__
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import ago, drop_command
-from tvbandits.campaign.watching import Watching
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 
 # An axis of names.
@@ -187,7 +187,7 @@ SHOWN_AHEAD = (1, 2, 3, 5)
 FORECAST_PLACES = 5
 
 
-def campaign_page(campaign: Watching, *, served: bool = False) -> str:
+def campaign_page(campaign: Campaign, *, served: bool = False) -> str:
     """One page of HTML that opens anywhere and needs no network.
 
     Parameters
@@ -235,7 +235,7 @@ def campaign_page(campaign: Watching, *, served: bool = False) -> str:
     )
 
 
-def generator_of(campaign: Watching) -> str:
+def generator_of(campaign: Campaign) -> str:
     """What a page of a campaign says that it was made by and of."""
     return f"tvbandits campaign {campaign.id}"
 
@@ -299,7 +299,7 @@ def _glance(facts: Facts) -> str:
             ("failed", status.failed),
             ("pending", status.pending),
             ("answers", status.answers),
-            *([("limits violated", status.violations)] if facts.campaign.ledger.outcomes else []),
+            *([("limits violated", status.violations)] if facts.campaign.recipe.limits else []),
             ("cost", float(status.cost)),
             (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
             ("stations in trouble", troubled),
