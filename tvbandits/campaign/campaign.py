@@ -42,7 +42,7 @@ from tvbandits.campaign.following import (
     verified,
 )
 from tvbandits.campaign.history import columns_of, readings_before
-from tvbandits.campaign.naming import Names, texts
+from tvbandits.campaign.naming import Names, names_of
 from tvbandits.campaign.status import PointOut, Status, points_out, status_of
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -62,7 +62,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates, candidates_of
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
 from tvbandits.core.context import Context, completed, measured, written
@@ -70,7 +70,6 @@ from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.protocols import Domain, Expert, state_of
-from tvbandits.core.space import Arms, Space
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -259,14 +258,13 @@ class Campaign:
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
-            place, now = self._points_of(X), self._time(t)
+            place, now = self.names.points(X), self._time(t)
             return follower.bandit.predict(place, now, outcome, context, relative=relative)
 
     def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
-            rows = self.names.rows(among) if texts(among) else among
-            return follower.bandit.recommend(self._time(t), rows, context)
+            return follower.bandit.recommend(self._time(t), self.names.rows(among), context)
 
     @property
     def pending(self) -> Array:
@@ -349,20 +347,9 @@ class Campaign:
         """What people call its points."""
         domain = self.domain
         if self._named is None or self._named[0] is not domain:
-            self._named = domain, self._names_on(domain)
+            place = str(self._store.place)
+            self._named = domain, names_of(domain, self.about, place, self._rows_of)
         return self._named[1]
-
-    def _names_on(self, domain: Domain) -> Names:
-        sites, listed = candidates_of(domain), self._listed("names")
-        count = 0 if sites is None else len(sites)
-        changed = 0 < len(listed) < count
-        added = [row.body for row in self._rows_of("sites")] if changed else []
-        first = count - sum(len(body["names"]) for body in added)
-        self._listed("names", first)
-        named = domain.names if isinstance(domain, Space) else range(domain.dimension)
-        self._listed("coordinates", first if isinstance(domain, Arms) else len(named))
-        with self._field("user:given"):
-            return Names(domain, self.about, added)
 
     def when(self, t: float | None) -> str:
         """A time as people write it."""
@@ -686,7 +673,7 @@ class Campaign:
         self, among: Among, context: Context, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
-        rows = self.names.rows(among) if texts(among) else among
+        rows = self.names.rows(among)
         if any_context:
             free = available(self.domain, rows, None, any_context=True)
         else:
@@ -702,15 +689,6 @@ class Campaign:
         """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
         with reading(f"{self._store.place}: the field {name!r}"):
             yield self._store.about.get(name, "")
-
-    def _listed(self, name: str, count: int | None = None) -> list[str]:
-        """Names of so many things, or none."""
-        with self._field(f"user:{name}") as said:
-            found: list[str] = json.loads(said or "[]")
-            listed = isinstance(found, list) and all(isinstance(each, str) for each in found)
-            if not listed or (count is not None and len(found) not in (0, count)):
-                raise ValueError(f"it should be a list of {count} texts")
-            return found
 
     def _rows_of(self, *kinds: str) -> list[Row]:
         """The rows of some kinds."""
@@ -768,13 +746,10 @@ class Campaign:
                 error.args = (self.names.in_words(str(error), self.clock),)
             raise
 
-    def _points_of(self, X: Any) -> Any:
-        return self.names.points(X) if texts(X) else X
-
     def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context."""
         flag("played", played)
-        X = self._points_of(X)
+        X = self.names.points(X)
         if measured(self.domain) or context is not None:
             _, known = self._known
             there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
