@@ -508,8 +508,6 @@ class VerifiedCampaign:
     ----------
     rows, operations, snapshots : int
         How many were compared; of snapshots those that this version has made.
-    in_doubt : int
-        Questions to the expert of which nobody knows whether they were answered, as in `Status`.
     problems : tuple of str
         What is not as it should be; empty if all is well.
 
@@ -528,7 +526,6 @@ class VerifiedCampaign:
     rows: int
     operations: int
     snapshots: int
-    in_doubt: int
     problems: tuple[str, ...] = ()
 
     @property
@@ -539,7 +536,7 @@ class VerifiedCampaign:
 
 def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCampaign:
     """Play everything again from the beginning, and compare with what is on record."""
-    operations = rows = compared = doubts = 0
+    operations = rows = compared = 0
     problems: list[str] = []
     try:
         first, *later = reversed(store.snapshots())
@@ -562,12 +559,11 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCa
                 compared += 1
                 if not same_state(follower.bandit.state, other.bandit.state):
                     problems.append(f"the snapshot after row {row.seq} is not what its rows give")
-        doubts = store.in_doubt(follower.seq)
     except ClosedCampaignError:
         raise
     except CampaignError as error:
         problems.append(str(error))
-    return VerifiedCampaign(rows, operations, compared, doubts, tuple(problems))
+    return VerifiedCampaign(rows, operations, compared, tuple(problems))
 
 
 def same_state(one: State, other: State) -> bool:
