@@ -119,7 +119,7 @@ WHAT = [
     _of("deep points", (400, 422), body='{"points":' + "[" * 50_000 + "]" * 50_000 + "}"),
     _of("2 MB", 413, "bytes", body=b" " * 2_000_000),
     _of("2 MB in chunks", 413, headers=CHUNKED, body=(b"ffff\r\n" + b" " * 65_535 + b"\r\n") * 32),
-    _of("20,000 points", 413, body=told(points=[[0.0]] * 20_000, rewards=[0.0] * 20_000)),
+    _of("20,000 points", 422, body=told(points=[[0.0]] * 20_000, rewards=[0.0] * 20_000)),
     _of("a reward too many", 422, "must have shape (1,), got (2,)", body=told(rewards=[1.0, 2.0])),
     _of("a truth value", 422, "rewards", body=told(rewards=[True])),
     _of("two kinds of content", 400, body=b"{}", headers="Content-Type: text/html\r\n"),
@@ -278,7 +278,7 @@ def rushed(there: Serving) -> str:
     """Guesses of tokens, as fast as they go."""
     guess = request(there, body=told(), role=None)
     replies = [status_of(reply_to(there, guess)) for _ in range(60)]
-    if replies[-1] != 429 or set(replies) - {401, 429}:
+    if replies.count(429) < 20 or set(replies) - {401, 429}:
         raise Found(SILENT, f"guesses went on: {replies}")
     return f"{len(replies)} guesses of tokens"
 

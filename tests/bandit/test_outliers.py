@@ -272,8 +272,7 @@ def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
         assert campaign.status.told == 30
     with Campaign.open(place) as again:
         assert again.status.told == 30  # by a snapshot and the rows behind it
-        assert not again.ledger.tells_only
-        told = again.ledger.rewards
+        told = again.state.readings
         assert told.t.tolist() == list(range(1, 31))
         again.correct(told.X[24:27], [0.5, 0.5, 0.5], told.t[24:27])
         assert again.state.info.outliers == 1

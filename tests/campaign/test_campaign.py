@@ -1,10 +1,8 @@
 """A campaign is a bandit that nobody can stop: reopened, shared, tried again, looked at."""
 
-import base64
 import shutil
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.attack.saved_files import bombs, good
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Campaign, Clock, policies
@@ -92,30 +89,6 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.status.questions == twin.info.queries.total_asked
         refused(ExpertNeededError, "needed to ask and to tell", looked_at.ask, 9.0)
         assert looked_at.state.expert == twin.state.expert
-
-
-@pytest.mark.parametrize(
-    ("first", "again"),
-    [
-        (([[0.0]], 0.3, 1.0), ([[0.0]], [0.3], [1])),
-        (([[0.0]], [0.3], 1.0, 0.01), ([0.0], 0.3, 1, [0.01])),
-        (
-            ([[0.0], [1.0]], [0.3, 0.3], 1.0, 0.01),
-            ([[0.0], [1.0]], [0.3, 0.3], [1.0, 1.0], [0.01] * 2),
-        ),
-        (([[0.0]], np.nan, 1.0), ([[0.0]], [np.nan], 1.0)),
-    ],
-)
-def test_the_same_reading_in_another_form_is_the_same(
-    tmp_path: Path, first: tuple[Any, ...], again: tuple[Any, ...]
-) -> None:
-    with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
-        for given in (first, again, first):
-            campaign.tell(*given, key="k")
-        assert campaign.status.rows == 1
-        with pytest.raises(ConflictError, match="the key 'k' is taken"):
-            campaign.tell(first[0], 0.4, *first[2:], key="k")
-        refused(ConflictError, "the key 'k' is taken", campaign.tell, *first[:2], 2.0, key="k")
 
 
 def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> None:
@@ -255,7 +228,7 @@ def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
     with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
         campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
         assert campaign.state == twin.state
-        assert campaign.verify().in_doubt == 1
+        assert campaign.status.in_doubt == 1
 
 
 def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path) -> None:
@@ -322,29 +295,13 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     for version in (1, 99):
         with closing(sqlite3.connect(other)) as file, file:
             file.execute("UPDATE about SET value = ? WHERE name = 'schema'", (str(version),))
-        refused(NoCampaignError, f"of version {version}, and 2 is known", Campaign.open, other)
-
-
-@pytest.mark.parametrize("bomb", ["doublings", "kernel of doublings", "chain"])
-def test_a_bomb_for_an_expert_is_no_expert(bomb: str, tmp_path: Path) -> None:
-    place = tmp_path / "campaign.db"
-    Campaign.create(place, asking(CallableExpert(truth, 0.02))).close()
-    saved = base64.b64encode(bombs(good())[bomb]).decode()
-    with closing(sqlite3.connect(place)) as file, file:
-        file.execute("UPDATE about SET value = ? WHERE name = 'expert_saved'", (saved,))
-    began = time.monotonic()
-    with (
-        Campaign.open(place) as campaign,
-        pytest.raises(ExpertNeededError, match="the campaign has an expert, and it is needed"),
-    ):
-        campaign.ask(1.0)
-    assert time.monotonic() - began < 30
+        refused(NoCampaignError, f"of version {version}, and 3 is known", Campaign.open, other)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE about SET value = zeroblob(200001) WHERE name = 'expert'", "a cell has more than"),
+        ("UPDATE about SET value = zeroblob(200001) WHERE name = 'clock'", "a cell has more than"),
         ("UPDATE snapshots SET data = zeroblob(200001)", "a cell has more than 200000 bytes"),
         ("UPDATE journal SET body = hex(zeroblob(100001))", "a cell has more than 200000 bytes"),
     ],

@@ -96,8 +96,6 @@ def test_a_copy_does_not_meet_the_rest_of_another_database(end: str) -> None:
         shutil.copy("m.db-wal", f"copy.db{end}")
         with pytest.raises(CampaignError, match=rf"copy\.db{end} is there already, and would be"):
             campaign.backup("copy.db")
-        with pytest.raises(CampaignError, match=rf"new\.db{end}: SQLite keeps names that end in"):
-            campaign.backup(f"new.db{end}")
     assert not Path("copy.db").exists()
     with pytest.raises(CampaignError, match=rf"copy\.db{end} is there already, and would be"):
         Campaign.create("copy.db", plain())
@@ -140,7 +138,7 @@ def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> No
         assert not [*tmp_path.iterdir()]
         with pytest.raises(KeyboardInterrupt):
             campaign.tell(campaign.ask(1.0), [0.5], 1.0)
-        assert campaign.status.in_doubt == campaign.verify().in_doubt == 1
+        assert campaign.status.in_doubt == 1
         refused(CampaignError, "there is something already", Campaign.create, server.url, plain())
         campaign.close()
         refused(ClosedCampaignError, "is closed", campaign.ask, 2.0)
@@ -183,17 +181,6 @@ def test_only_an_earlier_page_of_this_campaign_is_replaced(folder: Path) -> None
         assert (campaign.status.told, campaign.verify().fine) == (5, True)
 
 
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("name", ["m.db-wal", "m.db-shm", "m.db-journal", "m.db-turn"])
-def test_a_page_is_no_part_of_a_database(name: str) -> None:
-    pytest.importorskip("plotly", reason="no plotly: no report")
-    from tvbandits.cli.campaign_actions import report
-
-    Path("m.db-turn").unlink()
-    refused(ValueError, rf"{name}: SQLite keeps names that end in", report, "m.db", name)
-    assert not Path(name).exists()
-
-
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", " =1", "a;=1", "a; +1")
 
 
@@ -217,24 +204,10 @@ def run(path: Path, *commands: str) -> None:
             file.execute(command)
 
 
-def left_in_wal_mode(path: Path) -> None:
-    """By somebody who was killed: the tables are in the log, or in both."""
-    apart = path.with_name("apart")
-    with closing(sqlite3.connect(apart)) as file:
-        file.execute(WAL)
-        file.execute(CATS)
-        file.execute("PRAGMA wal_checkpoint")
-        file.execute("CREATE TABLE dogs (name TEXT)")
-        for end in ("", "-wal"):
-            shutil.copy(f"{apart}{end}", f"{path}{end}")
-    apart.unlink()
-
-
 STRANGERS: dict[str, Callable[[Path], object]] = {
     "another database": lambda path: run(path, CATS),
     "the same tables": lambda path: run(path, *THREE),
     "in WAL mode": lambda path: run(path, WAL, CATS),
-    "left in WAL mode": left_in_wal_mode,
     "a text": lambda path: path.write_text("a letter " * 999),
     "an empty file": lambda path: path.touch(),
     "views alone": lambda path: run(path, "CREATE VIEW v AS SELECT 1"),
@@ -298,7 +271,6 @@ FIELDS: dict[str, tuple[str, str]] = {
     "blob version": ("UPDATE about SET value = x'32' WHERE name = 'schema'", "of version b'2'"),
     "title": (
         "INSERT INTO about VALUES ('user:title', CAST(x'ff' AS TEXT))", "'user:title'"),
-    "expert": ("UPDATE about SET value = 'AAA' WHERE name = 'expert_saved'", "'expert_saved'"),
     **{
         f"{column} {how}": (f"UPDATE journal SET {column} = {value} WHERE seq = 3", "row 3")
         for column in ("kind", "key", "who", "at", "body", "digest")
@@ -337,7 +309,7 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
             Campaign.create(place, asking(truth_teller()), about={"config": text}) as campaign,
             pytest.raises(DamagedCampaignError, match=r"\.db: .*'user:config'"),
         ):
-            _ = Facts.of(campaign).spent
+            _ = campaign.budget
 
 
 @pytest.mark.usefixtures("folder")
@@ -411,26 +383,21 @@ def test_in_doubt_means_one_thing(tmp_path: Path) -> None:
         def query(self, X: Any, t: float) -> Any:  # noqa: ARG002
             raise TypeError("no such probe")
 
-    def doubts(campaign: Campaign) -> int:
-        one, other = campaign.status.in_doubt, campaign.verify().in_doubt
-        assert one == other
-        return one
-
     place = tmp_path / "m.db"
     with Campaign.create(place, asking(truth_teller()), clock=Clock("1h")) as campaign:
         play(campaign, 1, 2)
-        assert doubts(campaign) == 0
+        assert campaign.status.in_doubt == 0
     for number, t in enumerate((3.0, 4.0), start=1):
         with Campaign.open(place, expert=Dies()) as campaign:
             X = campaign.ask(t)
             with pytest.raises(KeyboardInterrupt):
                 campaign.tell(X, noisy(X, t), t, key=f"{t}")
-            assert doubts(campaign) == number
+            assert campaign.status.in_doubt == number
         with Campaign.open(place, expert=Wrong()) as campaign:
             with pytest.raises(ExpertError, match="no such probe"):
                 campaign.tell(X, noisy(X, t), t, key=f"{t} again")
-            assert doubts(campaign) == number
+            assert campaign.status.in_doubt == number
         with Campaign.open(place, expert=truth_teller()) as campaign:
             campaign.tell(X, noisy(X, t), t, key=f"{t}")
             campaign.snapshot()
-            assert doubts(campaign) == number
+            assert campaign.status.in_doubt == number

@@ -123,20 +123,6 @@ def test_limits_outlive_a_process(tmp_path: Path) -> None:
         assert table["violations"].sum() == 1
 
 
-def test_what_is_recorded_without_a_bandit_is_the_same(tmp_path: Path) -> None:
-    bandit = policies.gp_ucb(SITES, RBF(2.0), 0.01).with_limits([LOUD], SITES.X[:2])
-    with Campaign.create(tmp_path / "campaign.db", bandit) as campaign:
-        campaign.record([[0.0]], [0.1], 1, outcomes={"noise_level": [61.0]})
-        campaign.record([[1.0]], [0.2], 2, outcomes={"noise_level": [float("nan")]})
-        campaign.record([[2.0]], [0.2], 3)
-        with pytest.raises(ValueError, match="no limit on weight"):
-            campaign.record([[2.0]], [0.2], 4, outcomes={"weight": [61.0]})
-        assert (campaign.status.told, campaign.status.violations) == (3, 1)
-        assert campaign.history["noise_level"].tolist()[0] == 61.0
-        assert len(campaign.state.outcomes["noise_level"].rewards) == 1
-        assert campaign.verify().fine
-
-
 def test_limits_on_the_command_line(command: Command) -> None:
     Path("campaign.toml").write_text(LIMITED)
     command("new", "c.db", "--config", "campaign.toml")
@@ -158,7 +144,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
     assert "there is no outcome 'noise_levl': did you mean \"noise_level\"?" in slip.err
     Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
     assert "word.csv: row 2: could not convert" in command(*tell, "--csv", "word.csv").err
-    for said, why in (("noise_level", "name=number"), ("weight=3", "no limit on weight")):
+    for said, why in (("noise_level", "name=number"), ("weight=3", "no limit on 'weight'")):
         wrong = command(*tell, "--site", "A", "--reward", "1", "--outcome", said)
         assert wrong.status == 2
         assert why in wrong.err

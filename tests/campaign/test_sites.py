@@ -57,7 +57,7 @@ def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> Non
         assert other.predict(["A"], 2)[0].shape == (1,)
         one.change_sites({"D": [3.0, 1.0]}, ["B"])
         one.ask(2)
-        one.record(["D"], [4.0], 2)
+        one.tell(["D"], [4.0], 2)
         assert other.sites == ["A", "C", "D"]
         assert other.predict(["D"], 3)[0][0] > 1.0
         other.tell(["D"], [5.0], 3)

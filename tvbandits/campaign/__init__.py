@@ -1,8 +1,7 @@
 """A bandit that outlives its process: `Campaign`, on a journal in a database."""
 
-from typing import TYPE_CHECKING, Any
-
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.following import VerifiedCampaign
 from tvbandits.campaign.status import Status
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -15,9 +14,6 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
-
-if TYPE_CHECKING:
-    from tvbandits.campaign.following import VerifiedCampaign
 
 __all__ = [
     "BusyError",
@@ -33,12 +29,3 @@ __all__ = [
     "StorageError",
     "VerifiedCampaign",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The one name that needs the model."""
-    if name != "VerifiedCampaign":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tvbandits.campaign.following import VerifiedCampaign
-
-    return VerifiedCampaign

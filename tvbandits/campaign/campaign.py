@@ -9,14 +9,15 @@ is on record.
 
 from __future__ import annotations
 
-import base64
 import getpass
 import json
+import os
 import platform
 import threading
+import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,166 +25,56 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, at_hand, available
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import Info, State
 from tvbandits.bandit.told import decision_time, told_again
-from tvbandits.campaign.ledger import Ledger
-from tvbandits.campaign.naming import texts
+from tvbandits.campaign.following import (
+    JournaledExpert,
+    Replayer,
+    Unsaved,
+    VerifiedCampaign,
+    Writer,
+    as_given,
+    as_name,
+    same_operation,
+    snapshot_of,
+    verified,
+)
+from tvbandits.campaign.history import columns_of, readings_before
+from tvbandits.campaign.naming import Names, names_of
+from tvbandits.campaign.status import PointOut, Status, points_out, status_of
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
-    ExpertNeededError,
+    DamagedCampaignError,
     StorageError,
     reading,
 )
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.store import DONE, Row, Store, Turn, points
-from tvbandits.campaign.watching import Place, Watching, length_of
-from tvbandits.core.arrays import Array, as_floats, not_negative, positive_number, whole_number
+from tvbandits.campaign.store.store import Row, Store, Turn, points
+from tvbandits.core.arrays import (
+    Array,
+    as_floats,
+    as_time,
+    flag,
+    not_negative,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, of_kind, several, shown
-from tvbandits.core.context import Context, measured, written
+from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
+from tvbandits.core.context import Context, completed, measured, written
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.files.journal import as_text, numbers
-from tvbandits.core.files.saving import from_bytes, to_bytes
-from tvbandits.core.files.values import Encoder, name_of
+from tvbandits.core.files.journal import numbers
 from tvbandits.core.limits import as_outcomes
-from tvbandits.core.protocols import Expert, state_of
+from tvbandits.core.protocols import Domain, Expert, state_of
 
 if TYPE_CHECKING:
-    from tvbandits.bandit.bandit import Bandit
-    from tvbandits.bandit.state import Info, State
-    from tvbandits.campaign.following import Replayer
+    import pandas as pd
 
-# --- operations: done in one's turn, written down, ended by others if need be ---------------------
-
-
-# Characters of a key, or of a name of who does something.
-LONGEST = 500
-
-
-def as_name(name: str, text: object) -> None:
-    """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
-    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
-        raise ValueError(
-            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
-            f"got {shown(text)}"
-        )
-
-
-def as_given(
-    given: Mapping[str, Any], key: str | None, who: str
-) -> tuple[dict[str, Any], str | None, str]:
-    """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
-    for name, text in (("key", key), ("who", who)):
-        if text is not None:
-            as_name(name, text)
-    return json.loads(as_text(given)), key, who
-
-
-def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body of what is on record under a key, if it is what is to be done.
-
-    Raises
-    ------
-    ConflictError
-        If it is something else.
-    """
-    known = {name: value for name, value in there.body.items() if name != "got"}
-    if there.kind != kind or _for_each_point(known) != _for_each_point(given):
-        raise ConflictError(
-            f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
-            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
-        )
-    return there.body
-
-
-def _for_each_point(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, with a value for each point where one stands for all of them."""
-    repeated = ("t", "y", "values", "variance") if "X" in given else ()
-    return {
-        name: [value] * len(given["X"])
-        if name in repeated and not isinstance(value, list | None)
-        else value
-        for name, value in given.items()
-    }
-
-
-def expert_on_record(expert: Expert | None) -> dict[str, str]:
-    """What is kept of the expert itself: whether there is one, its name, and its parts if it can be."""
-    if expert is None:
-        return {"asks": "false", "expert": "", "expert_saved": ""}
-    saved = ""
-    try:
-        encoder = Encoder()
-        encoder.ref(expert)
-        if not encoder.own:
-            saved = base64.b64encode(to_bytes(expert)).decode()
-    except ValueError:
-        pass  # then it is handed over whenever it is needed
-    return {"asks": "true", "expert": name_of(expert), "expert_saved": saved}
-
-
-class Writer:
-    """Does operations in one's turn, and writes them down."""
-
-    def __init__(self, turn: Turn, follower: Replayer, who: str) -> None:
-        self._turn, self._follower, self._by = turn, follower, who
-        self.uncertain = False
-
-    def operate(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
-        """Do it; what may ask the expert is written down before it begins."""
-        expert = self._follower.expert
-        if expert is not None and kind in ("asked", "told"):
-            if not expert.present:
-                raise ExpertNeededError(
-                    "the campaign has an expert, and it is needed to ask and to tell"
-                )
-            self._write("meant", {"kind": kind, "given": given, "key": key})
-        return self._end(kind, given, key)
-
-    def recover(self) -> None:
-        """End what a process has begun that is no more."""
-        meant = self._follower.open[0]
-        self._by = meant.who
-        body = meant.body
-        try:
-            self._end(body["kind"], body["given"], body["key"])
-        except CampaignError:
-            raise
-        except Exception:
-            # It is on record as failed, as it would have been then.
-            return
-
-    def _end(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
-        follower = self._follower
-        begun = bool(follower.open)
-        write = self._write if begun else None
-        self.uncertain = True
-        try:
-            got = follower.perform(kind, given, write)
-        except CampaignError:
-            raise
-        except Exception as error:
-            if begun:
-                self._write("failed", {"error": f"{type(error).__name__}: {error}"})
-                follower.open = []
-            self.uncertain = False
-            raise
-        body = {**given, "got": None if got is None else got.tolist()}
-        self._write(kind, body, key)
-        follower.open = []
-        self.uncertain = False
-        return body
-
-    def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
-        follower = self._follower
-        row = self._turn.append(follower.seq, follower.head, kind, key, self._by, body)
-        follower.passed(row)
-        if kind not in (*DONE, "failed"):
-            follower.open.append(row)
-
-
-# --------------------------------------------------------------------------------------------------
-
+Place = str | os.PathLike[str]
 
 # What else was read, by name.
 Outcomes = Mapping[str, ArrayLike] | None
@@ -192,7 +83,7 @@ Outcomes = Mapping[str, ArrayLike] | None
 EXPIRY = "expiry"
 
 
-class Campaign(Watching):
+class Campaign:
     """A bandit that outlives its process. Made by `Campaign.create` or `Campaign.open`.
 
     It has the face of a `Bandit`: `ask`, `tell`, `drop`, `questions`, `answer`, `predict`, `recommend`,
@@ -220,12 +111,23 @@ class Campaign(Watching):
         who: str | None,
         snapshot_every: int,
     ) -> None:
-        super().__init__(store, trusted)
+        self._store, self._expert, self._trusted = store, expert, trusted
         self._who = who or f"{getpass.getuser()}@{platform.node()}"
         self._snapshot_every = snapshot_every
-        self._expert = expert
-        self._writing = threading.RLock()
+        with self._field("asks") as said:
+            self._asks = {"true": True, "false": False}[said]
+        with self._field("clock") as said:
+            self._clock = Clock(*json.loads(said)) if said else None
+        # Who looks has a bandit of its own, and never waits for who writes.
+        self._writing, self._looking = threading.RLock(), threading.RLock()
         self._writer: Replayer | None = None
+        self._reader: Replayer | None = None
+        self._latest: tuple[State, int, str] | None = None
+        self._unsaved: Unsaved = {}
+        self._named: tuple[Domain, Names] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Campaign at {self._store.place}>"
 
     @classmethod
     def create(
@@ -264,9 +166,6 @@ class Campaign(Watching):
         ValueError
             If a part of the bandit has no name by which it could be read back.
         """
-        from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.following import snapshot_of
-
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
@@ -276,7 +175,7 @@ class Campaign(Watching):
         _check_options(trusted, who, patience, snapshot_every)
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
-        known = {"inside": state_of(expert), "kind": "OnRecord"} if expert is not None else None
+        known = None if expert is None else state_of(JournaledExpert(expert))
         beginning = Bandit.from_state(
             replace(bandit.recipe, asking=None if asking is None else replace(asking, expert=None)),
             bandit.state,
@@ -285,7 +184,7 @@ class Campaign(Watching):
         with _store(place, patience) as store:
             said = "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)])
             kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
-            kept |= {**expert_on_record(expert), "clock": said}
+            kept |= {"asks": json.dumps(expert is not None), "clock": said}
             store.create(kept, snapshot_of(beginning))
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
@@ -306,8 +205,7 @@ class Campaign(Watching):
         ----------
         place : path or URL
         expert : Expert, optional
-            The campaign's expert, where it is not one that can be read back from the file. Whoever only
-            looks needs none.
+            The campaign's expert, if it has one. Whoever only looks needs none.
         trusted : mapping of str to object, optional
             The user's own parts of the bandit, by "module:name".
         who : str, optional
@@ -329,14 +227,6 @@ class Campaign(Watching):
             check_part("expert", expert, "an expert, or None", "query")
         with _store(place, patience) as store:
             store.open()
-            if expert is None and store.about.get("expert_saved"):
-                with reading(f"{store.place}: the field 'expert_saved'"):
-                    data = base64.b64decode(store.about["expert_saved"], validate=True)
-                # One that cannot be read is no expert: it is said when it is needed.
-                with suppress(ValueError):
-                    saved = from_bytes(data, trusted)
-                    check_part("expert", saved, "an expert", "query")
-                    expert = saved
             campaign = cls(store, expert, trusted or {}, who, snapshot_every)
             campaign._check_chain()
             return campaign
@@ -354,6 +244,165 @@ class Campaign(Watching):
         Whatever is called here afterwards is a `ClosedCampaignError`.
         """
         self._store.close()
+
+    # --- what is looked at
+
+    def predict(
+        self,
+        X: ArrayLike,
+        t: Any = None,
+        outcome: str | None = None,
+        context: Context = None,
+        *,
+        relative: bool = False,
+    ) -> tuple[Array, Array]:
+        """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
+        with self._read() as follower:
+            place, now = self.names.points(X), self._time(t)
+            return follower.bandit.predict(place, now, outcome, context, relative=relative)
+
+    def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
+        """The point of the best posterior mean, as `Bandit.recommend`."""
+        with self._read() as follower:
+            return follower.bandit.recommend(self._time(t), self.names.rows(among), context)
+
+    @property
+    def pending(self) -> Array:
+        """Points asked and not yet told, shape (k, d)."""
+        return self._known[1].pending.X.copy()
+
+    @property
+    def outstanding(self) -> list[PointOut]:
+        """The points of `pending`: place, the time `t` that each is for, and who asked when."""
+        pending = self._known[1].pending
+        return points_out(pending, self._rows_of("asked") if len(pending) else [], self.names)
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
+
+        Sites are named; with a clock `time` is a date, and `t` the number. A reading that was corrected
+        or taken back stands there as it was, as "corrected" or "retracted".
+        """
+        import pandas as pd
+
+        columns = self.history_columns
+        if self.clock is not None:
+            columns["time"] = self.clock.time(columns["t"])
+        return pd.DataFrame(columns)
+
+    @property
+    def history_columns(self) -> dict[str, Any]:
+        """The columns of `history`, by name; dates are texts."""
+        columns = columns_of(*self._known, self._rows_of("corrected", "retracted"))
+        return self.names.history(columns, self.clock)
+
+    @property
+    def info(self) -> Info:
+        """What happened last."""
+        with self._read() as follower:
+            return follower.bandit.info
+
+    @property
+    def state(self) -> State:
+        """Everything that is known, as of a bandit with the same expert that nobody stopped."""
+        _, state = self._known
+        known = None if state.expert is None else state.expert["inside"]
+        return replace(state, expert=known)
+
+    @property
+    def domain(self) -> Domain:
+        """Where it may play."""
+        return self._known[0].domain
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of what may be played now; empty on a box or a space."""
+        domain, names = self.domain, self.names
+        if not isinstance(domain, Candidates):
+            return []
+        rows = [row for row in range(len(domain)) if row not in domain.retired]
+        return [names.name(domain.X[row]) for row in rows]
+
+    @property
+    def recipe(self) -> Recipe:
+        """The parts of the policy; its expert is the one on record."""
+        return self._known[0]
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock by which times may be given as dates."""
+        self._store.check_open()
+        return self._clock
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What is kept with it."""
+        prefix = "user:"
+        found = self._store.about.items()
+        return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
+
+    @property
+    def names(self) -> Names:
+        """What people call its points."""
+        domain = self.domain
+        if self._named is None or self._named[0] is not domain:
+            place = str(self._store.place)
+            self._named = domain, names_of(domain, self.about, place, self._rows_of)
+        return self._named[1]
+
+    def when(self, t: float | None) -> str:
+        """A time as people write it."""
+        if t is None:
+            return "no time yet"
+        t = as_time(t)
+        return f"t = {t:.15g}" if self.clock is None else str(self.clock.time(t))
+
+    @property
+    def drop_after(self) -> float | None:
+        """In units of time: so long after its time a point is dropped that was asked and never told."""
+        with self._field("user:drop_after") as said:
+            return length_of(said)
+
+    @property
+    def id(self) -> str:
+        """What no other campaign is called; its copies are."""
+        return self._store.about["id"]
+
+    @property
+    def budget(self) -> int | None:
+        """Questions in all, as the configuration that is kept with it says."""
+        with self._field("user:config") as said:
+            total = tomllib.loads(said).get("expert", {}).get("budget")
+            return None if total is None else whole_number("budget", total, at_least=0)
+
+    @property
+    def status(self) -> Status:
+        """At a glance."""
+        with self._read() as follower:
+            return status_of(follower, self._store.in_doubt(follower.seq))
+
+    def journal(self, since: int = 0) -> list[Row]:
+        """The rows after row `since`: what happened, who did it, and when."""
+        whole_number("since", since, at_least=0)
+        return self._store.rows(*self._store.mark(since))
+
+    def verify(self) -> VerifiedCampaign:
+        """Play everything again from the beginning, and compare with what is on record."""
+        return verified(self._store, self._asks, self._trusted)
+
+    def backup(self, path: Place) -> None:
+        """Copy the campaign to a new file while others go on; an SQLite file only.
+
+        Raises
+        ------
+        CampaignError
+            If there is something at `path`, or beside it what SQLite would take for a part of it; if the
+            campaign lies on a server, which has its own tools for that.
+        StorageError
+            If it cannot be written; nothing is left of it then.
+        """
+        self._store.backup(file_path("path", path))
 
     # --- what changes something ------------------------------------------------------------------
 
@@ -408,35 +457,6 @@ class Campaign(Watching):
         """
         self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
         return self.info
-
-    def record(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | Counted,
-        t: Any = None,
-        variance: ArrayLike | None = None,
-        outcomes: Outcomes = None,
-        context: Context = None,
-        *,
-        key: str | None = None,
-        who: str | None = None,
-    ) -> None:
-        """Write rewards down, as `tell` does; what is made of them is seen by whoever asks next.
-
-        Where a bandit that is told does no more than take note, which is so for those that neither
-        ask an expert nor fit a number in between, no bandit is made for it.
-        """
-        given = self._told(X, y, t, variance, outcomes, context)
-        given, key, who = as_given(given, key, self._who if who is None else who)
-        with self._writing, self._store.turn() as turn, self._in_words():
-            ledger = self.ledger
-            if self._writer is None and ledger.tells_only and not ledger.open:
-                if self._on_record(ledger, "told", given, key) is None:
-                    ledger.told(given)  # what is refused here would be by a bandit
-                    body = {**given, "got": None}
-                    turn.append(ledger.seq, ledger.head, "told", key, who, body)
-                return
-        self._done("told", given, key, who)
 
     def _told(
         self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
@@ -549,7 +569,7 @@ class Campaign(Watching):
     # --- inside ----------------------------------------------------------------------------------
 
     def _on_record(
-        self, known: Ledger | State, kind: str, given: Mapping[str, Any], key: str | None
+        self, bandit: Bandit, kind: str, given: Mapping[str, Any], key: str | None
     ) -> Mapping[str, Any] | None:
         """The body of the row under the key, if there is one.
 
@@ -564,10 +584,12 @@ class Campaign(Watching):
             return same_operation(there, kind, given)
         if key is not None or kind != "told":
             return None
-        X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
-        if given["t"] is not None and np.min(given["t"]) < known.gone.until:
-            known = self.whole_ledger  # it may have left memory
-        again = told_again(self.ledger, known, X, y, given["t"], given["variance"])
+        recipe, state = bandit.recipe, bandit.state
+        X, y = points(given["X"], recipe.domain.dimension), numbers(given["y"])
+        if given["t"] is not None and np.min(given["t"]) < state.gone.until:
+            old = readings_before(state.gone.until, recipe, self._rows_of("told"))
+            state = replace(state, rewards=old.append(state.readings), outliers=None)
+        again = told_again(recipe, state, X, y, given["t"], given["variance"])
         if again is None:
             return None
         before, rows, same = again
@@ -585,7 +607,7 @@ class Campaign(Watching):
         """Do something once, and write it down; the body of its row."""
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._turn() as (turn, follower), self._in_words():
-            there = self._on_record(follower.bandit.state, kind, given, key)
+            there = self._on_record(follower.bandit, kind, given, key)
             if there is not None:
                 return there
             writer = Writer(turn, follower, who)
@@ -599,7 +621,7 @@ class Campaign(Watching):
                     self._writer = None  # what is in memory may be ahead of the disk
                 raise
             # Let those who look see it without computing it again.
-            self._news = (follower.bandit.state, follower.seq, follower.head)
+            self._latest = follower.bandit.state, follower.seq, follower.head
             due = kind in ("corrected", "retracted")  # to do it again takes long
             if due or follower.seq - follower.snapshot >= self._snapshot_every:
                 try:
@@ -618,8 +640,6 @@ class Campaign(Watching):
 
     def _keep(self, turn: Turn, follower: Replayer) -> None:
         """Keep a snapshot, where what the expert knows is known."""
-        from tvbandits.campaign.following import snapshot_of
-
         if follower.expert is None or follower.expert.present:
             turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
             follower.snapshot = follower.seq
@@ -628,16 +648,11 @@ class Campaign(Watching):
     def _turn(self) -> Iterator[tuple[Turn, Replayer]]:
         """One's turn to write, with a bandit that is where the journal is."""
         with self._writing, self._store.turn() as turn:
-            if self._writer is None:
-                self._writer = self._follower(self._expert)
-            follower = self._writer
-            try:
-                follower.catch_up(self._store)
-                if follower.open:
-                    Writer(turn, follower, self._who).recover()
-            except BaseException:
-                self._writer = None
-                raise
+            known, self._writer = self._writer, None
+            follower = self._at_the_end(known, self._expert)
+            if follower.open:
+                Writer(turn, follower, self._who).recover()
+            self._writer = follower
             yield turn, follower
 
     def _readings(
@@ -658,7 +673,7 @@ class Campaign(Watching):
         self, among: Among, context: Context, *, any_context: bool = False
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
-        rows = self.names.rows(among) if texts(among) else among
+        rows = self.names.rows(among)
         if any_context:
             free = available(self.domain, rows, None, any_context=True)
         else:
@@ -668,6 +683,94 @@ class Campaign(Watching):
         if free.mask is None:
             raise ValueError("among: a function of points cannot be written down in a campaign")
         return [int(row) for row in np.flatnonzero(free.mask)]
+
+    @contextmanager
+    def _field(self, name: str) -> Iterator[str]:
+        """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
+        with reading(f"{self._store.place}: the field {name!r}"):
+            yield self._store.about.get(name, "")
+
+    def _rows_of(self, *kinds: str) -> list[Row]:
+        """The rows of some kinds."""
+        return [row for row in self._store.each(*self._store.mark(0)) if row.kind in kinds]
+
+    def _check_chain(self) -> None:
+        """Whether every row is as it was written, and none is missing before a snapshot."""
+        latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
+        begun = self._store.about["id"]
+        heads = {0: begun}
+        heads |= {
+            row.seq: row.digest for row in self._store.each(0, begun) if row.seq == latest.seq
+        }
+        if heads.get(latest.seq) != latest.head:
+            raise DamagedCampaignError(
+                f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
+            )
+
+    @property
+    def _known(self) -> tuple[Recipe, State]:
+        """The parts of the policy, and what it knows now."""
+        with self._read() as follower:
+            return follower.bandit.recipe, follower.bandit.state
+
+    @contextmanager
+    def _read(self) -> Iterator[Replayer]:
+        """A bandit that is where the journal is, apart from the one that writes."""
+        with self._looking:
+            known, self._reader = self._reader, None
+            reader = self._reader = self._at_the_end(known, None)
+            with self._in_words():
+                yield reader
+
+    def _at_the_end(self, follower: Replayer | None, expert: Expert | None) -> Replayer:
+        """A bandit that is where the journal is; it goes on from where the other one has come to."""
+        if follower is None:
+            unsaved = None if expert is None else self._unsaved
+            follower = Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
+        if self._latest is not None:
+            follower.go_to(*self._latest)
+        follower.catch_up(self._store)
+        if not follower.open:
+            self._latest = follower.bandit.state, follower.seq, follower.head
+        return follower
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Errors of the bandit speak of sites by name and, where there is a clock, of dates."""
+        try:
+            yield
+        except CampaignError:
+            raise
+        except ValueError as error:
+            if len(error.args) == 1:
+                error.args = (self.names.in_words(str(error), self.clock),)
+            raise
+
+    def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
+        """Points of the domain (n, d), given as they are or by name, with their context."""
+        flag("played", played)
+        X = self.names.points(X)
+        if measured(self.domain) or context is not None:
+            _, known = self._known
+            there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
+            X = completed(self.domain, X, context, np.concatenate(there))
+        return self.domain.check(X)
+
+    def _time(self, t: Any, name: str = "t") -> float | None:
+        if t is None or isinstance(t, int | float | np.number):
+            return None if t is None else as_time(t, name)
+        if self.clock is None:
+            raise ValueError(
+                f"{name} must be a number, as the campaign has no clock; got {shown(t)}"
+            )
+        return float(self.clock.number(t))
+
+    def _times(self, t: Any, name: str = "t") -> Any:
+        if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
+            return self._time(t, name)
+        if self.clock and not all(isinstance(each, int | float | np.number) for each in t):
+            return self.clock.number(t).tolist()
+        return as_floats(t, name).tolist()
 
 
 @contextmanager
@@ -694,3 +797,11 @@ def _read(outcomes: Outcomes) -> dict[str, Any]:
     """What else was read, as it is written down; nothing where nothing was."""
     read = {name: as_floats(y, name).tolist() for name, y in as_outcomes(outcomes).items()}
     return {"outcomes": read} if read else {}
+
+
+def length_of(said: str) -> float | None:
+    """`drop_after`, as it is kept."""
+    try:
+        return positive_number("drop_after", float(said)) if said else None
+    except ValueError as error:
+        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error

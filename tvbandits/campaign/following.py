@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -14,18 +15,29 @@ from tvbandits._version import __version__
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.bandit.told import readings_at
+from tvbandits.bandit.told import readings_at, told_next
 from tvbandits.campaign.naming import on_sites
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ClosedCampaignError,
+    ConflictError,
     ExpertNeededError,
     ReplayError,
     reading,
 )
-from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, optional, outcomes_in, points
+from tvbandits.campaign.store.store import (
+    DONE,
+    Row,
+    Snapshot,
+    Store,
+    Turn,
+    optional,
+    outcomes_in,
+    points,
+)
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext
+from tvbandits.core.coercion import shown
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.limits import LimitWarning
@@ -229,6 +241,12 @@ class Replayer:
                 recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
             self.bandit = Bandit.from_state(recipe, saved["state"])
 
+    def go_to(self, state: State, seq: int, head: str) -> None:
+        """Be where another bandit is, if it is farther on; on another domain it is not gone to."""
+        if seq > self.seq and state.domain == self.bandit.recipe.domain:
+            self.bandit = Bandit.from_state(self.bandit.recipe, state)
+            self.seq, self.head, self.open = seq, head, []
+
     def catch_up(self, store: Store) -> None:
         """Follow the journal to its end."""
         for row in store.rows(self.seq, self.head):
@@ -304,6 +322,109 @@ class Replayer:
         return got
 
 
+# --- operations: done in one's turn, written down, ended by others if need be ---------------------
+
+
+# Characters of a key, or of a name of who does something.
+LONGEST = 500
+
+
+def as_name(name: str, text: object) -> None:
+    """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
+    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
+        raise ValueError(
+            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
+            f"got {shown(text)}"
+        )
+
+
+def as_given(
+    given: Mapping[str, Any], key: str | None, who: str
+) -> tuple[dict[str, Any], str | None, str]:
+    """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
+    for name, text in (("key", key), ("who", who)):
+        if text is not None:
+            as_name(name, text)
+    return json.loads(as_text(given)), key, who
+
+
+def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of what is on record under a key, if it is what is to be done.
+
+    Raises
+    ------
+    ConflictError
+        If it is something else.
+    """
+    known = {name: value for name, value in there.body.items() if name != "got"}
+    if there.kind != kind or known != given:
+        raise ConflictError(
+            f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
+            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
+        )
+    return there.body
+
+
+class Writer:
+    """Does operations in one's turn, and writes them down."""
+
+    def __init__(self, turn: Turn, follower: Replayer, who: str) -> None:
+        self._turn, self._follower, self._by = turn, follower, who
+        self.uncertain = False
+
+    def operate(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+        """Do it; what may ask the expert is written down before it begins."""
+        expert = self._follower.expert
+        if expert is not None and kind in ("asked", "told"):
+            if not expert.present:
+                raise ExpertNeededError(
+                    "the campaign has an expert, and it is needed to ask and to tell"
+                )
+            self._write("meant", {"kind": kind, "given": given, "key": key})
+        return self._end(kind, given, key)
+
+    def recover(self) -> None:
+        """End what a process has begun that is no more."""
+        meant = self._follower.open[0]
+        self._by = meant.who
+        body = meant.body
+        try:
+            self._end(body["kind"], body["given"], body["key"])
+        except CampaignError:
+            raise
+        except Exception:
+            # It is on record as failed, as it would have been then.
+            return
+
+    def _end(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+        follower = self._follower
+        begun = bool(follower.open)
+        write = self._write if begun else None
+        self.uncertain = True
+        try:
+            got = follower.perform(kind, given, write)
+        except CampaignError:
+            raise
+        except Exception as error:
+            if begun:
+                self._write("failed", {"error": f"{type(error).__name__}: {error}"})
+                follower.open = []
+            self.uncertain = False
+            raise
+        body = {**given, "got": None if got is None else got.tolist()}
+        self._write(kind, body, key)
+        follower.open = []
+        self.uncertain = False
+        return body
+
+    def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
+        follower = self._follower
+        row = self._turn.append(follower.seq, follower.head, kind, key, self._by, body)
+        follower.passed(row)
+        if kind not in (*DONE, "failed"):
+            follower.open.append(row)
+
+
 def _ask(bandit: Bandit, given: Given) -> Array:
     context, near = given.get("context"), given.get("near")
     return bandit.ask(given["t"], given["n"], _rows(given["among"]), context, near)
@@ -313,10 +434,13 @@ def _rows(among: list[int] | None) -> Any:
     return None if among is None else np.asarray(among, dtype=np.int64)
 
 
-def _tell(bandit: Bandit, given: Given) -> None:
-    X = points(given["X"], bandit.recipe.domain.dimension)
+def _tell(bandit: Bandit, given: Given) -> Array:
+    """Tell it; the time of each reading, which may have left memory when it is told again."""
+    X, y = points(given["X"], bandit.recipe.domain.dimension), numbers(given["y"])
     t, variance = (optional(given[name]) for name in ("t", "variance"))
-    bandit.tell(X, numbers(given["y"]), t, variance, outcomes_in(given))
+    told = told_next(bandit.recipe, bandit.state, X, y, t, variance)
+    bandit.tell(X, y, t, variance, outcomes_in(given))
+    return told.t
 
 
 def _drop(bandit: Bandit, given: Given) -> None:
@@ -384,8 +508,6 @@ class VerifiedCampaign:
     ----------
     rows, operations, snapshots : int
         How many were compared; of snapshots those that this version has made.
-    in_doubt : int
-        Questions to the expert of which nobody knows whether they were answered, as in `Status`.
     problems : tuple of str
         What is not as it should be; empty if all is well.
 
@@ -404,7 +526,6 @@ class VerifiedCampaign:
     rows: int
     operations: int
     snapshots: int
-    in_doubt: int
     problems: tuple[str, ...] = ()
 
     @property
@@ -415,7 +536,7 @@ class VerifiedCampaign:
 
 def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCampaign:
     """Play everything again from the beginning, and compare with what is on record."""
-    operations = rows = compared = doubts = 0
+    operations = rows = compared = 0
     problems: list[str] = []
     try:
         first, *later = reversed(store.snapshots())
@@ -438,12 +559,11 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCa
                 compared += 1
                 if not same_state(follower.bandit.state, other.bandit.state):
                     problems.append(f"the snapshot after row {row.seq} is not what its rows give")
-        doubts = store.in_doubt(follower.seq)
     except ClosedCampaignError:
         raise
     except CampaignError as error:
         problems.append(str(error))
-    return VerifiedCampaign(rows, operations, compared, doubts, tuple(problems))
+    return VerifiedCampaign(rows, operations, compared, tuple(problems))
 
 
 def same_state(one: State, other: State) -> bool:

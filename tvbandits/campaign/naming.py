@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tvbandits.campaign.store.store import points
+from tvbandits.campaign.store.errors import reading
+from tvbandits.campaign.store.store import Row, points
 from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
@@ -259,6 +260,37 @@ class Names:
 
         text = _POINT.sub(place, text) if self.sites else text
         return text if clock is None else _TIMES.sub(times, text)
+
+
+def names_of(
+    domain: Domain, about: Mapping[str, str], place: str, rows_of: Callable[[str], list[Row]]
+) -> Names:
+    """What is called how, as it is kept with a campaign at a place.
+
+    Raises
+    ------
+    DamagedCampaignError
+        If that cannot be used.
+    """
+
+    def listed(name: str, count: int | None) -> list[str]:
+        with reading(f"{place}: the field 'user:{name}'"):
+            found: list[str] = json.loads(about.get(name, "[]"))
+            texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
+            if not texts or (count is not None and len(found) not in (0, count)):
+                raise ValueError(f"it should be a list of {count} texts")
+            return found
+
+    sites = candidates_of(domain)
+    count = 0 if sites is None else len(sites)
+    changed = 0 < len(listed("names", None)) < count
+    added = [row.body for row in rows_of("sites")] if changed else []
+    first = count - sum(len(body["names"]) for body in added)
+    listed("names", first)
+    named = domain.names if isinstance(domain, Space) else range(domain.dimension)
+    listed("coordinates", first if isinstance(domain, Arms) else len(named))
+    with reading(f"{place}: the field 'user:given'"):
+        return Names(domain, about, added)
 
 
 def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:

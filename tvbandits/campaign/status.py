@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvbandits.campaign.ledger import Ledger
+from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.store import Row
 from tvbandits.core.observations import Plays
 from tvbandits.core.tables import as_html, as_text
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,22 +75,24 @@ class Status:
         return as_html("Status", self.summary)
 
 
-def status_of(ledger: Ledger, in_doubt: int) -> Status:
-    """Of what is on record, and questions in doubt."""
-    meant: Mapping[str, Any] = ledger.open[0].body if ledger.open else {}
+def status_of(follower: Replayer, in_doubt: int) -> Status:
+    """Of a bandit at the end of the journal, and questions in doubt."""
+    recipe, state = follower.bandit.recipe, follower.bandit.state
+    queries = state.info.queries
     return Status(
-        rows=ledger.seq,
-        told=ledger.gone.rewards + len(ledger.rewards),
-        failed=ledger.gone.failed + len(ledger.failed),
-        pending=len(ledger.pending),
-        answers=ledger.gone.answers + len(ledger.answers),
+        rows=follower.seq,
+        told=state.gone.rewards + len(state.readings),
+        failed=state.gone.failed + len(state.failed),
+        pending=len(state.pending),
+        answers=state.gone.answers + len(state.answers),
         violations=sum(
-            int((~limit.holds(read.y)).sum()) for limit, read in ledger.outcomes.items()
+            int((~limit.holds(state.outcomes[limit.name].rewards.y)).sum())
+            for limit in recipe.limits
         ),
-        questions=ledger.questions,
-        cost=ledger.cost,
-        time=ledger.time,
-        open=meant.get("kind"),
+        questions=queries.total_asked,
+        cost=queries.total_cost,
+        time=state.time,
+        open=follower.open[0].body.get("kind") if follower.open else None,
         in_doubt=in_doubt,
     )
 

@@ -133,7 +133,7 @@ def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, y
             try:
                 said = X, [reading.value], t, variance
                 if verb == "tell":
-                    sites.campaign.record(*said, reading.outcomes, key=key, who=reading.who)
+                    sites.campaign.tell(*said, reading.outcomes, key=key, who=reading.who)
                 else:
                     sites.campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
@@ -173,7 +173,7 @@ def table(path: Path, sites: Sites) -> list[Brought]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        limits = [limit.name for limit in sites.campaign.ledger.outcomes]
+        limits = [limit.name for limit in sites.campaign.recipe.limits]
         for column in frame.columns:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():

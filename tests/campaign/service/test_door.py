@@ -12,8 +12,8 @@ import requests
 from tests.campaign.service.serving import LIMITS, Served, serving
 from tests.helpers.browser import looking
 from tvbandits.campaign.service import Tokens
-from tvbandits.campaign.service.app import VERBS
-from tvbandits.campaign.service.door import HEADERS, SIGN_IN, Limits, Rate
+from tvbandits.campaign.service.app import MOST, VERBS
+from tvbandits.campaign.service.door import HEADERS, SIGN_IN, Rate
 
 pytestmark = pytest.mark.slow
 
@@ -114,15 +114,10 @@ def test_the_names_that_it_has(shared: Served, host: str, status: int) -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "status", "error"),
     [
-        ('{"points": [[0.0]], "rewards": [1.0], "t": 1, "t": 2}', "", 422, "'t' is given twice"),
-        ('{"points": [[0.0]], "rewards": [{"a": 1, "a": 1}]}', "", 422, "'a' is given twice"),
-        ('{"t": 1, "\\u0074": 1}', "", 422, "'t' is given twice"),
-        (TOLD.replace("1.0", "-Infinity"), "", 422, "-Infinity is no number"),
-        ('{"a":' * 8_000 + "1" + "}" * 8_000, "", 422, "nested too deeply"),
-        ("{" + ",".join(f'"x{i}":1' for i in range(3_000)) + "}", "", 422, "at most 20 fields"),
-        (TOLD, "text/plain", 415, "text/plain"),
-        (TOLD, "application/json; charset=utf-16", 415, "utf-16"),
-        (TOLD, "application/x-www-form-urlencoded", 415, "form-urlencoded"),
+        (TOLD.replace("1.0", "-Infinity"), "", 422, "rewards"),
+        ('{"a":' * 8_000 + "1" + "}" * 8_000, "", 400, "error parsing the body"),
+        (TOLD[:-1] + ', "x": 1}', "", 422, "x: Extra inputs"),
+        (TOLD, "text/plain", 422, "valid dictionary"),
     ],
 )
 def test_json_is_strict(shared: Served, body: str, kind: str, status: int, error: str) -> None:
@@ -137,12 +132,11 @@ def test_json_is_strict(shared: Served, body: str, kind: str, status: int, error
 @pytest.mark.parametrize("verb", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
 def test_a_request_has_so_many_points(shared: Served, verb: str) -> None:
     field, value = ("among", 0) if VERBS[verb][1] == "ask" else ("points", [0])
-    most = Limits().points
-    for count, refused in ((most, False), (most + 1, True)):
+    for count, refused in ((MOST, False), (MOST + 1, True)):
         reply = requests.post(
             shared.address + verb, json={field: [value] * count}, headers=shared.says("all")
         )
-        assert (reply.status_code == 413) == refused, reply.text
+        assert ("at most 10000 items" in reply.text) == refused, reply.text
 
 
 def test_who_may_only_tell_is_not_shown_what_others_told(served: Served) -> None:

@@ -11,9 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
-from tvbandits.campaign.service.facts import Facts, StationFacts, in_words
-from tvbandits.experts import Budgeted, Calibrated, CallableExpert
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
+from tvbandits.campaign.service.facts import Facts, StationFacts
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
 NAMES = ["north", "mill", "south", "east"]
@@ -89,54 +87,6 @@ def test_a_biased_station(tmp_path: Path, offset: float, pairs: int, biased: boo
         assert float(found[1]) == pytest.approx(1.0, abs=0.1)
 
 
-def expert_of(total: int) -> Any:
-    def said(X: Any, t: float) -> Any:
-        return np.sin(X[:, 0] + t) + 0.8
-
-    return Calibrated(Budgeted(CallableExpert(said, 0.01), total=total), probe=True)
-
-
-def test_what_a_calibration_knows(tmp_path: Path) -> None:
-    expert = expert_of(500)
-    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, budget=2)
-    text = "[expert]\nbudget = 500\n"
-    with campaign(tmp_path, bandit, config=text, unit="ppb") as made:
-        empty = Facts.of(made)
-        assert empty.expert == []
-    with Campaign.open(tmp_path / "c.db", expert=expert) as made:
-        rng = np.random.default_rng(1)
-        for t in range(1, 13):
-            X = made.ask(float(t))
-            made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
-    with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
-        facts = Facts.of(made)
-        known = expert.report()
-        (said,) = facts.expert
-        assert known.biased
-        assert f"by {known.pairs} answers" in said
-        assert f"biased: {known.bias:+.3g} [ppb]" in said
-        assert known.verdict in said
-        spent = dict(facts.spent)
-        assert spent["budget"] == "2 a decision on average"
-        assert spent["questions in all"] == 500
-        assert spent["left of them"] == 500 - expert.state()["expert"]["spent"]["asked"]
-
-
-@pytest.mark.parametrize(
-    ("budget", "words"),
-    [
-        (None, "no limit here"),
-        (PerStep(2), "2 a decision"),
-        (OnAverage(0.5), "0.5 a decision on average"),
-        (OnAverage(2, 3), "2 a decision on average, at most 3"),
-        (Total(200, 500), "200 over 500 decisions"),
-        (LogSchedule(), "6 log t in decision t"),
-    ],
-)
-def test_budgets_in_words(budget: Any, words: str) -> None:
-    assert in_words(budget) == words
-
-
 @pytest.mark.parametrize("minimise", [False, True])
 def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
     bandit = policies.tv_gp_ucb(
@@ -170,7 +120,6 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 08:00")
         facts = Facts.of(made)
         assert facts.when(facts.now) == "2024-01-02 08:00"
-        assert facts.spacing == 2.0
         assert facts.names == ["0,0", "4,0", "0,4", "4,4"]
 
 
@@ -199,5 +148,4 @@ def test_before_anything(tmp_path: Path) -> None:
         facts = Facts.of(made)
         assert facts.stations == []
         assert facts.now == 0.0
-        assert dict(facts.spent)["budget"] == "nobody is asked"
         assert np.isfinite(facts.most_regret)

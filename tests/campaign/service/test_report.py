@@ -40,7 +40,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wait(looked: Looked) -> None:
-    looked.page.wait_for_selector("#story .main-svg", timeout=180_000)
+    looked.page.wait_for_selector("#belief .main-svg", timeout=180_000)
 
 
 def test_the_words(network: Path) -> None:
@@ -76,20 +76,19 @@ def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
 def test_tooltips_and_labels(network: Path) -> None:
     with looking(network.as_uri(), 1200) as looked:
         wait(looked)
-        looked.page.locator("#map .point").first.hover(force=True)
-        looked.page.wait_for_selector("#map .hovertext", timeout=60_000)
-        assert "Station" in (looked.page.text_content("#map .hovertext") or "")
+        looked.page.locator("#belief .point").first.hover(force=True)
+        looked.page.wait_for_selector("#belief .hovertext", timeout=60_000)
+        assert "Station" in (looked.page.text_content("#belief .hovertext") or "")
         pictures = looked.page.locator(".plot")
         for i in range(pictures.count()):
             assert pictures.nth(i).get_attribute("role") == "img"
             assert len(pictures.nth(i).get_attribute("aria-label") or "") > 10
-        # Whoever does not see pictures finds what they show in tables, which keys open and scroll.
-        for name in ("belief", "story"):
-            fold = looked.page.locator(f"figure:has(#{name}) details")
-            fold.locator("summary").focus()
-            looked.page.keyboard.press("Enter")
-            assert fold.locator("tbody tr").count() > 1
-            assert fold.locator(".scroll").get_attribute("tabindex") == "0"
+        # Whoever does not see the picture finds it in a table, which keys open and scroll.
+        fold = looked.page.locator("figure:has(#belief) details")
+        fold.locator("summary").focus()
+        looked.page.keyboard.press("Enter")
+        assert fold.locator("tbody tr").count() > 1
+        assert fold.locator(".scroll").get_attribute("tabindex") == "0"
         labels = looked.page.locator("input")
         for i in range(labels.count()):
             given = labels.nth(i).get_attribute("id")

@@ -1,6 +1,5 @@
 """Files of tokens."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 
 from tests.helpers.refusals import refused
 from tvbandits.campaign.service import Tokens
-from tvbandits.campaign.service.tokens import FreshTokens
 
 
 def test_a_file_of_tokens_holds_no_token(tmp_path: Path) -> None:
@@ -85,19 +83,3 @@ def test_processes_that_write_at_once_take_turns(tmp_path: Path) -> None:
     expected = {f"{name}{i}" for name in "abc" for i in range(0, 20, 2)}
     assert set(Tokens.at(tmp_path / "t.json").names) == expected
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
-
-
-def test_a_change_counts_at_once_even_where_its_time_and_place_on_the_disk_do_not_differ(
-    tmp_path: Path,
-) -> None:
-    place = tmp_path / "t.json"
-    token = Tokens.at(place).new("anna", ["read"])
-    fresh = FreshTokens(place)
-    assert fresh.now().holder(token) is not None
-    stat = place.stat()
-    place.write_text(place.read_text().replace('"anna"', '"bert"'))
-    os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    found = fresh.now().holder(token)
-    assert found.name == "bert"
-    place.unlink()
-    assert fresh.now().holder(token) is None

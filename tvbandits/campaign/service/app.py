@@ -13,7 +13,6 @@ import logging
 import os
 import re
 import secrets
-import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -43,8 +42,7 @@ from tvbandits.campaign.service.door import (
     path_of,
 )
 from tvbandits.campaign.service.page import campaign_page
-from tvbandits.campaign.service.tokens import FreshTokens, Tokens
-from tvbandits.campaign.status import ago
+from tvbandits.campaign.service.tokens import Tokens, holder_in
 from tvbandits.campaign.store.errors import (
     BusyError,
     CampaignError,
@@ -53,7 +51,6 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
-from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.page import page, without_nan
@@ -63,6 +60,8 @@ T = TypeVar("T")
 
 # Whole numbers up to here are floats, too.
 EXACT = 2**53
+# Points in a request.
+MOST = 10_000
 
 Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
 Number = Whole | StrictFloat
@@ -74,17 +73,21 @@ Name = Annotated[StrictStr, Field(min_length=1, max_length=1000)]
 Points = Annotated[
     list[Point | Name],
     Field(
-        min_length=1, fail_fast=True, description="Coordinates, or a name as /ask says it, each."
+        min_length=1,
+        max_length=MOST,
+        fail_fast=True,
+        description="Coordinates, or a name as /ask says it, each.",
     ),
 ]
-Values = Annotated[list[Number | None], Field(fail_fast=True)]
-Variance = Annotated[list[Number], Field(fail_fast=True)] | Number | None
+Values = Annotated[list[Number | None], Field(max_length=MOST, fail_fast=True)]
+Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
 Outcomes = Annotated[
     dict[Name, Values] | None,
     Field(max_length=100, description="What else was read, by the name of its limit; null: not."),
 ]
 Rows = Annotated[
-    list[Whole | Name], Field(fail_fast=True, description="Row numbers of sites, or names.")
+    list[Whole | Name],
+    Field(max_length=MOST, fail_fast=True, description="Row numbers of sites, or names."),
 ]
 Key = Annotated[
     StrictStr | None,
@@ -213,28 +216,6 @@ class Foretold(_Said):
     relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
 
 
-class Drawn:
-    """The campaign's page as it is now: drawn again when something has happened, by one at a time.
-
-    Parameters
-    ----------
-    campaign : Campaign
-    """
-
-    def __init__(self, campaign: Watching) -> None:
-        self._campaign, self._drawing = campaign, threading.Lock()
-        self._latest: tuple[Any, str] | None = None
-
-    def page(self) -> str:
-        """HTML."""
-        with self._drawing:
-            ages = [ago(each.asked) for each in self._campaign.outstanding]  # they stand on it
-            now = (self._campaign.status.rows, ages)
-            if self._latest is None or self._latest[0] != now:
-                self._latest = (now, campaign_page(self._campaign, served=True))
-            return self._latest[1]
-
-
 def sign_in_page(complaint: str = "") -> str:
     """A form for the token."""
     said = f'<div class="now warn" role="alert">{escape(complaint)}</div>' if complaint else ""
@@ -297,14 +278,14 @@ def service(
     served = FastAPI(
         title="tvbandits", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    fresh, turn = FreshTokens(tokens), _Turn()
+    turn, kept = _Turn(), Path(tokens)
     _look(served, campaign)
     _look_back(served, campaign)
     _play(served, campaign, turn)
     _consult(served, campaign, turn)
-    _pages(served, campaign, fresh, secure=secure)
+    _pages(served, campaign, kept, secure=secure)
     _errors(served)
-    return Door(served, fresh, limits or Limits(), VERBS, hosts)
+    return Door(served, kept, limits or Limits(), VERBS, hosts)
 
 
 class _Turn:
@@ -440,9 +421,8 @@ def _look_back(served: FastAPI, campaign: Campaign) -> None:
         return {"rows": said}
 
 
-def _pages(served: FastAPI, campaign: Campaign, tokens: FreshTokens, *, secure: bool) -> None:
+def _pages(served: FastAPI, campaign: Campaign, tokens: Path, *, secure: bool) -> None:
     """What everybody may see, and what people look at in a browser."""
-    drawn = Drawn(campaign)
 
     @served.get("/health")
     async def health() -> dict[str, str]:
@@ -456,14 +436,14 @@ def _pages(served: FastAPI, campaign: Campaign, tokens: FreshTokens, *, secure: 
             return HTMLResponse(sign_in_page("That token is not known any more." * known), 401)
         if "read" not in who.roles:
             return HTMLResponse(sign_in_page("That token may not look."), 403)
-        return HTMLResponse(await run_in_threadpool(drawn.page))
+        return HTMLResponse(await run_in_threadpool(campaign_page, campaign, served=True))
 
     @served.post(SIGN_IN, include_in_schema=False)
     async def session(request: Request) -> Response:
         # A form of one field; python-multipart is not needed for that.
         body = (await request.body()).decode("utf-8", "replace")
         token = parse_qs(body).get("token", [""])[0].strip()
-        if tokens.now().holder(token) is None:
+        if holder_in(tokens, token) is None:
             return HTMLResponse(sign_in_page("That token is not known."), 401)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(
@@ -593,7 +573,7 @@ def serve(
         If there are no tokens, a file is missing, or it would be reachable from elsewhere without TLS.
     """
     bounds = limits or Limits()
-    if not len(Tokens.at(tokens)):
+    if not Tokens.at(tokens).names:
         raise ValueError(f'there are no tokens in "{tokens}": make one first')
     for path in (certificate, private_key):
         if path is not None and not Path(path).is_file():

@@ -12,13 +12,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import h11
 from starlette.requests import HTTPConnection
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tvbandits.campaign.service.tokens import FreshTokens, Holder
+from tvbandits.campaign.service.tokens import Holder, holder_in
 from tvbandits.core.coercion import shown
 
 log = logging.getLogger("tvbandits.service")
@@ -53,8 +54,6 @@ class Limits:
         Requests of one token: steadily, and at once.
     strangers_per_second, strangers_burst : float
         Requests of one address without a token that is known.
-    points : int
-        Rows in a request.
     connections : int
         At the same time; more are told to come back. Before that, those that wait for their clients are
         closed, the longest first.
@@ -66,7 +65,6 @@ class Limits:
     burst: float = 400.0
     strangers_per_second: float = 5.0
     strangers_burst: float = 20.0
-    points: int = 10_000
     connections: int = 500
 
 
@@ -177,7 +175,6 @@ class _Impatient(H11Protocol):
 
 COOKIE = "tvbandits"
 SIGN_IN, SIGN_IN_BYTES = "/session", 4096
-FIELDS = 20
 HOST = re.compile(r"(\[[\da-f:.]+\]|[^\s:@/\[\]]+)(:\d{1,5})?")
 # Seconds in which what a refused client still sends is thrown away, so that it can read why.
 LINGERING = 1.0
@@ -239,13 +236,14 @@ class Door:
     """Lets a request in to the application, whole and checked; `request.state.holder` is whose it is.
 
     In this order: the rate of its token or address, headers that can be read in two ways, host, origin,
-    path, token, role, method; only then the body, within size and time; and then whether it is JSON
-    that can be read in one way. Every request is a line of the log, which has no query and no token.
+    path, token, role, method; only then the body, within size and time. Every request is a line of the
+    log, which has no query and no token.
 
     Parameters
     ----------
     app : ASGI application
-    tokens : FreshTokens
+    tokens : path
+        A file of `Tokens`, read for each request: a token that is taken back is worthless at once.
     limits : Limits
     verbs : mapping
         What there is; nothing else is reached.
@@ -254,7 +252,7 @@ class Door:
     """
 
     def __init__(
-        self, app: App, tokens: FreshTokens, limits: Limits, verbs: Verbs, hosts: tuple[str, ...]
+        self, app: App, tokens: Path, limits: Limits, verbs: Verbs, hosts: tuple[str, ...]
     ) -> None:
         self._app, self._tokens, self._limits, self._verbs = app, tokens, limits, verbs
         self._hosts = {host.strip("[]").casefold() for host in hosts}
@@ -294,7 +292,7 @@ class Door:
         if scheme.casefold() != "bearer":
             _, role = self._verbs.get(request.scope["path"], ("", None))
             token = request.cookies.get(COOKIE, "") if role in (None, "read") else ""
-        return self._tokens.now().holder(token.strip())
+        return holder_in(self._tokens, token.strip())
 
     def _enter(self, request: HTTPConnection, holder: Holder | None, address: str) -> None:
         """Raise a `RefusedError` for whom the headers alone do not let in."""
@@ -322,59 +320,15 @@ class Door:
             raise RefusedError(405, f"the method here is {method}", allow=method)
 
     async def _taken(self, request: HTTPConnection, holder: Holder | None, body: _Body) -> bytes:
-        """The body, within size and time; what must be JSON is."""
-        limits, path = self._limits, request.scope["path"]
-        method, role = self._verbs[path]
-        most = limits.body if holder else SIGN_IN_BYTES if path == SIGN_IN else 0
+        """The body, within size and time."""
+        limits = self._limits
+        signs_in = request.scope["path"] == SIGN_IN
+        most = limits.body if holder else SIGN_IN_BYTES if signs_in else 0
         stated = request.headers.get("content-length", "")
         try:
-            said = await asyncio.wait_for(body.whole(most, stated), limits.seconds)
+            return await asyncio.wait_for(body.whole(most, stated), limits.seconds)
         except TimeoutError as error:
             raise RefusedError(408, f"a request arrives within {limits.seconds:g} s") from error
-        if method == "POST" and role is not None:
-            check_json(request.headers.get("content-type", ""), said, limits.points)
-        return said
-
-
-def check_json(kind: str, body: bytes, most: int) -> None:
-    """Raise a `RefusedError` unless a body is JSON that every reader takes for the same.
-
-    Parameters
-    ----------
-    kind : str
-        The header `Content-Type`.
-    body : bytes
-    most : int
-        Elements of a list in it.
-    """
-    media, *more = (part.strip() for part in kind.casefold().split(";"))
-    charsets = [part.partition("=")[2].strip(' "') for part in more if part.startswith("charset")]
-    if media != "application/json" or not {*charsets} <= {"utf-8"}:
-        raise RefusedError(415, f"a request is application/json in UTF-8, got {shown(kind)}")
-    try:
-        said = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
-    except RecursionError as error:
-        raise RefusedError(422, "no JSON: it is nested too deeply") from error
-    except ValueError as error:
-        raise RefusedError(422, f"no JSON: {error}") from error
-    fields = said.values() if isinstance(said, dict) else ()
-    if len(fields) > FIELDS:
-        raise RefusedError(422, f"a request has at most {FIELDS} fields, got {len(fields)}")
-    if any(isinstance(each, list) and len(each) > most for each in fields):
-        raise RefusedError(413, f"a request has at most {most} points")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"the key {shown(name)} is given twice")
-        found[name] = value
-    return found
-
-
-def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number of it")
 
 
 def _from_elsewhere(request: HTTPConnection, host: str) -> bool:

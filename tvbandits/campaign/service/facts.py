@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,15 +10,13 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.status import PointOut
-from tvbandits.campaign.watching import Watching
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
-from tvbandits.experts.calibrated import estimate
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
@@ -67,7 +64,7 @@ class Facts:
 
     Attributes
     ----------
-    campaign : Watching
+    campaign : Campaign
     places : array of shape (N, d)
         Where beliefs are shown.
     names : list of str
@@ -80,7 +77,7 @@ class Facts:
         The same points by name, with the time that each is for, and who asked when.
     """
 
-    campaign: Watching
+    campaign: Campaign
     places: Array
     names: list[str]
     now: float
@@ -89,7 +86,7 @@ class Facts:
     out: list[PointOut]
 
     @classmethod
-    def of(cls, campaign: Watching) -> Facts:
+    def of(cls, campaign: Campaign) -> Facts:
         """As it is now."""
         domain = campaign.recipe.domain
         history = campaign.history
@@ -98,8 +95,8 @@ class Facts:
         if campaign.recipe.control is not None:
             history = history.assign(reward=history["relative"])
         times = history["time"].to_numpy(dtype=float)
-        known = campaign.ledger
-        latest = known.pending.X if len(known.pending) else known.rewards.X
+        known = campaign.state
+        latest = known.pending.X if len(known.pending) else known.readings.X
         places, names = _places(domain, campaign.names, latest)
         now = float(times.max(initial=0.0))
         return cls(campaign, places, names, now, history, campaign.pending, campaign.outstanding)
@@ -130,13 +127,9 @@ class Facts:
 
     @cached_property
     def belief(self) -> tuple[Array, Array]:
-        """Mean and deviation of every place now."""
-        return self.believed(self.now)
-
-    def believed(self, t: float) -> tuple[Array, Array]:
-        """Mean and deviation of every place at a time, shapes (N,)."""
+        """Mean and deviation of every place now, shapes (N,)."""
         beside = self.campaign.recipe.control is not None
-        return self.campaign.predict(self.places, t, relative=beside)
+        return self.campaign.predict(self.places, self.now, relative=beside)
 
     @cached_property
     def best(self) -> int:
@@ -173,12 +166,6 @@ class Facts:
         return f"{clock.time(round(t) if days else t):{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M'}}"
 
     @cached_property
-    def spacing(self) -> float:
-        """The usual time from one play to the next."""
-        times = np.unique(self.history["time"].to_numpy(dtype=float))
-        return float(np.median(np.diff(times))) if len(times) > 1 else 1.0
-
-    @cached_property
     def coordinates(self) -> Array:
         """Of every row of the history, shape (n, d): by number, also where the domain has names."""
         state = self.campaign.state
@@ -208,66 +195,16 @@ class Facts:
         failed = int((played["kind"] == "failed").sum())
         return StationFacts(name, len(read), failed, time, float(last), _troubles(played))
 
-    @cached_property
-    def spent(self) -> list[tuple[str, object]]:
-        """What was asked, and what it cost, against the budget."""
-        queries = self.campaign.info.queries
-        found: list[tuple[str, object]] = [
-            ("asked", queries.total_asked),
-            ("answered", queries.total_answered),
-            ("cost", float(queries.total_cost)),
-        ]
-        asking = self.campaign.recipe.asking
-        if asking is None:
-            return [*found, ("budget", "nobody is asked")]
-        budget = getattr(asking.plan, "budget", None)
-        return [*found, ("budget", in_words(budget)), *self._total]
-
-    @property
-    def _total(self) -> list[tuple[str, object]]:
-        """Questions in all, where the configuration says so, and what is left of them."""
-        total = self.campaign.budget
-        if total is None:
-            return []
-        spent = [each["spent"]["asked"] for each in self._known if "spent" in each]
-        left = [("left of them", max(total - int(spent[0]), 0))] if spent else []
-        return [("questions in all", total), *left]
-
-    @cached_property
-    def _known(self) -> list[dict[str, Any]]:
-        """What the expert knows, and whoever is inside of it."""
-        return list(_within(self.campaign.state.expert))
-
-    @cached_property
-    def expert(self) -> list[str]:
-        """What its earlier answers say about the expert, in sentences."""
-        found = []
-        for each in self._known:
-            if each.get("pairs"):
-                columns = np.array(each["pairs"], dtype=np.float64).reshape(-1, 3).T
-                made = estimate(*columns)
-                bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
-                found.append(
-                    f"The expert, by {made.pairs} answers beside a reading of the same place and "
-                    f"time: {bias} (standard error {made.standard_error:.2g}); "
-                    f"the variance that it states: {made.verdict}."
-                )
-        return found
-
-    @property
-    def sites(self) -> bool:
-        """The places are all there are, and not a sample."""
-        return isinstance(self.campaign.recipe.domain, Candidates)
-
     @property
     def plane(self) -> Plane | None:
         """Where the places are on a map; None where they have no such map."""
         names, places = self.campaign.names, self.places
-        if not self.sites:
+        domain = self.campaign.recipe.domain
+        if not isinstance(domain, Candidates):
             return None
         table = pd.DataFrame(places, columns=names.coordinates)
         if names.given:  # degrees, of all sites, in their order
-            rows = self.campaign.recipe.domain.index(places)
+            rows = domain.index(places)
             table = pd.DataFrame(names.given).iloc[rows.tolist()]
         degrees = degrees_in(table.columns)
         if degrees is not None:
@@ -278,37 +215,6 @@ class Facts:
             return None
         across, up = names.coordinates
         return Plane(places[:, 0], places[:, 1], across, up, 1.0)
-
-
-def in_words(budget: Any) -> str:
-    """How many questions may be asked, as people say it."""
-    match budget:
-        case None:
-            return "no limit here"
-        case PerStep(number):
-            return f"{number} a decision"
-        case OnAverage(rate, None):
-            return f"{rate:g} a decision on average"
-        case OnAverage(rate, most):
-            return f"{rate:g} a decision on average, at most {most}"
-        case Total(total, horizon, _):
-            return f"{total} over {horizon} decisions"
-        case LogSchedule(factor):
-            return f"{factor:g} log t in decision t"
-        case _:
-            return str(budget)
-
-
-def _within(state: Any) -> Iterator[dict[str, Any]]:
-    """A state of an expert, and those inside of it."""
-    if isinstance(state, Mapping):
-        yield dict(state)
-        for each in state.values():
-            yield from _within(each)
-    elif isinstance(state, list | tuple):
-        for each in state:
-            if isinstance(each, Mapping):
-                yield from _within(each)
 
 
 def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:

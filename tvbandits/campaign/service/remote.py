@@ -222,58 +222,47 @@ class Remote:
 def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of what is given, in JSON."""
     there = {name: value for name, value in said.items() if value is not None}
-    return {name: PLAIN.get(name, _as_it_is)(value) for name, value in there.items()}
+    return {
+        name: _json(SHAPES[name](value) if name in SHAPES else value)
+        for name, value in there.items()
+    }
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _json(value: Any) -> Any:
+    """Arrays as lists, NaN as null, dates as texts."""
+    if isinstance(value, Mapping):
+        return {name: _json(each) for name, each in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
+    if isinstance(value, float) and np.isnan(value):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def _time(t: Any) -> Any:
-    if isinstance(t, str):
-        return t
-    return t.isoformat() if hasattr(t, "isoformat") else float(t)
+def _points_or_names(X: ArrayLike) -> Any:
+    names = np.atleast_1d(np.asarray(X))
+    return names if names.dtype.kind == "U" else np.atleast_2d(np.asarray(X, dtype=np.float64))
 
 
 def _rows(among: ArrayLike) -> Any:
     """Row numbers, of a mask or of row numbers; or names."""
     given = np.atleast_1d(np.asarray(among))
-    if given.dtype.kind == "U":
-        return given.tolist()
-    return [int(row) for row in (np.flatnonzero(given) if given.dtype == bool else given)]
+    return np.flatnonzero(given) if given.dtype == bool else given
 
 
-def _lists(X: ArrayLike) -> Any:
-    """Points, or what they are called."""
-    names = np.atleast_1d(np.asarray(X))
-    return names.tolist() if names.dtype.kind == "U" else np.atleast_2d(_array(X)).tolist()
+def _columns(outcomes: Mapping[str, ArrayLike]) -> dict[str, Any]:
+    return {name: np.atleast_1d(values) for name, values in outcomes.items()}
 
 
-def _numbers(values: ArrayLike) -> list[float | None]:
-    return [None if np.isnan(value) else value for value in np.atleast_1d(_array(values)).tolist()]
-
-
-def _array(values: ArrayLike) -> Array:
-    return np.asarray(values, dtype=np.float64)
-
-
-def _by_name(of: Callable[[ArrayLike], Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    return lambda said: {name: None if x is None else of(x) for name, x in said.items()}
-
-
-# How each of what a request may say is written in JSON.
-PLAIN: dict[str, Callable[[Any], Any]] = {
-    "t": _time,
-    "to": _time,
-    "points": _lists,
-    "rewards": _numbers,
-    "values": _numbers,
-    "variance": lambda variance: _array(variance).tolist(),
+# What may be given in more than one shape.
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "points": _points_or_names,
+    "rewards": np.atleast_1d,
+    "values": np.atleast_1d,
     "among": _rows,
-    "context": dict,
-    "retire": list,
-    "outcomes": _by_name(_numbers),
-    "add": _by_name(lambda x: _array(x).tolist()),
+    "outcomes": _columns,
 }
 
 

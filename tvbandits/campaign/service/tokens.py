@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from tvbandits.core.files.saving import locked, write_whole
-from tvbandits.core.tables import as_text
 
 # To look; to tell rewards, answers and what was given up; to ask for points and questions.
 ROLES = ("read", "tell", "ask")
@@ -70,14 +69,6 @@ class Tokens:
         with suppress(FileNotFoundError), place.open("rb") as file:
             return cls(place, _read(place, file.read(LARGEST + 1)))
         return cls(place)
-
-    def __len__(self) -> int:
-        return len(self._holders)
-
-    def __repr__(self) -> str:
-        return as_text(
-            "Tokens", [(each.name, "+".join(sorted(each.roles))) for each in self._holders]
-        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,24 +142,12 @@ class Tokens:
         self._holders = tuple(holders)
 
 
-class FreshTokens:
-    """The tokens of a file as it is now: taken to pieces again when a byte of it changes."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
-        self._data: bytes | None = None
-        self._tokens = Tokens(self._path)
-
-    def now(self) -> Tokens:
-        """What the file says; an unreadable one lets nobody in."""
-        try:
-            with self._path.open("rb") as file:
-                data = file.read(LARGEST + 1)
-            if data != self._data:
-                self._tokens, self._data = Tokens(self._path, _read(self._path, data)), data
-        except (OSError, ValueError):
-            self._tokens, self._data = Tokens(self._path), None
-        return self._tokens
+def holder_in(path: Path, token: str) -> Holder | None:
+    """Whose token it is by a file as it is now; an unreadable one lets nobody in."""
+    try:
+        return Tokens.at(path).holder(token)
+    except (OSError, ValueError):
+        return None
 
 
 def _read(path: Path, data: bytes) -> list[Holder]:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import sqlite3
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
 from tvbandits.core.coercion import file_path
@@ -24,44 +23,14 @@ from tvbandits.core.files.saving import put_in_place
 # How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
 STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"
 
-# Names of files beside a database: SQLite's, and the lock of writers.
-BESIDE = ("-wal", "-shm", "-journal", "-turn")
+# Files of SQLite's beside a database.
+BESIDE = ("-wal", "-shm", "-journal")
 
 # Seconds between two looks at a lock that others hold.
 POLL = 0.02
 
 
-class Place(ABC):
-    """A database, and a lock in it that one writer at a time holds."""
-
-    engine: sql.Engine
-
-    @abstractmethod
-    def exists(self) -> bool:
-        """Whether there is anything at the place."""
-
-    def look(self, read: Callable[[sql.Connection], int]) -> int:
-        """What `read` makes of a connection, which changes nothing."""
-        with self.engine.connect() as connection:
-            return read(connection)
-
-    def begin(self) -> None:  # noqa: B027
-        """Make a place for a new campaign; `CampaignError` if there is something already."""
-
-    def backup(self, target: Path) -> None:  # noqa: ARG002
-        """Copy the campaign to a file."""
-        raise CampaignError(f"{self}: a server's campaign is copied by its own tools: pg_dump")
-
-    @abstractmethod
-    def turn(self, connection: sql.Connection, patience: float) -> Any:
-        """Hold the lock while inside; `BusyError` after `patience` seconds."""
-
-    def close(self) -> None:
-        """Close what is open."""
-        self.engine.dispose()
-
-
-class SQLitePlace(Place):
+class SQLitePlace:
     """A file.
 
     It is in WAL mode, so that readers never wait for a writer, and what is committed is synced to the
@@ -90,24 +59,13 @@ class SQLitePlace(Place):
         return self._file.exists()
 
     def look(self, read: Callable[[sql.Connection], int]) -> int:
-        """What `read` makes of the file as it stands; of its log, too, where it finds nothing."""
+        """What `read` makes of the file as it stands, with its log where it has one."""
         if not self._file.is_file():
             raise NoCampaignError(f"{self}: it is no file")
-        ways = (STILL, READ) if self._in_use else (STILL,)
-        for way in ways:
-            engine = sql.create_engine(
-                "sqlite://", creator=partial(self._opened, way), poolclass=sql.NullPool
-            )
-            try:
-                with engine.connect() as connection:
-                    found = read(connection)
-            except SQLAlchemyError:
-                if way == ways[-1]:
-                    raise
-            else:
-                if found:
-                    return found
-        return 0
+        creator = partial(self._opened, READ if self._in_use else STILL)
+        engine = sql.create_engine("sqlite://", creator=creator, poolclass=sql.NullPool)
+        with engine.connect() as connection:
+            return read(connection)
 
     def begin(self) -> None:
         """An empty database, where there is nothing but perhaps an empty file."""
@@ -184,7 +142,6 @@ class SQLitePlace(Place):
 
         if os.path.lexists(target):
             raise CampaignError(f"{target}: there is something already")
-        check_name(target)
         check_beside(target)
         try:
             put_in_place(target, write, durable=True, replaces=lambda _: False)
@@ -193,22 +150,18 @@ class SQLitePlace(Place):
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{target}: cannot be written: {reason_of(error)}") from error
 
+    def close(self) -> None:
+        """Close what is open."""
+        self.engine.dispose()
+
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def check_name(path: Path) -> None:
-    """Raise a `CampaignError` if a file of that name would be taken for a part of a database."""
-    if path.name.endswith(BESIDE):
-        raise CampaignError(
-            f"{path}: SQLite keeps names that end in {', '.join(BESIDE)} for itself"
-        )
-
-
 def check_beside(path: Path) -> None:
     """Raise a `CampaignError` if a new database would meet the rest of another one."""
-    for end in BESIDE[:3]:
+    for end in BESIDE:
         if os.path.lexists(f"{path}{end}"):
             raise CampaignError(
                 f"{path}{end} is there already, and would be taken for a part of {path}"
@@ -249,7 +202,7 @@ def _wait(attempt: Any, patience: float, what: str) -> None:
         time.sleep(POLL)
 
 
-class PostgreSQLPlace(Place):
+class PostgreSQLPlace:
     """A database of a PostgreSQL server; writers hold one of its advisory locks.
 
     The lock belongs to the connection that is written by: where one is lost, so is the other.
@@ -277,6 +230,22 @@ class PostgreSQLPlace(Place):
     def exists(self) -> bool:
         """Whether there is a journal."""
         return sql.inspect(self.engine).has_table("journal")
+
+    def look(self, read: Callable[[sql.Connection], int]) -> int:
+        """What `read` makes of a connection, which changes nothing."""
+        with self.engine.connect() as connection:
+            return read(connection)
+
+    def begin(self) -> None:
+        """A database is there already."""
+
+    def backup(self, target: Path) -> None:  # noqa: ARG002
+        """Refuse it."""
+        raise CampaignError(f"{self}: a server's campaign is copied by its own tools: pg_dump")
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.engine.dispose()
 
     @contextmanager
     def turn(self, connection: sql.Connection, patience: float) -> Iterator[None]:

@@ -185,7 +185,7 @@ SNAPSHOTS = sql.Table(
 
 
 # The version of the tables, which stands in them; one that is not known is refused.
-SCHEMA = 2
+SCHEMA = 3
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
@@ -366,17 +366,12 @@ class Store:
         """The latest snapshot."""
         return self.snapshots(1)[0]
 
-    def first_snapshot(self) -> Snapshot:
-        """The one that it began with."""
-        return self.snapshots(1, first=True)[0]
-
-    def snapshots(self, most: int | None = None, *, first: bool = False) -> list[Snapshot]:
-        """So many, or all that are kept, the latest first unless `first`."""
+    def snapshots(self, most: int | None = None) -> list[Snapshot]:
+        """So many, or all that are kept, the latest first."""
         # As it lies there: a text in place of bytes is damage, and said so.
         data = sql.type_coerce(SNAPSHOTS.c.data, sql.types.NULLTYPE).label("data")
         columns = [data if column.name == "data" else column for column in SNAPSHOTS.c]
-        order = SNAPSHOTS.c.seq.asc() if first else SNAPSHOTS.c.seq.desc()
-        wanted = sql.select(*columns).order_by(order).limit(most)
+        wanted = sql.select(*columns).order_by(SNAPSHOTS.c.seq.desc()).limit(most)
         with self._connected() as connection, connection.begin():
             found = connection.execute(wanted).all()
         if not found:

@@ -1,0 +1,50 @@
+"""What has left memory stays on the disk, and is what a bandit would say."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.refusals import refused
+from tvbandits import Campaign, Candidates, policies
+from tvbandits.bandit import recipe
+from tvbandits.campaign.store import store
+from tvbandits.campaign.store.errors import ConflictError
+
+SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
+BANDITS = {
+    "window": lambda: policies.sw_gp_ucb(SITES, RBF(1.0), 0.01, window=5, mean=0.0),
+    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, None, 0.01, minimise=True),
+}
+
+
+@pytest.mark.parametrize("name", BANDITS)
+def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """Memory and snapshots hold the latest; the journal, status and what is told again know all."""
+    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", 10)
+    monkeypatch.setattr(store, "PAGE", 16)
+    whole, bounded = (
+        Campaign.create(tmp_path / f"{n}.db", bandit, snapshot_every=20)
+        for n, bandit in enumerate((BANDITS[name](), BANDITS[name]().with_history(10)))
+    )
+    for campaign in (whole, bounded):
+        for t in range(1, 62):
+            campaign.tell(campaign.ask(t), [np.sin(t) if t % 9 else np.nan])
+    sizes = [len(each._store.snapshot().data) for each in (whole, bounded)]
+    assert sizes[1] < sizes[0] - 16 * 30  # thirty rewards and more of two numbers and more
+    old = whole.state.rewards
+    for campaign in (bounded, Campaign.open(tmp_path / "1.db")):
+        assert 10 <= len(campaign.state.rewards) < 20
+        assert campaign.status == replace(whole.status, rows=campaign.status.rows)
+        told = [row.body["got"][0] for row in campaign.journal() if row.kind == "told"]
+        assert told == list(range(1, 62))
+        for y, same in ((7.0, False), (old.y[0], True)):
+            with pytest.raises(ConflictError, match="was told already") as error:
+                campaign.tell(old.X[:1], [y], old.t[:1])
+            assert error.value.same == same
+        refused(ValueError, "have left the history", campaign.correct, old.X[:1], [7.0], old.t[:1])
+    bounded.correct(old.X[-2:-1], [0.25], old.t[-2:-1])
+    assert bounded.verify().problems == ()
