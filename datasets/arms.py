@@ -220,8 +220,9 @@ class WearingArms(OnCandidates, Drawn):
     >>> from tvbandits.datasets import WearingArms
     >>> arms = WearingArms(arms=10, horizon=50)
     >>> game = arms.begin()  # what an arm gives falls with every play of it
-    >>> print(len(arms.domain), arms.moves)
-    10 True
+    >>> game.wear(arms.domain.X[:1])
+    >>> print(game.value(arms.domain.X[:1], 2) < arms.value(arms.domain.X[:1], 2))
+    [ True]
     """
 
     arms: int = 100
