@@ -19,7 +19,7 @@ from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import even, spanned
-from tvbandits.datasets.tables.sensor_field import check_places, kilometres, without_gaps
+from tvbandits.datasets.tables.sensor_field import check_places, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
 # precision at these levels is about as large.
@@ -78,7 +78,7 @@ def ozone(
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
     filled = int(table.isna().to_numpy().sum())
     return TableProblem(
-        without_gaps(table).to_numpy(float),
+        table.interpolate("linear", limit_direction="both").to_numpy(float),
         kilometres(places["latitude"].to_numpy(float), places["longitude"].to_numpy(float)),
         name="ozone",
         unit="ppb",

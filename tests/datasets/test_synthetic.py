@@ -193,15 +193,6 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
     assert Switching(every=1, candidates=9, horizon=1).variation == 0.0
 
 
-# --- realisations ---------------------------------------------------------------------------------
-
-
-def test_kinds_of_problems_do_not_share_draws() -> None:
-    drift = GPDrift(epsilon=1.0, points_per_axis=4, horizon=40, seed=1).path.ravel()[:600]
-    pieces = Switching(every=1, candidates=21, horizon=40, seed=1).pieces.ravel()[:600]
-    assert abs(np.corrcoef(drift, pieces)[0, 1]) < 0.5
-
-
 # --- wrong times and parameters -------------------------------------------------------------------
 
 
@@ -385,12 +376,6 @@ def test_xopts_parabola_swings_and_wanders_off_after_fifty_seconds() -> None:
         np.testing.assert_allclose(problem.value(np.array([[0.3]]), step), [-((0.3 - k) ** 2)])
         inside = np.clip(k, -1, 1)
         assert problem.best(step) == pytest.approx(-((inside - k) ** 2), abs=1e-12)
-
-
-def test_fields_may_be_longer_than_a_hundred_steps() -> None:
-    for name in KINDS:
-        problem = make_problem(f"field-{name}:horizon=250", [], None)
-        assert problem.realise(1).path.shape == (250, len(problem.domain))
 
 
 # --- `best` of every problem of the command line, against a search that knows nothing but `value`
