@@ -30,9 +30,7 @@ INSIDE = frozenset(
     acquisition.confidence.Situation experts.Calibration
     experts.Finding experts.Outcome experts.Report experts.Spent
     experts.Reading experts.asking experts.calibrated.estimate
-    experts.sensors.mqtt_link experts.sensors.expert.and_more experts.sensors.expert.clipped
-    experts.sensors.expert.named experts.sensors.expert.place_of
-    experts.sensors.expert.shown_briefly experts.sensors.expert.wrong_with
+    experts.sensors.mqtt_link
     forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
     forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
     gp.kernels.additive.box_kernel gp.kernels.additive.extent_of

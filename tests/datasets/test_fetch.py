@@ -1,4 +1,4 @@
-"""Downloads: once, checked at each use, continued after a cut, and never half in place."""
+"""Downloads: once, checked at each use, and never half in place."""
 
 import fcntl
 import gzip
@@ -86,13 +86,6 @@ def test_a_file_is_downloaded_once_and_checked(served: Served, tmp_path: Path) -
     assert len(served.asked) == 2
 
 
-def test_the_registry_is_one_that_pooch_reads(served: Served, tmp_path: Path) -> None:
-    (path,) = get(served, tmp_path)
-    store = pooch.create(tmp_path, "http://127.0.0.1:9/nowhere/", registry=None)
-    store.load_registry(tmp_path / "registry.txt")
-    assert store.fetch(ZIP) == str(path)
-
-
 def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
     (path,) = get(served, tmp_path)
     path.write_bytes(NEWER)
@@ -158,7 +151,6 @@ def test_ctrl_c_leaves_nothing(
 
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
 def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
-    served.marks = ()
     served.files[ZIP] = body
     refused(OSError, rf"{served.url}/{ZIP}: .* not a zip archive that opens", get, served, tmp_path)
     assert names(tmp_path) == set()

@@ -69,9 +69,6 @@ def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
     assert len(ozone(path, min_completeness=0.0).labels) == 4
     with pytest.raises(ValueError, match=r"sites=4 asked for, but 3 of 4 sites .* 0\.75 of"):
         ozone(path, sites=4)
-    # Over a longer range the same readings are fewer.
-    with pytest.raises(ValueError, match=r"sites=all asked for, but 0 of 4 sites .* on 0\.5\)"):
-        ozone(path, end="2008-01-16")
 
 
 def test_ties_among_many_sites(tmp_path: Path) -> None:
@@ -121,10 +118,9 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
     ("filters", "message"),
     [
         ({"state": "Utah"}, r"state=Utah has no rows; the files hold 'Alabama \(01\)', 'New Jer"),
-        ({"start": "2009-01-01"}, r"no rows; the rows run from 2008-01-29 to 2008-02-03"),
-        ({"start": "2008-02-02", "end": "2008-02-01"}, r"start must not be after end, got start="),
-        ({"start": "2/1/2008"}, r"start must be a day like 2008-01-31, got '2/1/2008'"),
-        ({"end": "soon"}, r"end must be a day like 2008-01-31, got 'soon'"),
+        ({"start": "2009-01-01"}, r"no reading lies between .*: times are 2008-01-29"),
+        ({"start": "2008-02-02", "end": "2008-02-01"}, r"no reading lies between start=2008-02-02"),
+        ({"end": "soon"}, r"must be dates such as 2008-01-31, got start=None and end=soon"),
         ({"sites": 0}, r"sites must be a whole number of at least 1, got 0"),
         ({"min_completeness": 75}, r"min_completeness must lie in .0, 1., got 75"),
     ],

@@ -97,14 +97,6 @@ def test_inputs_are_standardised(shells: TableProblem, blocks: TableProblem) -> 
     np.testing.assert_allclose(blocks.points, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_targets_are_merged_then_scaled(shells: TableProblem) -> None:
-    assert shells.values[0].tolist() == [1.0, 0.0, 2.0 / 3.5, 3.0 / 3.5]
-    assert shells.summary == (
-        "5 rows, 1 of them merged into others with the same inputs; "
-        "rings from 7 to 10.5, scaled to [0, 1]"
-    )
-
-
 def test_merging_by_brute_force(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(
