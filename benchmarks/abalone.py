@@ -32,7 +32,7 @@ from benchmarks.regression import Played, Player
 from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
 from tvbandits.core.arrays import Array
-from tvbandits.datasets.regression import RegressionProblem
+from tvbandits.datasets.tables.problem import TableProblem
 
 HORIZON, SEEDS = 10_000, 5
 # Curves begin here: before, they are noise.
@@ -42,7 +42,7 @@ FIRST = 30
 APART = 0.052
 
 # Makes a policy for a problem, a horizon and a seed.
-Make = Callable[[RegressionProblem, int, int], Player]
+Make = Callable[[TableProblem, int, int], Player]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _bbkb(rule: str, *, online: bool) -> Make:
 def _plain(policy: Any, width: Any = None, bandwidth: float | None = None, **given: Any) -> Make:
     """Without a learned mean; with the bandwidth of BBKB, or its own."""
 
-    def make(problem: RegressionProblem, horizon: int, seed: int) -> Player:
+    def make(problem: TableProblem, horizon: int, seed: int) -> Player:
         confidence = {} if width is None else {"confidence": width(delta=1 / horizon)}
         kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
         parts = (problem.domain, kernel, problem.noise_variance)
@@ -172,7 +172,7 @@ def interval(values: Array) -> tuple[Array, Array]:
     return mean - half, mean + half
 
 
-def curve(contestant: Contestant, problem: RegressionProblem, seeds: int) -> Curve:
+def curve(contestant: Contestant, problem: TableProblem, seeds: int) -> Curve:
     """Play all seeds."""
     runs: list[Played] = []
     sizes: list[int | None] = []

@@ -22,7 +22,7 @@ from benchmarks import regression
 from benchmarks.harness import Pair, Row, summary
 from benchmarks.regression import Played
 from tvbandits.core.arrays import Array, Index
-from tvbandits.datasets.regression import RegressionProblem
+from tvbandits.datasets.tables.problem import TableProblem
 
 HORIZON, TARGET = 2000, 10.0
 
@@ -123,14 +123,14 @@ class DirectBBKB:
         return np.asarray(self.residual[rows] + np.einsum("ij,ij->j", half, half))
 
 
-def made(problem: RegressionProblem, horizon: int, seed: int) -> DirectBBKB:
+def made(problem: TableProblem, horizon: int, seed: int) -> DirectBBKB:
     """The direct form with the settings that ours has."""
     return DirectBBKB(
         problem.points, problem.kernel.length_scale, problem.noise_variance, 1 / horizon, seed=seed
     )
 
 
-def both(problem: RegressionProblem, seed: int, horizon: int) -> tuple[Played, Played, str]:
+def both(problem: TableProblem, seed: int, horizon: int) -> tuple[Played, Played, str]:
     """A run of either side, and the sizes of their dictionaries."""
     ours, peer = regression.bbkb(problem, horizon, seed), made(problem, horizon, seed)
     runs = [regression.play(side, problem, horizon, seed) for side in (ours, peer)]

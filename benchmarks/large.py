@@ -82,7 +82,7 @@ def lifted(function: str) -> Callable[[int, int, int], Any]:
 
 PROBLEMS: dict[str, Callable[[int, int, int], Any]] = {
     "orbit": orbit,
-    "shekel": lifted("shekel"),
+    "shekel": lifted("shekel4"),
     "hartmann3": lifted("hartmann3"),
     "peaks": peaks,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import abalone, california
-from tvbandits.datasets.regression import RegressionProblem
+from tvbandits.datasets.tables.problem import TableProblem
 
 TABLES = {
     "abalone": (abalone, "abalone.csv"),
@@ -56,7 +58,7 @@ class Played:
     marks: tuple[float, ...] = ()
 
 
-def table(name: str, directory: Path | None = None) -> RegressionProblem | None:
+def table(name: str, directory: Path | None = None) -> TableProblem | None:
     """The problem of that name, or None where its file is absent."""
     make, file = TABLES[name]
     path = (directory or DATA / "tables") / file
@@ -64,7 +66,7 @@ def table(name: str, directory: Path | None = None) -> RegressionProblem | None:
 
 
 def play(
-    player: Player, problem: RegressionProblem, horizon: int, seed: int, marks: Sequence[int] = ()
+    player: Player, problem: TableProblem, horizon: int, seed: int, marks: Sequence[int] = ()
 ) -> Played:
     """Play `horizon` times; a batch that would go beyond it is cut."""
     rng = np.random.default_rng([seed, 0xB0])
@@ -75,12 +77,12 @@ def play(
         begun = clock()
         X = player.ask()[: horizon - done]
         taken += clock() - begun
-        truth = problem.value(X, 0.0)
-        y = truth + problem.noise_variance**0.5 * rng.standard_normal(len(X))
+        truth = problem.value(X, 1.0)
+        y = truth + math.sqrt(added_noise(problem)) * rng.standard_normal(len(X))
         begun = clock()
         player.tell(X, y)
         taken += clock() - begun
-        regret[done : done + len(X)] = problem.best(0.0) - truth
+        regret[done : done + len(X)] = problem.best(1.0) - truth
         done += len(X)
         batches += 1
         while len(passed) < len(marks) and done >= marks[len(passed)]:
@@ -88,18 +90,18 @@ def play(
     return Played(regret, batches, taken, tuple(passed))
 
 
-def uniform_regret(problem: RegressionProblem) -> float:
+def uniform_regret(problem: TableProblem) -> float:
     """Mean regret of a uniform point."""
-    return problem.best(0.0) - float(problem.rewards.mean())
+    return problem.best(1.0) - float(problem.values.mean())
 
 
-def ratio(played: Played, problem: RegressionProblem) -> float:
+def ratio(played: Played, problem: TableProblem) -> float:
     """Total regret over that of uniform points."""
     return float(played.regret.mean()) / uniform_regret(problem)
 
 
 def bbkb(
-    problem: RegressionProblem, horizon: int, seed: int, *, online: bool = False, **given: Any
+    problem: TableProblem, horizon: int, seed: int, *, online: bool = False, **given: Any
 ) -> Bandit:
     """BBKB with the settings of its authors: q = 2, C = 2, F = 1, delta = 1/T; mean 0 unless online."""
     return policies.bbkb(

@@ -13,14 +13,13 @@ from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
 from tvbandits.datasets.fields import Field
-from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
 from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.sensor_field import sensor_field, sensor_field_from_files
+from tvbandits.datasets.tables.sensor_field import sensor_field
 
 __all__ = [
     "AutoregressiveArms",
@@ -50,6 +49,4 @@ __all__ = [
     "ozone_network",
     "reading_limits",
     "sensor_field",
-    "sensor_field_from_files",
-    "table",
 ]

@@ -12,10 +12,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import (
@@ -23,14 +21,20 @@ from tvbandits.core.arrays import (
     finite_number,
     flag,
     not_negative,
-    positive_number,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, check_made_up, whole_step
+from tvbandits.datasets.tables.problem import (
+    Drawn,
+    MadeUp,
+    OnCandidates,
+    OnPath,
+    check_made_up,
+    whole_step,
+)
 
 MOST_ARMS = 10_000
 
@@ -46,8 +50,7 @@ class SwitchingArms(OnCandidates, Drawn):
 
     Parameters
     ----------
-    arms, dimension : int
-    length_scale : float
+    arms : int
     horizon : int
     noise_variance : float
     seed : int
@@ -61,32 +64,26 @@ class SwitchingArms(OnCandidates, Drawn):
     """
 
     arms: int = 100
-    dimension: int = 3
-    length_scale: float = 0.2
     horizon: int = 10_000
     noise_variance: float = 0.01
     seed: int = 0
     name: str = "switching-arms"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_made_up(self)
         whole_number("arms", self.arms, at_most=MOST_ARMS)
-        whole_number("dimension", self.dimension, at_least=2, at_most=100)
-        positive_number("length_scale", self.length_scale)
 
     @cached_property
     def domain(self) -> Candidates:
         """Uniform points of the unit sphere."""
         rng = np.random.default_rng([self.seed, 0x48])
-        drawn = rng.standard_normal((self.arms, self.dimension))
+        drawn = rng.standard_normal((self.arms, 3))
         return Candidates(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
 
     @property
     def kernel(self) -> RBF:
         """The kernel that the rewards are drawn from."""
-        return RBF(self.length_scale)
+        return RBF(0.2)
 
     @property
     def switches(self) -> tuple[int, ...]:
@@ -159,8 +156,6 @@ class AutoregressiveArms(OnPath, Drawn):
     noise_variance: float = 0.09
     seed: int = 0
     name: str = "ar-arms"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -216,8 +211,6 @@ class WearingArms(OnCandidates, Drawn):
         Evenly spaced on [0, 1].
     loss : float
         Share that a play takes, at least 0 and below 1.
-    length_scale : float
-        Of the field that neighbours share; 0: they are independent, as in the original.
     horizon : int
     noise_variance : float
     seed : int
@@ -233,19 +226,15 @@ class WearingArms(OnCandidates, Drawn):
 
     arms: int = 100
     loss: float = 0.03
-    length_scale: float = 0.0
     horizon: int = 2000
     noise_variance: float = 0.05
     seed: int = 0
     name: str = "wearing-arms"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_made_up(self)
         whole_number("arms", self.arms, at_most=MOST_ARMS)
         finite_number("loss", self.loss, low=0.0, below=1.0)
-        not_negative("length_scale", self.length_scale)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -255,11 +244,7 @@ class WearingArms(OnCandidates, Drawn):
     @cached_property
     def fresh(self) -> Array:
         """Rewards of arms that nobody has played, shape (arms,)."""
-        rng = np.random.default_rng([self.seed, 0xCC])
-        if self.length_scale == 0:
-            return rng.random(self.arms)
-        root = square_root(RBF(self.length_scale)(self.domain.X))
-        return np.asarray(ndtr(root @ rng.standard_normal(root.shape[1])))
+        return np.random.default_rng([self.seed, 0xCC]).random(self.arms)
 
     def begin(self) -> WornArms:
         """A copy of its own for one player."""
@@ -271,16 +256,14 @@ class WearingArms(OnCandidates, Drawn):
         return self.fresh
 
 
-class WornArms(OnCandidates):
+class WornArms(OnCandidates, MadeUp):
     """What one player has left of `WearingArms`; a problem, with `wear` besides."""
 
     def __init__(self, new: WearingArms) -> None:
         self._new = new
         self._left = new.fresh.copy()
-        self.domain, self.name, self.unit = new.domain, new.name, new.unit
+        self.domain, self.name = new.domain, new.name
         self.horizon, self.noise_variance = new.horizon, new.noise_variance
-        self.kernel: None = None
-        self.variation: None = None
 
     def rewards_at(self, t: float) -> Array:
         """What is left."""
@@ -328,7 +311,6 @@ class BannersByDay(OnCandidates, Drawn):
     noise_variance: float = 0.25
     seed: int = 0
     name: str = "banners-by-day"
-    unit: str = ""
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -396,8 +378,6 @@ class Banners(OnCandidates, Drawn):
     horizon: int = 3000
     seed: int = 0
     name: str = "banners"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole_number("trials", self.trials)  # the noise of the rest is a share of it

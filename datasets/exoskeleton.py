@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
@@ -13,16 +12,11 @@ from tvbandits.core.arrays import Array, as_points, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import check_made_up, interval
-
-
-def _check_known(name: str, horizon: int, t: float) -> None:
-    if not 1 <= t <= horizon:
-        raise ValueError(f"{name} is known for 1 <= t <= {horizon}; got t = {t}")
+from tvbandits.datasets.tables.problem import MadeUp, check_known, check_made_up, interval
 
 
 @dataclass(frozen=True)
-class Exoskeleton:
+class Exoskeleton(MadeUp):
     """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
 
     The method that dbo-torch (0.2, M. Colley 2026) holds is that of Kim and Sergi, Dynamic Bayesian
@@ -50,8 +44,6 @@ class Exoskeleton:
     horizon: int = 80
     noise_variance: float = 0.1225
     name: str = "exoskeleton"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -74,7 +66,7 @@ class Exoskeleton:
         return 5.0 / (self.horizon - 1)
 
     def _target(self, t: float) -> float:
-        _check_known(self.name, self.horizon, t)
+        check_known(self.name, self.horizon, t)
         return 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
 
     def value(self, X: Array, t: float) -> Array:
@@ -90,7 +82,7 @@ class Exoskeleton:
 
 
 @dataclass(frozen=True)
-class TimedParabola:
+class TimedParabola(MadeUp):
     """The time-dependent example of Xopt: a parabola whose lowest point swings, then wanders off.
 
     f(x, t) = -(x - k(t))^2 on [-1, 1], the negative of its cost. Step s is at t = s / 10 seconds;
@@ -116,9 +108,6 @@ class TimedParabola:
     horizon: int = 250
     noise_variance: float = 1e-4
     name: str = "xopt-drift"
-    unit: str = ""
-    kernel: ClassVar[None] = None
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_made_up(self)
@@ -131,7 +120,7 @@ class TimedParabola:
 
     def lowest(self, t: float) -> float:
         """Where the parabola is lowest at step `t`."""
-        _check_known(self.name, self.horizon, t)
+        check_known(self.name, self.horizon, t)
         now = t / 10
         return float(0.25 * np.sin(0.6 * now) + 0.001 * now if now < 50 else -0.015 * (now - 50))
 

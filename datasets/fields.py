@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -156,8 +156,6 @@ class Field(OnPath, Drawn):
     horizon: int = 100
     noise_variance: float = 0.01
     seed: int = 0
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, tuple(KINDS))

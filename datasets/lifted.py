@@ -12,11 +12,9 @@ minimisers in closed form where there are any, and otherwise the centres from wh
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import product
 
 import numpy as np
 from scipy.optimize import minimize
@@ -25,8 +23,9 @@ from scipy.stats import qmc
 from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import text
+from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import MadeUp, check_known
 
 Formula = Callable[[Array], Array]
 Near = Callable[[float, int], Array]
@@ -44,17 +43,14 @@ class Function:
         Of every coordinate.
     near : callable
         `near(last, d)` are points (m, d - 1), from one of which a descent ends at the minimum.
-    moves : bool
-        Whether the minimiser over the first coordinates depends on the last one.
-    dimension : int or None
-        The only one that it has; None: any from 2 on.
+    dimension : int
+        Number of coordinates, the last one among them.
     """
 
     formula: Formula
     bounds: tuple[float, float]
     near: Near
-    moves: bool
-    dimension: int | None = None
+    dimension: int
 
 
 def _constant(value: float) -> Near:
@@ -94,37 +90,9 @@ def _near_powell(last: float, d: int) -> Array:  # noqa: ARG001 - one face for a
     return np.array([[0.0, 0.0, 0.0], [last, -last / 10, last]])
 
 
-def rastrigin(Z: Array) -> Array:
-    """10 d plus the sum of z^2 - 10 cos 2 pi z."""
-    return np.asarray(10 * Z.shape[1] + (Z**2 - 10 * np.cos(2 * np.pi * Z)).sum(axis=1))
-
-
-def rosenbrock(Z: Array) -> Array:
-    """Sum of 100 (z_{i+1} - z_i^2)^2 + (1 - z_i)^2."""
-    here, there = Z[:, :-1], Z[:, 1:]
-    return np.asarray((100 * (there - here**2) ** 2 + (1 - here) ** 2).sum(axis=1))
-
-
-def _near_rosenbrock(last: float, d: int) -> Array:
-    """Down the valley z_i = +-sqrt z_{i+1} from the last coordinate, and points beside it."""
-    found = []
-    for signs in product((1.0, 0.0, -1.0), repeat=min(d - 1, 3)):
-        point, there = np.zeros(d - 1), last
-        for i in range(d - 2, -1, -1):
-            there = signs[i % len(signs)] * math.sqrt(max(there, 0.0))
-            point[i] = there
-        found.append(point)
-    return np.array(found)
-
-
 def schwefel(Z: Array) -> Array:
     """418.9829 d less the sum of z sin sqrt abs z."""
     return np.asarray(418.9828872724339 * Z.shape[1] - (Z * np.sin(np.sqrt(np.abs(Z)))).sum(axis=1))
-
-
-def styblinski(Z: Array) -> Array:
-    """Half the sum of z^4 - 16 z^2 + 5 z."""
-    return np.asarray((Z**4 - 16 * Z**2 + 5 * Z).sum(axis=1) / 2)
 
 
 # --- of one dimension --------------------------------------------------------------------------------
@@ -194,53 +162,40 @@ def _centres(C: Array) -> Near:
     return lambda last, d: points  # noqa: ARG005 - one face for all
 
 
-# By name. A name may end in the dimension: "ackley4".
+# By name.
 FUNCTIONS: Mapping[str, Function] = {
-    "ackley": Function(ackley, (-32.0, 32.0), _constant(0.0), moves=False),
-    "eggholder": Function(
-        eggholder, (-512.0, 512.0), _everywhere(-512, 512), moves=True, dimension=2
-    ),
-    "griewank": Function(griewank, (-600.0, 600.0), _near_griewank, moves=True),
+    "ackley4": Function(ackley, (-32.0, 32.0), _constant(0.0), 4),
+    "eggholder": Function(eggholder, (-512.0, 512.0), _everywhere(-512, 512), 2),
+    "griewank6": Function(griewank, (-600.0, 600.0), _near_griewank, 6),
     "hartmann3": Function(
-        _hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _centres(HARTMANN3_P), True, 3
+        _hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _centres(HARTMANN3_P), 3
     ),
     "hartmann6": Function(
-        _hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _centres(HARTMANN6_P), True, 6
+        _hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _centres(HARTMANN6_P), 6
     ),
-    "powell": Function(powell, (-4.0, 5.0), _near_powell, moves=True, dimension=4),
-    "rastrigin": Function(rastrigin, (-4.0, 4.0), _constant(0.0), moves=False),
-    "rosenbrock": Function(rosenbrock, (-1.0, 1.5), _near_rosenbrock, moves=True),
-    "schwefel": Function(schwefel, (-500.0, 500.0), _constant(420.968746), moves=False),
-    "shekel": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), moves=True, dimension=4),
-    "shekelfive": Function(
-        partial(shekel, dips=5), (0.0, 10.0), _centres(SHEKEL_CENTRES[:5]), True, dimension=4
-    ),
-    "styblinski": Function(styblinski, (-5.0, 5.0), _constant(-2.903534), moves=False),
+    "powell4": Function(powell, (-4.0, 5.0), _near_powell, 4),
+    "schwefel4": Function(schwefel, (-500.0, 500.0), _constant(420.968746), 4),
+    "shekel4": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), 4),
+    "shekelfive": Function(partial(shekel, dips=5), (0.0, 10.0), _centres(SHEKEL_CENTRES[:5]), 4),
 }
-
-# Where a name says none, and the function has any; otherwise 4.
-DIMENSIONS = {"ackley": 4, "griewank": 6, "rastrigin": 5, "rosenbrock": 3, "schwefel": 4}
-
 
 # Of the points near a minimum, so many of the lowest are descended from.
 DESCENTS = 4
 
 
 @dataclass(frozen=True)
-class Lifted:
+class Lifted(MadeUp):
     """A test function f(z) of d coordinates, the last of which is time, turned so that more is better.
 
     The reward at a point x (d - 1,) of the cube, at step t = 1, ..., horizon, is -f(x, last), where
     `last` goes evenly from one end of the last coordinate's interval to the other: the protocol of
     W-DBO (Bardou, Thiran and Ranieri 2024) and BOBA (Kelly et al. 2026), a step instead of a time.
-    Whether the best point moves is `moves`: that of Ackley's, Rastrigin's, Schwefel's and
-    Styblinski's does not.
+    The best point of Ackley's and Schwefel's does not move.
 
     Parameters
     ----------
     function : str
-        A name of `tvbandits.datasets.lifted.FUNCTIONS`, with or without the dimension:
-        "hartmann3", "ackley4", "griewank6".
+        A name of `tvbandits.datasets.lifted.FUNCTIONS`: "hartmann3", "ackley4", "griewank6".
     horizon : int
     noise_share : float
         Noise variance as a share of the variance of f over the box and time.
@@ -251,12 +206,12 @@ class Lifted:
     Raises
     ------
     ValueError
-        If there is no function of that name and dimension, or a number cannot be used.
+        If there is no function of that name, or a number cannot be used.
 
     Notes
     -----
     `best` is found by descents from points near the minima, to 1e-6 of the deviation; among candidates
-    it is the largest of their values. `moves` speaks of the cube.
+    it is the largest of their values.
 
     Examples
     --------
@@ -269,12 +224,10 @@ class Lifted:
     function: str = "hartmann3"
     horizon: int = 200
     noise_share: float = 0.025
-    unit: str = ""
     candidates: int = 0
 
     def __post_init__(self) -> None:
-        function_of(text("function", self.function))
-        text("unit", self.unit)
+        choice("function", self.function, tuple(FUNCTIONS))
         whole_number("horizon", self.horizon, at_most=1_000_000)
         positive_number("noise_share", self.noise_share)
         whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
@@ -287,23 +240,13 @@ class Lifted:
     @cached_property
     def domain(self) -> Box | Candidates:
         """The cube of all coordinates but the last, or points that are scattered over it."""
-        known, d = function_of(self.function)
-        low, high = known.bounds
+        known = FUNCTIONS[self.function]
+        (low, high), others = known.bounds, known.dimension - 1
         if self.candidates == 0:
-            return Box(np.array([[low, high]] * (d - 1)))
+            return Box(np.array([[low, high]] * others))
         power = (self.candidates - 1).bit_length()
-        found = qmc.Sobol(d - 1, scramble=True, seed=0).random_base2(power)
+        found = qmc.Sobol(others, scramble=True, seed=0).random_base2(power)
         return Candidates(low + (high - low) * found[: self.candidates])
-
-    @property
-    def kernel(self) -> None:
-        """None: fitted on a sample."""
-        return None
-
-    @property
-    def moves(self) -> bool:
-        """Whether the best point moves."""
-        return function_of(self.function)[0].moves
 
     @property
     def deviation(self) -> float:
@@ -319,14 +262,14 @@ class Lifted:
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on 1,024 points."""
         bits = qmc.Sobol(self.domain.dimension, scramble=False).random_base2(10)
-        low, high = function_of(self.function)[0].bounds
+        low, high = FUNCTIONS[self.function].bounds
         X = low + bits * (high - low)
         path = np.array([self.value(X, t) for t in range(1, self.horizon + 1)])
         return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""
-        known, _ = function_of(self.function)
+        known = FUNCTIONS[self.function]
         X = np.asarray(X, dtype=np.float64)
         return -known.formula(np.column_stack([X, np.full(len(X), self._last(t))]))
 
@@ -338,43 +281,25 @@ class Lifted:
 
     def _last(self, t: float) -> float:
         """The last coordinate at time `t`."""
-        if not 1 <= t <= self.horizon:
-            raise ValueError(f"{self.name} is known for 1 <= t <= {self.horizon}; got t = {t}")
-        low, high = function_of(self.function)[0].bounds
+        check_known(self.name, self.horizon, t)
+        low, high = FUNCTIONS[self.function].bounds
         return low + (high - low) * (t - 1) / max(self.horizon - 1, 1)
 
 
 @lru_cache(maxsize=256)
-def function_of(text: str) -> tuple[Function, int]:
-    """The function of a name, and its dimension."""
-    name, digits = text, ""
-    if text not in FUNCTIONS:
-        found = re.fullmatch(r"([a-z]+)(\d+)", text)
-        name, digits = found.groups() if found else (text, "")
-    if name not in FUNCTIONS:
-        raise ValueError(f'function must be one of {", ".join(FUNCTIONS)}; got "{text}"')
-    known = FUNCTIONS[name]
-    only = known.dimension
-    d = int(digits) if digits else only or DIMENSIONS.get(name, 4)
-    if d < 2 or (only is not None and d != only):
-        raise ValueError(f"{name} has {only or 'at least 2'} dimensions, got {text!r}")
-    return known, d
-
-
-@lru_cache(maxsize=256)
-def _deviation(text: str) -> float:
+def _deviation(name: str) -> float:
     """Standard deviation on 2^15 points of a Sobol sequence."""
-    known, d = function_of(text)
+    known = FUNCTIONS[name]
     low, high = known.bounds
-    Z = low + (high - low) * qmc.Sobol(d, scramble=True, seed=0).random_base2(15)
+    Z = low + (high - low) * qmc.Sobol(known.dimension, scramble=True, seed=0).random_base2(15)
     return float(known.formula(Z).std())
 
 
 @lru_cache(maxsize=100_000)
-def _minimum(text: str, last: float) -> float:
+def _minimum(name: str, last: float) -> float:
     """Least value over the first coordinates where the last one is known."""
-    known, d = function_of(text)
-    low, high = known.bounds
+    known = FUNCTIONS[name]
+    (low, high), d = known.bounds, known.dimension
 
     def formula(x: Array) -> float:
         return float(known.formula(np.append(x, last)[None])[0])

@@ -29,7 +29,6 @@ class UnderALimit(OnCandidates, Drawn):
     """
 
     limit: ClassVar[Limit]
-    unit: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         check_made_up(self, MOST_STEPS)

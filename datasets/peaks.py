@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -35,14 +35,13 @@ from tvbandits.core.arrays import (
     as_time,
     finite_number,
     not_negative,
-    positive_number,
     whole_number,
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, check_made_up
+from tvbandits.datasets.tables.problem import Drawn, MadeUp, check_made_up
 
 # Most numbers of a landscape's history.
 LARGEST = 10_000_000
@@ -131,8 +130,6 @@ class MovingPeaks(Drawn):
     noise_variance: float = 1.0
     seed: int = 0
     name: str = "moving-peaks"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
@@ -212,8 +209,6 @@ class GeneralisedMovingPeaks(Drawn):
     noise_variance: float = 1.0
     seed: int = 0
     name: str = "gmpb"
-    unit: str = ""
-    moves: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self)
@@ -288,12 +283,12 @@ OLD, NEW = 10.0, -35.0
 
 
 @dataclass(frozen=True)
-class NewPeak:
+class NewPeak(MadeUp):
     """Who has found the best point must notice that there is a better one by now.
 
     f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
 
-    where h is 0 until the step `appears` and grows to `height` in the `growth` steps after it.
+    where h is 0 until the step `appears` and grows to 2 in the 20 steps after it.
 
     Parameters
     ----------
@@ -303,10 +298,6 @@ class NewPeak:
     noise_variance : float
     appears : int
         Last step at which there is one peak alone.
-    growth : int
-        Steps that the new one takes to grow.
-    height : float
-        Of the new peak; the old one is 1 high.
 
     Examples
     --------
@@ -320,17 +311,12 @@ class NewPeak:
     horizon: int = 500
     noise_variance: float = 0.01
     appears: int = 150
-    growth: int = 20
-    height: float = 2.0
     name: str = "new-peak"
-    unit: str = ""
 
     def __post_init__(self) -> None:
         check_made_up(self, 10_000_000)
         whole_number("candidates", self.candidates, at_least=1, at_most=1_000_000)
         whole_number("appears", self.appears, at_least=0)
-        whole_number("growth", self.growth)
-        positive_number("height", self.height)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -349,7 +335,7 @@ class NewPeak:
         return float(np.abs(np.diff(heights)).sum() / max(self.horizon - 1, 1))
 
     def _height(self, t: float) -> float:
-        return self.height * min(max((as_time(t) - self.appears) / self.growth, 0.0), 1.0)
+        return 2.0 * min(max((as_time(t) - self.appears) / 20, 0.0), 1.0)
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""

@@ -55,15 +55,6 @@ class Spent:
     cost: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class _Grant:
-    """Points that may be asked, the cost set aside for them, whether that is a first trial."""
-
-    points: int
-    cost: float = 0.0
-    trial: bool = False
-
-
 @dataclass(frozen=True)
 class _Account:
     """All that a budget knows: one value, so that an interrupt finds it before or after a change.
@@ -75,14 +66,11 @@ class _Account:
         Points asked about each time.
     dearest : float or None
         The price of an answer, as far as it is known.
-    open : tuple of _Grant
-        What is being asked at this moment.
     """
 
     spent: Spent
     steps: Mapping[float, int]
     dearest: float | None
-    open: tuple[_Grant, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -158,29 +146,24 @@ class Budgeted(Wrapper):
         return self._account.spent
 
     def query(self, X: Array, t: float) -> Answers:
-        """Ask about as many of the points as the budget allows."""
+        """Ask about as many of the points as the budget allows; threads take turns."""
         points, when = as_points(X), as_time(t)
         parts: list[Answers] = []
-        grants: list[_Grant] = []
         asked = 0
-        try:
+        with self._lock.now:
             while asked < len(points):
-                grant = self._granted(len(points) - asked, when, grants)
-                if grant.points:
-                    parts.append(self._paid(points[asked : asked + grant.points], when, grant))
-                    asked += grant.points
-                if not grant.trial:
+                trial = self.cost is not None and self._account.dearest is None
+                granted = self._affordable(len(points) - asked, when)
+                if granted == 0:
                     break
-        finally:
-            # Those that an interrupt kept from being settled: the expert may have been asked.
-            for grant in grants:
-                self._settle(None, grant)
-        left_out = len(points) - asked
-        if left_out:
-            with self._lock.now:
-                spent = self._account.spent
-                spent = replace(spent, refused=spent.refused + left_out)
-                self._account = replace(self._account, spent=spent)
+                parts.append(self._paid(points[asked : asked + granted], when))
+                asked += granted
+                if not trial:
+                    break
+            left_out = len(points) - asked
+            spent = self._account.spent
+            spent = replace(spent, refused=spent.refused + left_out)
+            self._account = replace(self._account, spent=spent)
         notes = tuple(note for part in parts for note in part.notes)
         rest = np.full(left_out, np.nan)
         return Answers(
@@ -190,72 +173,38 @@ class Budgeted(Wrapper):
             (*notes, self._note(asked, len(points), when)) if left_out else notes,
         )
 
-    def _granted(self, wanted: int, t: float, grants: list[_Grant]) -> _Grant:
-        """Count up to `wanted` points as asked at time `t`, before they are; listed in `grants`."""
-        with self._lock.now:
-            account = self._account
-            spent, asked = account.spent, account.steps.get(t, 0)
-            most = wanted
-            if self.per_step is not None:
-                most = min(most, self.per_step - asked)
-            if self.total is not None:
-                most = min(most, self.total - spent.asked)
-            trial = False
-            if self.cost is not None:
-                left = self.cost - spent.cost - sum(grant.cost for grant in account.open)
-                trial = account.dearest is None
-                most = self._affordable(left, most)
-            if most <= 0:
-                return _Grant(0)
-            grant = _Grant(most, most * (account.dearest or 0.0), trial)
-            grants.append(grant)  # known to whoever has to settle it before it is given
-            self._account = replace(
-                account,
-                spent=replace(spent, queries=spent.queries + 1, asked=spent.asked + most),
-                steps={**account.steps, t: asked + most},
-                open=(*account.open, grant),
-            )
-            return grant
+    def _affordable(self, most: int, t: float) -> int:
+        """How many of `most` points may be asked at time `t`; one as a trial of an unknown price."""
+        spent, dearest = self._account.spent, self._account.dearest
+        if self.per_step is not None:
+            most = min(most, self.per_step - self._account.steps.get(t, 0))
+        if self.total is not None:
+            most = min(most, self.total - spent.asked)
+        if self.cost is not None:
+            left = self.cost - spent.cost
+            if dearest is None:
+                most = min(most, int(left > 0))
+            elif most * dearest > left:
+                # Three answers at 0.1 are within a limit of 0.3, whatever their sum rounds to.
+                most = math.floor(left / dearest * (1 + 1e-9))
+        return max(most, 0)
 
-    def _affordable(self, left: float, most: int) -> int:
-        """How many points `left` pays for; one for a trial, unless another one is under way."""
-        dearest = self._account.dearest
-        if dearest is None:
-            return min(most, int(left > 0 and not any(grant.trial for grant in self._account.open)))
-        if most * dearest <= left:
-            return most
-        # Three answers at 0.1 are within a limit of 0.3, whatever their sum rounds to.
-        return math.floor(left / dearest * (1 + 1e-9))
-
-    def _paid(self, points: Array, t: float, grant: _Grant) -> Answers:
-        """Ask, and settle the account, whatever happens."""
-        said = None
-        try:
-            said = ask(self.expert, points, t)
-        finally:
-            self._settle(said, grant)
+    def _paid(self, points: Array, t: float) -> Answers:
+        """Ask, with the account charged before: whoever does not answer may send a bill."""
+        before, count = self._account, len(points)
+        spent = before.spent
+        spent = replace(spent, queries=spent.queries + 1, asked=spent.asked + count)
+        steps = {**before.steps, t: before.steps.get(t, 0) + count}
+        charged = replace(spent, cost=spent.cost + count * (before.dearest or 0.0))
+        self._account = _Account(charged, steps, before.dearest)
+        said = ask(self.expert, points, t)
+        answered, dearest = int(said.answered.sum()), before.dearest
+        if answered or said.cost > 0:
+            # By answers, not by questions: refusals may be free.
+            dearest = max(said.cost / (answered or count), dearest or 0.0)
+        paid = replace(spent, answered=spent.answered + answered, cost=spent.cost + said.cost)
+        self._account = _Account(paid, steps, dearest)
         return said
-
-    def _settle(self, said: Answers | None, grant: _Grant) -> None:
-        """Close a grant; once is enough."""
-        with self._lock.now:
-            account = self._account
-            if not any(each is grant for each in account.open):
-                return
-            spent, dearest = account.spent, account.dearest
-            if said is not None:
-                answered = int(said.answered.sum())
-                if answered or said.cost > 0:
-                    # By answers, not by questions: refusals may be free.
-                    each = said.cost / (answered or len(said))
-                    dearest = max(each, dearest or 0.0)
-                spent = replace(
-                    spent, answered=spent.answered + answered, cost=spent.cost + said.cost
-                )
-            else:
-                spent = replace(spent, cost=spent.cost + grant.cost)
-            rest = tuple(each for each in account.open if each is not grant)
-            self._account = _Account(spent, account.steps, dearest, rest)
 
     def _note(self, asked: int, wanted: int, t: float) -> str:
         spent = self._account.spent
@@ -270,14 +219,13 @@ class Budgeted(Wrapper):
 
     def state(self) -> dict[str, Any]:
         """What was spent, in all and at each time; the price known so far; what the expert knows."""
-        with self._lock.now:
-            account = self._account
-            return {
-                "spent": asdict(account.spent),
-                "steps": [[t, asked] for t, asked in account.steps.items()],
-                "dearest": account.dearest,
-                "expert": state_of(self.expert),
-            }
+        account = self._account
+        return {
+            "spent": asdict(account.spent),
+            "steps": [[t, asked] for t, asked in account.steps.items()],
+            "dearest": account.dearest,
+            "expert": state_of(self.expert),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where another budget was; what is asked at this moment does not count."""
@@ -293,10 +241,4 @@ class Budgeted(Wrapper):
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the state of a budget: {error!r}") from error
         restored(self.expert, inside)
-        with self._lock.now:
-            self._account = _Account(spent, steps, dearest)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but what is under way; asked points stay counted."""
-        with self._lock.now:
-            return {**vars(self), "_account": replace(self._account, open=())}
+        self._account = _Account(spent, steps, dearest)

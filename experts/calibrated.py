@@ -15,8 +15,6 @@ weights 1 / V of the bias, which makes up for its being estimated. Without a cli
 of the log likelihood in log(ratio) once the bias is integrated out, and the term after it that of a
 prior worth w pairs from an honest expert. The interval is {ratio: abs(U) <= 1.96 sd(U)}: what the
 data say without the prior, near enough to 95% for few pairs too.
-
-The estimates of an expert's bias and variance ratio; `calibrated` has the model.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ from tvbandits.core.arrays import (
     as_time,
     finite_number,
     flag,
-    not_negative,
     positive_number,
     usable_variances,
 )
@@ -229,7 +226,7 @@ def _clipped_moments(clip: float) -> tuple[float, float]:
     return second + clip**2 * beyond, fourth + clip**4 * beyond
 
 
-# Answers that wait for their reward; the oldest are forgotten.
+# Answers that are kept for their reward; the oldest are forgotten.
 REMEMBERED = 10_000
 
 
@@ -246,8 +243,6 @@ class Calibrated(Wrapper):
     ----------
     expert : Expert
         One whose bias and ratio are about the same everywhere and for long.
-    within : float
-        A reward counts for answers at most this far from it in time.
     probe : bool
         Whether the point last rewarded is asked about first, even if it is not among the points: that
         is one more answer, paid, for calibration only. Pairs are few without it where a query plan
@@ -263,29 +258,29 @@ class Calibrated(Wrapper):
     """
 
     expert: Expert
-    within: float = field(default=0.0, kw_only=True)
     probe: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         checked_expert(self.expert)
-        not_negative("within", self.within)
         flag("probe", self.probe)
-        self._answers, self._rewards = _Waiting(), _Waiting()
-        self._pairs: list[tuple[float, float, float]] = []
+        # Value and variance by point and time, and the pairs: what the first one of each came to.
+        self._answers: dict[_Key, tuple[float, float]] = {}
+        self._rewards: dict[_Key, tuple[float, float]] = {}
+        self._pairs: dict[_Key, tuple[float, float, float]] = {}
         self._newest: tuple[Array, float] | None = None
         self._latest: tuple[int, Calibration] | None = None  # of so many pairs
         self._lock = SharedLock()
 
     def __repr__(self) -> str:
         probe = ", probe=True" if self.probe else ""
-        return f"Calibrated({self.expert!r}, within={self.within:g}{probe})"
+        return f"Calibrated({self.expert!r}{probe})"
 
     def report(self) -> Calibration:
         """What is known by now; printable."""
         with self._lock.now:
             latest = self._latest
             if latest is None or latest[0] != len(self._pairs):
-                columns = np.array(self._pairs, dtype=np.float64).reshape(-1, 3).T
+                columns = np.array(list(self._pairs.values())).reshape(-1, 3).T
                 made = estimate(*columns)
                 latest = self._latest = (len(self._pairs), made)
             return latest[1]
@@ -299,7 +294,7 @@ class Calibrated(Wrapper):
                 if self._newest is None or t >= self._newest[1]:
                     self._newest = (point.copy(), t)
                 reward = (float(rewards.y[row]), float(rewards.variance[row]))
-                self._meet(self._rewards, _key(point, t), reward)
+                self._keep(self._rewards, _key(point, t), reward)
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
@@ -330,7 +325,7 @@ class Calibrated(Wrapper):
         rows = np.arange(len(points))
         with self._lock.now:
             newest = self._newest
-        if newest is None or abs(newest[1] - t) > self.within:
+        if newest is None or newest[1] != t:
             return points, rows
         point = newest[0]
         if len(point) != points.shape[1]:
@@ -346,55 +341,31 @@ class Calibrated(Wrapper):
         with self._lock.now:
             for row in np.flatnonzero(said.answered):
                 answer = (float(said.values[row]), float(said.variance[row]))
-                self._meet(self._answers, _key(points[row], t), answer)
-            self._answers.forget(REMEMBERED)
+                self._keep(self._answers, _key(points[row], t), answer)
+            while len(self._answers) > REMEMBERED:
+                del self._answers[next(iter(self._answers))]
 
-    def _meet(self, mine: _Waiting, key: _Key, value: _Value) -> None:
-        """Let a value take its partner, the nearest in time, or wait for one; it counts once.
+    def _keep(
+        self, mine: dict[_Key, tuple[float, float]], key: _Key, value: tuple[float, float]
+    ) -> None:
+        """Keep a value, unless there is one, and the pair that it makes.
 
-        That is done wholly or not at all, for it may be shown again.
+        After an interrupt it may come once more: each step changes nothing the second time.
         """
-        if key in mine.seen:
-            return
-        answers = mine is self._answers
-        others, known, (point, t) = (
-            self._rewards if answers else self._answers,
-            len(self._pairs),
-            key,
-        )
-        times = others.by_point.get(point, {})
-        nearest = self._nearest(times, t)
-        partner = None if nearest is None else times[nearest]
-        try:
-            mine.seen[key] = None
-            if nearest is None or partner is None:
-                mine.by_point.setdefault(point, {})[t] = value
-            else:
-                del times[nearest]
-                answer, reward = (value, partner) if answers else (partner, value)
-                self._pairs.append((answer[0] - reward[0], answer[1], reward[1]))
-        except BaseException:  # an interrupt: as if it had not come
-            del self._pairs[known:]
-            if nearest is not None and partner is not None:
-                times[nearest] = partner
-            mine.by_point.get(point, {}).pop(t, None)
-            mine.seen.pop(key, None)
-            raise
-
-    def _nearest(self, times: Mapping[float, _Value], t: float) -> float | None:
-        if self.within == 0.0:
-            return t if t in times else None
-        nearest = min(times, key=lambda other: abs(other - t), default=None)
-        return nearest if nearest is not None and abs(nearest - t) <= self.within else None
+        mine.setdefault(key, value)
+        if key in self._answers and key in self._rewards and key not in self._pairs:
+            (answer, stated), (reward, variance) = self._answers[key], self._rewards[key]
+            self._pairs[key] = (answer - reward, stated, variance)
 
     def state(self) -> dict[str, Any]:
-        """Pairs, what waits for its partner, the point last rewarded; what the expert knows."""
+        """Pairs, answers and rewards, the point last rewarded; what the expert knows."""
         with self._lock.now:
             newest = self._newest
             return {
-                "pairs": [list(pair) for pair in self._pairs],
-                "answers": self._answers.listed(),
-                "rewards": self._rewards.listed(),
+                "pairs": [list(pair) for pair in self._pairs.values()],
+                "paired": [_listed(key) for key in self._pairs],
+                "answers": [[*_listed(key), *value] for key, value in self._answers.items()],
+                "rewards": [[*_listed(key), *value] for key, value in self._rewards.items()],
                 "newest": None if newest is None else [newest[0].tolist(), newest[1]],
                 "expert": state_of(self.expert),
             }
@@ -402,8 +373,9 @@ class Calibrated(Wrapper):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Know what another one knew."""
         try:
-            pairs = [_triple(pair) for pair in state["pairs"]]
-            answers, rewards = _Waiting.of(state["answers"]), _Waiting.of(state["rewards"])
+            keys = [_key(as_points([point])[0], as_time(t)) for point, t in state["paired"]]
+            pairs = dict(zip(keys, map(_triple, state["pairs"]), strict=True))
+            answers, rewards = _entries(state["answers"]), _entries(state["rewards"])
             newest = state["newest"]
             if newest is not None:
                 newest = (as_points([newest[0]])[0], as_time(newest[1]))
@@ -424,43 +396,24 @@ class Calibrated(Wrapper):
 _Key = tuple[bytes, float]
 
 
-_Value = tuple[float, float]
+def _key(point: Array, t: float) -> _Key:
+    return (point + 0.0).tobytes(), t + 0.0  # -0.0 is the same point as 0.0
 
 
-class _Waiting:
-    """Values of one kind by point and time: which were seen, and which wait for a partner."""
+def _listed(key: _Key) -> list[Any]:
+    """Point and time, as plain values."""
+    return [np.frombuffer(key[0]).tolist(), key[1]]
 
-    def __init__(self) -> None:
-        self.seen: dict[_Key, None] = {}
-        self.by_point: dict[bytes, dict[float, _Value]] = {}
 
-    def listed(self) -> list[list[Any]]:
-        """Plain values: point and time of all that were seen, with the value of those that wait."""
-        return [
-            [np.frombuffer(point).tolist(), t, list(self.by_point.get(point, {}).get(t, ()))]
-            for point, t in self.seen
-        ]
-
-    @classmethod
-    def of(cls, listed: Iterable[Any]) -> _Waiting:
-        """From what `listed` gave."""
-        made = cls()
-        for point, t, value in listed:
-            key = _key(as_points([point])[0], as_time(t))
-            made.seen[key] = None
-            if value:
-                made.by_point.setdefault(key[0], {})[key[1]] = (
-                    finite_number("value", value[0]),
-                    positive_number("variance", value[1]),
-                )
-        return made
-
-    def forget(self, most: int) -> None:
-        """Drop the oldest values beyond `most`."""
-        while len(self.seen) > most:
-            point, t = next(iter(self.seen))
-            self.by_point.get(point, {}).pop(t, None)
-            del self.seen[point, t]
+def _entries(listed: Iterable[Any]) -> dict[_Key, tuple[float, float]]:
+    """Values and variances by point and time, out of a state."""
+    return {
+        _key(as_points([point])[0], as_time(t)): (
+            finite_number("value", value),
+            positive_number("variance", variance),
+        )
+        for point, t, value, variance in listed
+    }
 
 
 def _triple(pair: Any) -> tuple[float, float, float]:
@@ -470,7 +423,3 @@ def _triple(pair: Any) -> tuple[float, float, float]:
         positive_number("variance", stated),
         positive_number("variance", reward),
     )
-
-
-def _key(point: Array, t: float) -> _Key:
-    return (point + 0.0).tobytes(), t + 0.0  # -0.0 is the same point as 0.0

@@ -15,7 +15,6 @@ from tvbandits.core.arrays import (
     as_floats,
     as_points,
     as_time,
-    flag,
     noise_variance_number,
     not_negative,
     whole_number,
@@ -96,9 +95,9 @@ class CallableExpert:
         `function(X, t)` takes points (q, d) and a time and returns q numbers.
     variance : float
         Noise variance of its answers (unit of reward squared), positive.
-    nan_means_no_answer : bool
-        Whether a NaN is a refusal. By default it is an error that names the point, because a NaN out
-        of a plain function is more often a mistake.
+
+    A NaN is an error that names the point: out of a plain function it is more often a mistake than a
+    refusal. An expert that refuses some points has a `query` of its own.
 
     Examples
     --------
@@ -111,13 +110,11 @@ class CallableExpert:
 
     function: Callable[[Array, float], ArrayLike]
     variance: float
-    nan_means_no_answer: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ValueError(f"function must be callable, got {shown(self.function)}")
         noise_variance_number("variance", self.variance)
-        flag("nan_means_no_answer", self.nan_means_no_answer)
 
     def query(self, X: Array, t: float) -> Answers:
         """Answer with function(X, t)."""
@@ -130,10 +127,7 @@ class CallableExpert:
             raise ExpertError(
                 f"the function must return {len(X)} numbers, got shape {values.shape}"
             )
-        if not self.nan_means_no_answer and np.isnan(values).any():
+        if np.isnan(values).any():
             where = int(np.isnan(values).argmax())
-            raise ExpertError(
-                f"the function returned NaN at {X[where].tolist()}, t = {t}; "
-                "nan_means_no_answer=True takes that for a refusal"
-            )
+            raise ExpertError(f"the function returned NaN at {X[where].tolist()}, t = {t}")
         return Answers(values, as_column(self.variance, len(X), "variance"))

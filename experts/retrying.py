@@ -6,6 +6,8 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,54 +28,6 @@ from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
 
 # Seconds of the first wait, and of the longest.
 FIRST, LONGEST = 0.5, 30.0
-
-
-def _back_off(retry_state: tenacity.RetryCallState) -> float:
-    """Seconds to wait after this attempt: they double, and each is drawn from its upper half.
-
-    The draw keeps many programs that lost the same expert from all coming back at one moment. It never
-    touches the global generators.
-    """
-    whole = min(LONGEST, FIRST * 2.0 ** min(retry_state.attempt_number - 1, 60))
-    return float(whole * np.random.default_rng().uniform(0.5, 1.0))
-
-
-@dataclass
-class _Call:
-    """One call in a thread of its own."""
-
-    t: float
-    said: Answers | None = None
-    error: BaseException | None = None
-    given_up: bool = False
-    finished: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass
-class _Calls:
-    """Calls that hang, and what came of those that did; they stay behind when an expert is copied."""
-
-    lock: SharedLock = field(default_factory=SharedLock)
-    hanging: int = 0
-    late: list[_Call] = field(default_factory=list)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Calls, ()
-
-
-@dataclass
-class _Course:
-    """How one query goes: what was answered so far, over all attempts."""
-
-    points: Array
-    t: float
-    values: Array
-    variance: Array
-    cost: float = 0.0
-    attempts: int = 0
-    returned: bool = False
-    error: Exception | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False)
@@ -125,7 +79,8 @@ class Retrying(Wrapper):
     wait: Callable[[tenacity.RetryCallState], float] | None = field(default=None, kw_only=True)
     refusals: bool = field(default=False, kw_only=True)
     sleep: Callable[[float], None] | None = field(default=None, kw_only=True)
-    _calls: _Calls = field(default_factory=_Calls, init=False)
+    _given_up: list[tuple[float, Future[Answers]]] = field(default_factory=list, init=False)
+    _lock: SharedLock = field(default_factory=SharedLock, init=False)
 
     def __post_init__(self) -> None:
         checked_expert(self.expert)
@@ -150,93 +105,94 @@ class Retrying(Wrapper):
         ExpertUnavailableError
             If no attempt returned; its cause is the last error.
         """
-        points = as_points(X)
-        none = np.full(len(points), np.nan)
-        course = _Course(points, as_time(t), none, none.copy())
+        points, when = as_points(X), as_time(t)
+        values = np.full(len(points), np.nan)
+        variance = values.copy()
+        came: list[Answers] = []
+        errors: list[Exception] = []
+
+        def attempt() -> bool:
+            """Ask about what is still open; whether that was the last of it."""
+            missing = np.isnan(values)
+            try:
+                said = self._asked(points[missing], when)
+            except Exception as error:
+                errors.append(error)
+                raise
+            came.append(said)
+            values[missing], variance[missing] = said.values, said.variance
+            return not self.refusals or bool(said.answered.all())
+
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
-            wait=self.wait or _back_off,
+            wait=self.wait or tenacity.wait_exponential(FIRST, LONGEST),
             sleep=self.sleep or time.sleep,
-            retry=tenacity.retry_if_exception(
-                lambda error: isinstance(error, Exception) and not is_mistake(error)
-            )
+            retry=tenacity.retry_if_exception(_may_pass)
             | tenacity.retry_if_result(lambda complete: not complete),
             retry_error_callback=lambda _: True,
         )
-        retry(self._attempt, course)
-        if not course.returned:
+        retry(attempt)
+        attempts = len(came) + len(errors)
+        if not came:
             raise ExpertUnavailableError(
-                f"no answer after {course.attempts} attempt{'s' * (course.attempts > 1)}, "
-                f"at last {_described(course.error)}"
-            ) from course.error
-        return self._summed(course)
-
-    def _attempt(self, course: _Course) -> bool:
-        """Ask about what is still open; whether that was the last of it."""
-        course.attempts += 1
-        missing = np.isnan(course.values)
-        try:
-            said = self._asked(course.points[missing], course.t)
-        except Exception as error:
-            course.error = error
-            raise
-        course.returned = True
-        course.values[missing] = said.values
-        course.variance[missing] = said.variance
-        course.cost += said.cost
-        course.notes += said.notes
-        return not self.refusals or bool(said.answered.all())
-
-    def _summed(self, course: _Course) -> Answers:
-        notes, cost = course.notes, course.cost
-        if course.attempts > 1:
-            why = "" if course.error is None else f", one failed with {_described(course.error)}"
-            notes.append(f"{course.attempts} of {self.attempts} attempts{why}")
-        with self._calls.lock.now:
-            late, self._calls.late = self._calls.late, []
-        for call in late:
-            paid = 0.0 if call.said is None else call.said.cost
+                f"no answer after {attempts} attempt{'s' * (attempts > 1)}, "
+                f"at last {_described(errors[-1])}"
+            ) from errors[-1]
+        cost = sum(said.cost for said in came)
+        notes = [note for said in came for note in said.notes]
+        if attempts > 1:
+            why = f", one failed with {_described(errors[-1])}" if errors else ""
+            notes.append(f"{attempts} of {self.attempts} attempts{why}")
+        for asked_at, call in self._late():
+            error = call.exception()
+            paid = call.result().cost if error is None else 0.0
             cost += paid
-            what = "answer" if call.error is None else "failure"
-            notes.append(f"a late {what} about t = {call.t:g} was dropped (cost {paid:g})")
-        return Answers(course.values, course.variance, cost, tuple(notes))
+            what = "answer" if error is None else "failure"
+            notes.append(f"a late {what} about t = {asked_at:g} was dropped (cost {paid:g})")
+        return Answers(values, variance, cost, tuple(notes))
 
     def _asked(self, points: Array, t: float) -> Answers:
         if self.time_out is None:
             return ask(self.expert, points, t)
-        with self._calls.lock.now:
-            if self._calls.hanging:
-                raise TimeoutError("an earlier call still hangs")
-        call = _Call(t)
+        if not all(call.done() for _, call in self._given_up):
+            raise TimeoutError("an earlier call still hangs")
+        call: Future[Answers] = Future()
+
+        def work() -> None:
+            try:
+                call.set_result(ask(self.expert, points, t))
+            except BaseException as error:  # whoever waits raises it
+                call.set_exception(error)
+
         # A copy of the context: what numpy does on overflow is set there, for one.
         context = contextvars.copy_context()
-        threading.Thread(
-            target=context.run, args=(self._work, call, points), daemon=True, name=repr(self)
-        ).start()
+        threading.Thread(target=context.run, args=(work,), daemon=True, name=repr(self)).start()
+        given_up = True
         try:
-            call.finished.wait(self.time_out)
+            given_up = not futures.wait([call], self.time_out).done
         finally:  # an interrupt gives the call up, too
-            with self._calls.lock.now:
-                call.given_up = not call.finished.is_set()
-                self._calls.hanging += call.given_up
-        if call.given_up:
+            if given_up:
+                self._given_up.append((t, call))
+        if given_up:
             raise TimeoutError(f"no answer within {self.time_out:g} s")
-        if call.error is not None:
-            raise call.error
-        assert call.said is not None
-        return call.said
+        return call.result()
 
-    def _work(self, call: _Call, points: Array) -> None:
-        try:
-            call.said = ask(self.expert, points, call.t)
-        except BaseException as error:  # whoever waits raises it
-            call.error = error
-        with self._calls.lock.now:
-            call.finished.set()
-            if call.given_up:
-                self._calls.hanging -= 1
-                self._calls.late.append(call)
+    def _late(self) -> list[tuple[float, Future[Answers]]]:
+        """Calls that returned after they were given up; each is listed once."""
+        with self._lock.now:
+            late = [each for each in self._given_up if each[1].done()]
+            for each in late:
+                self._given_up.remove(each)
+            return late
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Calls that hang stay behind."""
+        return {**vars(self), "_given_up": []}
 
 
-def _described(error: BaseException | None) -> str:
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, Exception) and not is_mistake(error)
+
+
+def _described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -172,6 +172,6 @@ def _most_complete(
 
 PROBLEMS = (
     NamedProblem(
-        "ozone", ozone, "daily ozone at EPA sites, from files given by --data", files="needed"
+        "ozone", ozone, "daily ozone at EPA sites, from files given by --data", files=None
     ),
 )

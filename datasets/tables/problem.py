@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -30,7 +30,6 @@ from tvbandits.datasets.tables.references import References, as_table, reference
 def check_made_up(problem: Any, most_steps: int = LARGEST_WHOLE) -> None:
     """Raise a `ValueError` unless what all made-up problems have can be used."""
     text("name", problem.name)
-    text("unit", problem.unit)
     whole_number("horizon", problem.horizon, at_most=most_steps)
     noise_variance_number("noise_variance", problem.noise_variance)
     if hasattr(problem, "seed"):
@@ -42,6 +41,12 @@ def interval(low: float, high: float, candidates: int) -> Candidates | Box:
     if candidates == 0:
         return Box(np.array([[low, high]]))
     return Candidates(np.linspace(low, high, candidates)[:, None])
+
+
+def check_known(name: str, horizon: int, t: float) -> None:
+    """Raise a `ValueError` unless 1 <= t <= horizon."""
+    if not 1 <= t <= horizon:
+        raise ValueError(f"{name} is known for 1 <= t <= {horizon}; got t = {t}")
 
 
 def whole_step(t: float, horizon: int, name: str) -> int:
@@ -86,11 +91,16 @@ class OnPath(OnCandidates):
         return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
 
 
-class Drawn:
-    """A reward that is drawn anew for every seed; no kernel and no drift are known of it but its own."""
+class MadeUp:
+    """A reward that is made up, without a unit; no kernel and no drift are known of it but its own."""
 
+    unit: ClassVar[str] = ""
     kernel: Any = None
     variation: Any = None
+
+
+class Drawn(MadeUp):
+    """One that is drawn anew for every seed."""
 
     def realise(self, seed: int) -> Self:
         """Another one of the same kind."""
@@ -124,6 +134,8 @@ class TableProblem(OnCandidates):
         Names of the columns, for people.
     summary : str, optional
         Where the values come from, in one line.
+    steps : int, optional
+        Steps of a run on a table of one row, which stays; otherwise there are as many as rows.
     redraw : callable, optional
         Maps a seed to another realisation, for tables that are random themselves.
     added_noise : float, optional
@@ -153,6 +165,7 @@ class TableProblem(OnCandidates):
     kernel: Any | None = None
     labels: tuple[str, ...] = ()
     summary: str = ""
+    steps: int | None = None
     redraw: Callable[[int], TableProblem] | None = None
     added_noise: float | None = None
     domain: Candidates = field(init=False)
@@ -173,6 +186,9 @@ class TableProblem(OnCandidates):
         for label in labels:
             of_kind("each of labels", label, str, "a text")
         labels = tuple(map(cleaned, labels))  # they come from files, and are shown to people
+        if self.steps is not None:
+            at_most = LARGEST_WHOLE if len(values) == 1 else len(values)
+            whole_number("steps", self.steps, at_least=len(values), at_most=at_most)
         if self.redraw is not None:
             function("redraw", self.redraw, "a function of a seed, or None")
         if self.kernel is not None:
@@ -192,7 +208,7 @@ class TableProblem(OnCandidates):
     @property
     def horizon(self) -> int:
         """Number of steps T."""
-        return len(self.values)
+        return self.steps or len(self.values)
 
     @property
     def variation(self) -> float | None:
@@ -201,7 +217,9 @@ class TableProblem(OnCandidates):
 
     def references(self) -> References:
         """Average dynamic regret of the players without a model over the whole table."""
-        return references(self.values)
+        # Two equal steps stand for any longer run on one row: its means are the same.
+        stays = len(self.values) == 1 < self.horizon
+        return references(np.repeat(self.values, 2, axis=0) if stays else self.values)
 
     def realise(self, seed: int) -> TableProblem:
         """The realisation of `seed`; a table of measurements has one realisation, itself."""
@@ -213,4 +231,4 @@ class TableProblem(OnCandidates):
         step = as_time(t)
         if not (step.is_integer() and 1 <= step <= self.horizon):
             raise ValueError(f"t must be a whole number from 1 to {self.horizon}, got {t}")
-        return np.asarray(self.values[int(step) - 1])
+        return np.asarray(self.values[min(int(step), len(self.values)) - 1])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats, check_sizes, whole_number
+from tvbandits.core.arrays import Array, as_floats, check_sizes
 
 SLOW_SCALE = 200.0
 WHITE = 0.2
@@ -42,8 +42,6 @@ def average_regret(values: Array, allowed: NDArray[np.bool_] | None = None) -> f
     allowed : boolean array of shape (T, A), optional
         Where limits hold, which it knows: it plays no other place. Everywhere by default.
     """
-    if len(values) < 2:
-        raise ValueError(f"a forecast needs two steps at least, got {len(values)}")
     reference, missed = AllRead(values.shape[1]), 0.0
     for i, (before, now) in enumerate(pairwise(values), start=1):
         reference.read(before)
@@ -66,7 +64,6 @@ class AllRead:
     """
 
     def __init__(self, places: int) -> None:
-        whole_number("places", places, at_most=1_000_000)
         pairs = np.array(list(product(SHARES, SCALES)))
         weather, scale = pairs.T
         # Two numbers a place, slow and weather; all places of a model share one covariance.
@@ -81,24 +78,17 @@ class AllRead:
 
     def forecast(self) -> Array:
         """Of the next step, shape (places,)."""
-        if self._steps == 0:
-            raise ValueError("nothing has been read yet: read() comes first")
         weights = np.exp(self._loss.min() - self._loss)
         expected = (self._keep[:, :, None] * self._mean).sum(axis=1)
         return np.asarray(self._origin + (weights / weights.sum()) @ expected)
 
     def read(self, values: Array) -> None:
         """Take the readings (places,) of one step more."""
-        y = np.asarray(values, dtype=np.float64)
-        if y.shape != self._mean.shape[2:] or not np.isfinite(y).all():
-            raise ValueError(
-                f"values must be {self._mean.shape[2]} finite numbers, got shape {y.shape}"
-            )
         if self._steps == 0:
-            self._origin = float(y.mean())
+            self._origin = float(values.mean())
         else:
             self._move()
-        errors = y - self._origin - self._mean.sum(axis=1)
+        errors = values - self._origin - self._mean.sum(axis=1)
         self._learn(errors)
         reach = self._covariance.sum(axis=2)
         gain = reach / (reach.sum(axis=1, keepdims=True) + WHITE)

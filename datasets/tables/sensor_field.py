@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import file_paths, text
-from tvbandits.core.files.reading import File
+from tvbandits.core.coercion import text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
@@ -187,54 +186,6 @@ def sensor_field(
     )
 
 
-def sensor_field_from_files(
-    files: File | Iterable[File],
-    *,
-    unit: str = "",
-    noise_variance: float | None = None,
-    every: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    minimum_completeness: float = 0.75,
-    noise: float = 0.0,
-) -> TableProblem:
-    r"""Choose, step by step, the sensor with the highest reading; see `sensor_field`.
-
-    `files` are the readings, and then the sites. The other parameters are those of `sensor_field`.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tvbandits.datasets import sensor_field_from_files
-    >>> written = Path("levels.csv").write_text("hour,a,b\n0,1.0,3.0\n1,2.0,3.0\n2,4.0,1.0\n")
-    >>> written = Path("sites.csv").write_text("id,x,y\na,0,0\nb,1,0\n")
-    >>> problem = sensor_field_from_files(["levels.csv", "sites.csv"], noise_variance=0.01)
-    >>> print(problem.labels, problem.horizon)
-    ('a', 'b') 3
-    """
-    paths = file_paths("files", files)
-    if len(paths) != 2:
-        raise ValueError(
-            f"files must be two files, readings (time x sensor) and then sites, got {len(paths)}: "
-            f"{', '.join(map(str, paths)) or 'none'}"
-        )
-    values, sites = paths
-    try:
-        return sensor_field(
-            values,
-            sites,
-            unit=unit,
-            noise_variance=noise_variance,
-            every=every,
-            start=start,
-            end=end,
-            minimum_completeness=minimum_completeness,
-            noise=noise,
-        )
-    except ValueError as error:
-        raise ValueError(f"{values}, with sites of {sites}: {error}") from None
-
-
 def read_places(sites: Source) -> pd.DataFrame:
     """Coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
 
@@ -394,8 +345,8 @@ def _summary(
 PROBLEMS = (
     NamedProblem(
         "sensor-field",
-        sensor_field_from_files,
+        sensor_field,
         "your own network: two --data files, values and sites",
-        files="needed",
+        files=2,
     ),
 )

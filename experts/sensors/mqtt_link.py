@@ -1,6 +1,6 @@
-"""A connection to an MQTT broker that comes back by itself.
+"""A connection to an MQTT broker that comes back by itself, and the messages that stations send over it.
 
-Messages of stations over MQTT: JSON that is checked by hand, so that people read what is wrong.
+Messages are JSON that is checked by hand, so that people read what is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.arrays import finite_number, is_finite_number
 from tvbandits.core.coercion import shown
 from tvbandits.experts.sensors.expert import Reading
 
@@ -30,8 +30,8 @@ except ImportError as error:
     ) from error
 
 
-# A client of paho that is not connected, or a function that makes one; None: a plain one.
-ClientSource = paho.Client | Callable[[], paho.Client] | None
+# A function that makes a client of paho that is not connected; None: a plain one.
+ClientSource = Callable[[], paho.Client] | None
 
 
 _PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
@@ -68,10 +68,8 @@ class Address:
                 "prefix must be a topic without + and #, and must not begin or end with /, "
                 f"got {shown(prefix)}"
             )
-        if isinstance(client, paho.Client):
-            _check_client(client)
-        elif client is not None and not callable(client):
-            raise ValueError(f"client must be a client of paho, or make one, got {shown(client)}")
+        if client is not None and not callable(client):
+            raise ValueError(f"client must make a client of paho, got {shown(client)}")
 
     def __str__(self) -> str:
         return f"the broker {self.host}:{self.port}/{self.prefix}"
@@ -85,32 +83,22 @@ class Address:
             )
         return "/".join((self.prefix, quote(station, safe=""), *levels))
 
-    def split(self, topic: str) -> tuple[str, str] | None:
-        """The station of a topic, and "say" or "state"; None for a topic that is not of ours."""
-        levels = topic.removeprefix(f"{self.prefix}/").split("/")
-        if not topic.startswith(f"{self.prefix}/") or levels[0] == "":
-            return None
-        if levels[1:] == ["state"] or (len(levels) == 3 and levels[1] == "say"):
-            return unquote(levels[0]), levels[1]
-        return None
+    def station_of(self, topic: str) -> str:
+        """The station of a topic."""
+        return unquote(topic.removeprefix(f"{self.prefix}/").partition("/")[0])
 
     def make_client(self) -> paho.Client:
         """The client to connect with."""
-        if isinstance(self.client, paho.Client):
-            return self.client
-        if self.client is not None:
-            made: object = self.client()
-            if not isinstance(made, paho.Client):
-                raise ValueError(f"client must make a client of paho, it made {made!r}")
-            _check_client(made)
-            return made
-        plain = paho.Client(CallbackAPIVersion.VERSION2)
-        plain.reconnect_delay_set(1, 10)
-        return plain
-
-
-def _nothing() -> None:
-    """What is done where nothing is to do."""
+        if self.client is None:
+            plain = paho.Client(CallbackAPIVersion.VERSION2)
+            plain.reconnect_delay_set(1, 10)
+            return plain
+        made: object = self.client()
+        if not isinstance(made, paho.Client):
+            raise ValueError(f"client must make a client of paho, it made {made!r}")
+        if made.callback_api_version is not CallbackAPIVersion.VERSION2:
+            raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
+        return made
 
 
 def _without_delay(_client: object, _data: object, connection: Any) -> None:
@@ -120,58 +108,50 @@ def _without_delay(_client: object, _data: object, connection: Any) -> None:
 
 
 class Link:
-    """A connection with its subscriptions.
+    """A connection with its subscription, which paho makes again whenever it is lost.
 
     Its callbacks run in the thread of the client, which an exception would end: they do not raise.
-    What `heard` raises is logged; `came` and `went` may not.
+    What `heard` raises is logged; `lost` may not.
 
     Parameters
     ----------
-    client : paho.mqtt.client.Client
-    topics : tuple of str
+    address : Address
+    topic : str
         What to subscribe to.
     heard : callable
         `heard(topic, payload)` takes a message.
-    changed : threading.Condition, optional
-        Guards the attributes; notified whenever one changes.
-    came, went : callable
-        Called when the connection is ready for messages, and, under the lock, when it is lost.
+    lost : callable
+        Called, under the lock, when the connection is lost.
 
     Attributes
     ----------
+    changed : threading.Condition
+        Guards the attributes; notified whenever one changes.
     ready : bool
         Whether it is connected and subscribed.
     refusal : str
         Why the broker does not let us in; empty if it does, or is not there.
-    connections : int
-        How many times it became ready.
     """
 
     def __init__(
         self,
-        client: paho.Client,
-        topics: tuple[str, ...],
+        address: Address,
+        topic: str,
         heard: Callable[[str, bytes | bytearray], None],
-        *,
-        changed: threading.Condition | None = None,
-        came: Callable[[], None] = _nothing,
-        went: Callable[[], None] = _nothing,
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
+        self.changed = threading.Condition()
         self.ready = False
         self.refusal = ""
-        self.connections = 0
+        self._topic, self._heard, self._lost = topic, heard, lost
+        client = address.make_client()
         self._client: paho.Client | None = client
-        self._topics = topics
-        self._came, self._went = came, went
-        self._changed = changed or threading.Condition()
-        self._subscription: int | None = None
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
         if client.on_socket_open is None:
             client.on_socket_open = _without_delay
-        self._heard = heard
-        client.on_message = self._on_message
 
     def start(self, address: Address) -> None:
         """Connect, now or later, and stay connected."""
@@ -179,16 +159,12 @@ class Link:
             self._client.connect_async(address.host, address.port)
             self._client.loop_start()
 
-    def is_still(self, connection: int) -> bool:
-        """Whether the connection of that number holds."""
-        return self.ready and self.connections == connection
-
-    def publish(self, topic: str, payload: str, *, retain: bool = False) -> None:
+    def publish(self, topic: str, payload: str) -> None:
         """Send at least once; what cannot be sent is logged, and its answer does not come."""
         client = self._client
         if client is None:  # closed by another thread
             return
-        sent = client.publish(topic, payload, qos=1, retain=retain)
+        sent = client.publish(topic, payload, qos=1)
         if sent.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
             _log.warning("cannot send to %s: %s", topic, paho.error_string(sent.rc))
 
@@ -215,47 +191,31 @@ class Link:
         if code.is_failure:
             self._refused(str(code))
         else:
-            _, self._subscription = client.subscribe([(topic, 1) for topic in self._topics])
+            client.subscribe(self._topic, qos=1)
 
     def _on_subscribe(
-        self, _client: object, _data: object, mid: int, codes: Any, _more: object
+        self, _client: object, _data: object, _mid: int, codes: Any, _more: object
     ) -> None:
-        if mid != self._subscription:
-            return
         if any(code.is_failure for code in codes):
-            self._refused(f"subscribing to {' and '.join(self._topics)} is not allowed")
+            self._refused(f"subscribing to {self._topic} is not allowed")
             return
-        with self._changed:
+        with self.changed:
             self.ready, self.refusal = True, ""
-            self.connections += 1
-            self._changed.notify_all()
-        self._came()
+            self.changed.notify_all()
 
     def _on_disconnect(
         self, _client: object, _data: object, _flags: object, _code: object, _more: object
     ) -> None:
-        with self._changed:
+        with self.changed:
             self.ready = False
-            self._went()
-            self._changed.notify_all()
+            self._lost()
+            self.changed.notify_all()
 
     def _refused(self, why: str) -> None:
         _log.warning("the broker does not let us in: %s", why)
-        with self._changed:
+        with self.changed:
             self.refusal = why
-            self._changed.notify_all()
-
-
-def is_client(client: object) -> bool:
-    """Whether this is a client of paho, and not a function that makes one."""
-    return isinstance(client, paho.Client)
-
-
-def _check_client(client: paho.Client) -> None:
-    if client.callback_api_version is not CallbackAPIVersion.VERSION2:
-        raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
-    if client.is_connected():
-        raise ValueError("the client must not be connected yet")
+            self.changed.notify_all()
 
 
 # Bytes of a message; a longer one is not read.
@@ -300,13 +260,16 @@ def answer(request: int, station: str, reading: object) -> str:
     """The message of a station with its reading, or None; `ValueError` if a number of it is none."""
     content: dict[str, object] = {"request": request, "station": station, "value": None}
     if reading is not None:
-        content |= _measured(reading)
+        if not isinstance(reading, Reading):
+            raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
+        if reading.note:
+            content["note"] = str(reading.note)
+        if is_finite_number(reading.value) or not reading.note:
+            content["time"] = finite_number("its time", reading.time)
+            content["value"] = finite_number("its value", reading.value)
+            if reading.variance is not None:
+                content["variance"] = finite_number("its variance", reading.variance)
     return json.dumps(content)
-
-
-def refusal(request: int, station: str, note: str) -> str:
-    """The message of a station that has no reading, and says why."""
-    return json.dumps({"request": request, "station": station, "value": None, "note": note})
 
 
 def object_in(payload: bytes | bytearray) -> dict[str, Any]:
@@ -347,21 +310,6 @@ def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
     return Reading(station, when, value, variance, note)
 
 
-def _measured(reading: object) -> dict[str, object]:
-    """The fields of an answer with a reading; `ValueError` if a number of it is none."""
-    if not isinstance(reading, Reading):
-        raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
-    fields: dict[str, object] = {"note": str(reading.note)} if reading.note else {}
-    if reading.note and not is_finite_number(reading.value):
-        return fields
-    for name in ("time", "value", "variance"):
-        number = getattr(reading, name)
-        if not is_finite_number(number) and not (name == "variance" and number is None):
-            raise ValueError(f"its {name} must be a finite number, got {shown(number)}")
-        fields[name] = None if number is None else float(number)
-    return fields
-
-
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
@@ -373,7 +321,4 @@ def _field(content: Mapping[str, Any], name: str) -> Any:
 
 
 def _number(content: Mapping[str, Any], name: str) -> float:
-    value = _field(content, name)
-    if not is_finite_number(value):
-        raise ValueError(f'"{name}" must be a finite number, got {shown(value)}')
-    return float(value)
+    return finite_number(f'"{name}"', _field(content, name))

@@ -19,7 +19,6 @@ from tvbandits.core.arrays import (
     Array,
     as_floats,
     as_time,
-    as_times,
     as_variances,
     finite_number,
     is_finite_number,
@@ -118,9 +117,10 @@ class Faults:
 class StubTransport:
     """Stations in this process, that replay a table; a `tvbandits.experts.Transport`.
 
-    A station asked at time `t` answers with its latest measurement, the one of the latest time of the
-    table that is not after `t`, and with the time of that measurement: so asked between two times, or
-    after the last, its reading is old. Before the first time it does not answer.
+    The rows are of the times 1, 2, ..., T, as in `TableProblem`. A station asked at time `t` answers
+    with its latest measurement, the one of the latest time of the table that is not after `t`, and with
+    the time of that measurement: so asked between two times, or after the last, its reading is old.
+    Before the first time it does not answer.
 
     Parameters
     ----------
@@ -128,8 +128,6 @@ class StubTransport:
         True levels, one row for each time (unit of reward); NaN where a station did not measure.
     ids : sequence of A str
         The stations of the columns.
-    times : array of shape (T,), optional
-        Times of the rows, increasing; 1, 2, ..., T by default, as in `TableProblem`.
     noise_variance : float or array of shape (A,)
         Variance of the noise that is added (unit of reward squared); positive.
     seed : int
@@ -157,11 +155,9 @@ class StubTransport:
 
     values: Array
     ids: Sequence[str]
-    times: ArrayLike | None = field(default=None, kw_only=True)
     noise_variance: ArrayLike = field(kw_only=True)
     seed: int = field(default=0, kw_only=True)
     faults: Faults | Sequence[Faults] = field(default=(), kw_only=True)
-    _times: Array = field(init=False)
     _variance: Array = field(init=False)
     _column: dict[str, int] = field(init=False)
     _hits: tuple[tuple[Faults, NDArray[np.bool_]], ...] = field(
@@ -174,17 +170,16 @@ class StubTransport:
             raise ValueError(f"values must have shape (T, A), T and A >= 1, got {values.shape}")
         if np.isinf(values).any():
             raise ValueError("values must be finite, or NaN where nothing was measured; got inf")
-        T, A = values.shape
-        times = _as_times(self.times, T)
+        A = values.shape[1]
         variance = as_variances(self.noise_variance, A, "noise_variance")
         column = _columns(self.ids, A)
         seed = whole_number("seed", self.seed, at_least=0)
         faults = _faults(self.faults)
-        for given in (values, times, variance):
+        for given in (values, variance):
             given.setflags(write=False)
         hits = tuple((fault, _whom(fault, column)) for fault in faults)
         settle(self, values=values, ids=tuple(column), seed=seed)
-        settle(self, _times=times, _variance=variance, _column=column, _hits=hits)
+        settle(self, _variance=variance, _column=column, _hits=hits)
 
     def __repr__(self) -> str:
         T, A = self.values.shape
@@ -222,7 +217,7 @@ class StubTransport:
         return np.array([self._column[each] for each in asked], dtype=np.int64)
 
     def _measured(self, columns: NDArray[np.int64], t: float) -> list[Reading]:
-        latest = int(np.searchsorted(self._times, t, side="right")) - 1
+        latest = self._row(t)
         if latest < 0:
             return []
         columns = columns[self._answers(columns, t)]
@@ -230,29 +225,28 @@ class StubTransport:
         offset, factor = np.zeros(len(columns)), np.ones(len(columns))
         for fault, whom in self._hits:
             if fault.stuck_from is not None:
-                stuck = max(
-                    int(np.searchsorted(self._times, fault.stuck_from, side="right")) - 1, 0
-                )
+                stuck = max(self._row(fault.stuck_from), 0)
                 rows = np.where(whom[columns], np.minimum(rows, stuck), rows)
         for fault, whom in self._hits:
             hit = whom[columns]
-            elapsed = self._times[rows] - self._times[0]
-            offset += np.where(hit, fault.bias + fault.drift * elapsed, 0.0)
+            offset += np.where(hit, fault.bias + fault.drift * rows, 0.0)
             factor = np.where(hit, factor * fault.variance_factor, factor)
         deviation = np.sqrt(self._variance[columns])
-        noise = deviation * keyed_normal(
-            self.seed, _NOISE, np.column_stack([columns, self._times[rows]]), 0.0
-        )
+        measured = np.column_stack([columns, rows + 1.0])
+        noise = deviation * keyed_normal(self.seed, _NOISE, measured, 0.0)
         values = self.values[rows, columns] + noise + offset
         reported = self._variance[columns] * factor
-        time = float(self._times[latest])
         return [
-            Reading(self.ids[column], time, value, variance)
+            Reading(self.ids[column], latest + 1.0, value, variance)
             for column, value, variance in zip(
                 columns.tolist(), values.tolist(), reported.tolist(), strict=True
             )
             if not math.isnan(value)
         ]
+
+    def _row(self, t: float) -> int:
+        """The latest row that is not after time `t`; negative where there is none."""
+        return math.floor(min(t, len(self.values))) - 1
 
     def _answers(self, columns: NDArray[np.int64], t: float) -> NDArray[np.bool_]:
         """Whose answer comes in time."""
@@ -277,15 +271,6 @@ def _pair(down: object) -> tuple[float, float]:
         if is_finite_number(start) and is_finite_number(end) and start < end:
             return float(start), float(end)
     raise ValueError(f"down must be a pair of times (from, until), from < until, got {shown(down)}")
-
-
-def _as_times(times: ArrayLike | None, T: int) -> Array:
-    column = np.arange(1.0, T + 1.0) if times is None else as_times(times, T, "times")
-    gaps = np.diff(column)
-    if (gaps <= 0).any():
-        row = int((gaps <= 0).argmax())
-        raise ValueError(f"times must increase, got {column[row]} and then {column[row + 1]}")
-    return column
 
 
 def _columns(ids: Sequence[str], A: int) -> dict[str, int]:

@@ -89,7 +89,6 @@ def folder() -> Path:
     log().to_csv(path / "log.csv", index=False)
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
-    log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
@@ -248,11 +247,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
-    "datasets.table.file": at("rewards.csv"),
-    "datasets.sensor_field_from_files.files": lambda: [
-        folder() / "readings.csv",
-        folder() / "places.csv",
-    ],
     "tvbandits.evaluate.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
     "tvbandits.play.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
@@ -298,6 +292,6 @@ TOGETHER: dict[str, Mapping[str, Any]] = {
     "tvbandits.Space": {"a": (0.0, 1.0)},
     "tvbandits.Limit": {"at_most": 1.0},
     "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},
-    "datasets.abalone": {"files": at("abalone.csv")()},
-    "datasets.california": {"files": at("california.csv")()},
+    "datasets.abalone": {"file": at("abalone.csv")()},
+    "datasets.california": {"file": at("california.csv")()},
 }

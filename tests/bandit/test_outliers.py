@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Arms, Bandit, Box, Campaign, Candidates, Space, policies
+from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Space, policies
 from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers
-from tvbandits.experts import CallableExpert
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 BOX = Box([(0.0, 1.0), (0.0, 1.0)])
@@ -30,7 +29,14 @@ def truth(X: Array, t: float) -> Array:
     )
 
 
-NOBODY = CallableExpert(lambda X, _: np.full(len(X), np.nan), 0.01, nan_means_no_answer=True)
+class Nobody:
+    """Refuses everything."""
+
+    def query(self, X: Array, _t: float) -> Answers:
+        return Answers.none(len(X))
+
+
+NOBODY = Nobody()
 MAKERS: dict[str, Callable[..., Bandit]] = {
     "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, **more),
     "fitted": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, learn=10, **more),

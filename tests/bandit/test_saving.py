@@ -157,7 +157,7 @@ def truth(X: Any, t: float) -> Any:
 AROUND: dict[str, Any] = {
     "Budgeted": lambda inside: experts.Budgeted(inside, total=30, cost=9.0, price=0.1),
     "Retrying": lambda inside: experts.Retrying(inside, attempts=2, time_out=5.0),
-    "Calibrated": lambda inside: experts.Calibrated(inside, within=0.5),
+    "Calibrated": lambda inside: experts.Calibrated(inside),
 }
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
+from tvbandits.cli.problems import make_problem
 from tvbandits.core.protocols import Problem, added_noise
-from tvbandits.datasets import TableProblem, sensor_field, sensor_field_from_files
+from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.tables.readings import as_times, read_table
 from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
 from tvbandits.experts import SimulatorExpert
@@ -152,7 +153,8 @@ def test_files(ending: str, tmp_path: Path) -> None:
         SITES.to_csv(sites, index=False, sep=separator)
     for one, other in ((values, sites), (str(values), str(sites))):
         np.testing.assert_array_equal(made(one, other).values, VALUES.to_numpy())
-    problem = sensor_field_from_files([values, sites], unit="K", noise_variance=2.0, every="20min")
+    text = "sensor-field:unit=K,noise_variance=2.0,every=20min"
+    problem = make_problem(text, [values, sites], None)
     expected = made(every="20min")
     np.testing.assert_array_equal(problem.values, expected.values)
     np.testing.assert_array_equal(problem.points, expected.points)
@@ -415,17 +417,7 @@ def test_noise_that_cannot_be_estimated() -> None:
 # --- two files for the command line
 
 
-def test_two_files_that_cannot_be(tmp_path: Path) -> None:
-    one, other = tmp_path / "v.csv", tmp_path / "s.csv"
-    VALUES.to_csv(one)
-    SITES.assign(id=list("abc")).to_csv(other, index=False)
-    with pytest.raises(
-        ValueError, match=r"v\.csv, with sites of .*s\.csv: no sensor has both readings"
-    ):
-        sensor_field_from_files([one, other])
-    with pytest.raises(ValueError, match=r"files must be two files, .* got 1: .*v\.csv"):
-        sensor_field_from_files(one)
-    refused(ValueError, r"files must be two files, .* got 0: none", sensor_field_from_files, [])
-    SITES.assign(x=0.0, y=0.0).to_csv(other, index=False)
-    match = r"v\.csv, with sites of .*s\.csv: sites stand at the same"
-    refused(ValueError, match, sensor_field_from_files, [one, other])
+def test_two_files_are_needed(tmp_path: Path) -> None:
+    for files in ([], [tmp_path / "v.csv"]):
+        match = f'"sensor-field" reads files: give 2 by --data FILE, got {len(files)}'
+        refused(ValueError, match, make_problem, "sensor-field", files, None)

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,8 +44,7 @@ MADE_UP: list[Any] = [
     DriftingBump(candidates=0),
     GPDrift(points_per_axis=4, horizon=30),
     Switching(every=7, candidates=21, horizon=30),
-    DriftingBump(candidates=51, amplitude=40.0, speed=0.3),
-    NewPeak(candidates=51, appears=3, growth=2, horizon=30),
+    NewPeak(candidates=51, appears=3, horizon=30),
 ]
 
 
@@ -106,10 +104,9 @@ def test_bump_is_its_formula(x: float, t: float) -> None:
     assert DriftingBump().value(np.array([[x]]), t)[0] == pytest.approx(bump(x, t), abs=1e-12)
 
 
-@pytest.mark.parametrize("amplitude", [0.0, 5.0, 25.0, 40.0, 50.0])
-def test_best_of_the_bump_however_far_it_wanders(amplitude: float) -> None:
+def test_best_of_the_bump() -> None:
     grid = np.linspace(-50, 50, 200_001)[:, None]
-    box, few = (DriftingBump(candidates, amplitude=amplitude, speed=0.07) for candidates in (0, 37))
+    box, few = DriftingBump(candidates=0), DriftingBump(candidates=37)
     for t in (1.0, 9.0, 22.0, 40.0, 67.0, 333.7):
         assert box.best(t) == pytest.approx(box.value(grid, t).max(), abs=1e-7)
         assert few.best(t) == few.value(few.domain.X, t).max()  # type: ignore[union-attr]
@@ -242,32 +239,17 @@ def test_a_landscape_that_no_memory_holds() -> None:
 
 
 def test_a_peak_appears() -> None:
-    problem = NewPeak(candidates=101, appears=10, growth=4, height=3.0, horizon=20)
+    problem = NewPeak(candidates=101, appears=10, horizon=40)
     places = [
         float(problem.domain.X[problem.value(problem.domain.X, t).argmax(), 0]) for t in (9, 30)
     ]
     assert places == [10.0, -35.0]
-    heights = [problem.best(t) for t in (1, 10, 12, 13, 14, 20)]
-    np.testing.assert_allclose(heights, [1.0, 1.0, 1.5, 2.25, 3.0, 3.0])
-    assert problem.variation == pytest.approx(3.0 / 19)
-    refused(ValueError, r"amplitude must lie in \[0, 50\], got 51", DriftingBump, amplitude=51.0)
+    heights = [problem.best(t) for t in (1, 10, 25, 30, 40)]
+    np.testing.assert_allclose(heights, [1.0, 1.0, 1.5, 2.0, 2.0])
+    assert problem.variation == pytest.approx(2.0 / 39)
 
 
 # --- problems of the literature: their formulas, their drift, and their optimum by another search
-
-
-@pytest.mark.parametrize(
-    "problem", [each for each in DRIFTING if not isinstance(each, WearingArms)]
-)
-def test_the_best_point_moves_where_it_is_said_to(problem: Any) -> None:
-    if not hasattr(type(problem), "moves"):
-        pytest.skip("says nothing about it")
-    X = problem.domain.sample(4000, np.random.default_rng(1))
-    best = {
-        X[int(problem.value(X, t).argmax())].tobytes()
-        for t in np.linspace(1, problem.horizon, 9).round()
-    }
-    assert (len(best) > 1) == problem.moves
 
 
 # --- peaks ------------------------------------------------------------------------------------------
@@ -370,7 +352,7 @@ def test_the_field_has_the_correlation_it_says() -> None:
 
 
 def test_arms_wear_out_for_who_plays_them_alone() -> None:
-    problem = WearingArms(arms=5, loss=0.5, length_scale=0.1)
+    problem = WearingArms(arms=5, loss=0.5)
     mine, other = problem.begin(), problem.begin()
     x = problem.domain.X[2:3]
     before = float(problem.value(x, 1.0)[0])
@@ -427,7 +409,7 @@ def test_fields_may_be_longer_than_a_hundred_steps() -> None:
 # --- `best` of every problem of the command line, against a search that knows nothing but `value`
 
 # What reads files is tested beside its readers.
-NAMES = [name for name in PROBLEMS if name not in READS_FILES | {"table"}]
+NAMES = [name for name in PROBLEMS if name not in READS_FILES]
 
 BOXES = [
     "drifting-bump:candidates=0",
@@ -494,14 +476,6 @@ def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
 
 def test_every_problem_of_a_board_is_among_them() -> None:
     assert {text.partition(":")[0] for text in IN_SUITES} <= set(NAMES)
-
-
-def test_a_table_of_ones_own(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    path = tmp_path / "rewards.csv"
-    np.savetxt(path, rng.random((30, 3)), delimiter=",", header="x0,x1,reward", comments="")
-    problem = make_problem(f"table:{path}", [], 10)
-    assert searched(problem, 3.0) == problem.best(3.0)
 
 
 # --- problems with limits, and what a comparison makes of them

@@ -39,10 +39,6 @@ X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]
 SIMULATOR = SimulatorExpert(BUMP, variance=0.3, cost=1.0)
 
 
-def nothing(points: Array, _t: float) -> Array:
-    return np.full(len(points), np.nan)
-
-
 def failures(report: Report | str) -> list[str]:
     return [line[7:].split(":")[0] for line in str(report).splitlines() if line[:4] == "FAIL"]
 
@@ -99,7 +95,8 @@ def test_what_cannot_be_pickled_is_a_remark() -> None:
 
 
 def test_one_that_answers_nothing_is_a_remark() -> None:
-    report = check_expert(CallableExpert(nothing, 1.0, True), X, 5.0, deterministic=True)
+    nobody = By(lambda points, _t: Answers.none(len(points)))
+    report = check_expert(nobody, X, 5.0, deterministic=True)
     found = remarks(report)
     assert found["returns valid Answers, one for each point"] == "none of the 6 points was answered"
     times = found["answers, refuses or declines other times"]
@@ -453,7 +450,7 @@ X_STATEFUL = np.array([[0.0], [0.5], [1.0]])
 Wrap = Callable[[Any, Path], Any]
 MAKERS: dict[str, Wrap] = {
     "Budgeted": lambda inside, _: Budgeted(inside, per_step=4, total=9, cost=40.0),
-    "Calibrated": lambda inside, _: Calibrated(inside, within=0.5),
+    "Calibrated": lambda inside, _: Calibrated(inside),
     "Retrying": lambda inside, _: Retrying(inside),
 }
 

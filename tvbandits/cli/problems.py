@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tvbandits.core.protocols import Problem
-from tvbandits.datasets import table
 from tvbandits.datasets.registry import problems
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
@@ -24,10 +22,7 @@ from tvbandits.policies.names import (
 
 PROBLEMS = problems()
 
-READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != "none"}
-
-# table:FILE, perhaps with :key=value,... behind it.
-TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
+READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
 
 
 def problem_label(text: str) -> str:
@@ -58,16 +53,15 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
     spec = problem_label(text)
-    if (found := TABLE.fullmatch(spec)) is not None:
-        return _made(table, f"table{found[2] or ''}", [found[1]], horizon, "horizon")
     if path_of(spec) and spec.partition(":")[0] not in PROBLEMS:
         return _loaded(spec, horizon)
     spec = _with_leading_name(spec)
     name, _ = parse_spec(spec)
     problem = PROBLEMS[name]
-    if problem.files == "needed" and not files:
-        raise ValueError(f'"{name}" reads files: give them by --data FILE')
-    given = [] if problem.files == "none" else [files]
+    if name in READS_FILES and (not files or problem.files not in (None, len(files))):
+        count = problem.files or "some"
+        raise ValueError(f'"{name}" reads files: give {count} by --data FILE, got {len(files)}')
+    given: list[Any] = [files] if problem.files is None else files[: problem.files]
     return _made(problem.make, spec, given, horizon, problem.length)
 
 
@@ -119,7 +113,7 @@ def list_problems() -> None:
             (
                 name,
                 each.summary,
-                written(parameters_of(each.make, given=int(name in {*READS_FILES, "table"}))),
+                written(parameters_of(each.make, given=1 if each.files is None else each.files)),
             )
             for name, each in PROBLEMS.items()
         ]

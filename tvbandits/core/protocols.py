@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -337,8 +337,8 @@ class NamedProblem:
         Makes it; what is in its signature are its parameters on the command line.
     summary : str
         One line.
-    files : "none" or "needed"
-        Whether `make` takes a list of files first, those of `--data`.
+    files : int or None
+        How many files `make` takes first, those of `--data`; None: a list of them.
     length : str
         The parameter that makes it longer, which `--horizon` sets.
     leading : str
@@ -348,7 +348,7 @@ class NamedProblem:
     name: str
     make: Callable[..., Problem]
     summary: str
-    files: Literal["none", "needed"] = "none"
+    files: int | None = 0
     length: str = "horizon"
     leading: str = ""
 
