@@ -170,7 +170,7 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
 def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     clock = Clock("1h", "2026-01-01")
-    one = Campaign.create(place, plain(), clock=clock, who="one", about={"names": "none"})
+    one = Campaign.create(place, plain(), clock=clock, who="one", about={"title": "none"})
     two = Campaign.open(place, who="two")
     X = one.ask("2026-01-01T05:00")
     assert np.array_equal(two.pending, X)
@@ -179,7 +179,7 @@ def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     one.ask("2026-01-01T06:00", n=2, among=[3, 4, 7])
     two.drop(one.pending[:1])
     assert {row.who for row in one.journal()} == {"one", "two"}
-    assert one.about == {"names": "none"}
+    assert one.about == {"title": "none"}
     assert repr(two.clock) == repr(clock)
     assert one.verify().fine
     one.close()

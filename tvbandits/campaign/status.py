@@ -15,7 +15,7 @@ from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.store import Row
 from tvbandits.core.observations import Plays
-from tvbandits.core.tables import as_html, as_text
+from tvbandits.core.tables import as_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,9 +70,6 @@ class Status:
 
     def __repr__(self) -> str:
         return as_text("Status", self.summary)
-
-    def _repr_html_(self) -> str:
-        return as_html("Status", self.summary)
 
 
 def status_of(follower: Replayer, in_doubt: int) -> Status:
