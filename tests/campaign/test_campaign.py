@@ -91,6 +91,16 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.state.expert == twin.state.expert
 
 
+def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) -> None:
+    spent = Budgeted(CallableExpert(truth, 0.02), total=9)
+    spent.query(LINE.X[:4], 0.0)
+    Campaign.create(tmp_path / "campaign.db", asking(spent)).close()
+    again = Budgeted(CallableExpert(truth, 0.02), total=9)
+    with Campaign.open(tmp_path / "campaign.db", expert=again) as campaign:
+        campaign.ask(1.0)
+    assert state_of(again) == state_of(spent)
+
+
 def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> None:
     expert, spent = (Budgeted(CallableExpert(truth, 0.02), total=9) for _ in range(2))
     spent.query(LINE.X[:4], 1.0)

@@ -328,12 +328,7 @@ def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) 
 CALLS: dict[str, Callable[[Campaign], Any]] = {
     "ask": lambda c: c.ask(9.0),
     "tell": lambda c: c.tell([[0.0]], [1.0], 9.0),
-    "drop": lambda c: c.drop([[0.0]]),
-    "questions": lambda c: c.questions(9.0),
-    "answer": lambda c: c.answer([[0.0]], [1.0], 9.0),
-    "snapshot": lambda c: c.snapshot(),
     "predict": lambda c: c.predict([[0.0]], 9.0),
-    "recommend": lambda c: c.recommend(9.0),
     "journal": lambda c: c.journal(),
     "backup": lambda c: c.backup("copy.db"),
     "verify": lambda c: c.verify(),
