@@ -1,6 +1,6 @@
 """Every attack: `python -m tests.attack [--count N] [--seed N] [--quick] [--only NAME]...`.
 
-A module of this folder with a function `attack(count, seed) -> Tally` is found by itself. A table of
+A module of this folder with a function `attack(count, seed) -> Count` is found by itself. A table of
 counts and examples of what was found are printed; the exit status is 1 if something was.
 """
 
@@ -10,11 +10,12 @@ import importlib
 import pkgutil
 import sys
 import traceback
+from collections import Counter
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import tests.attack
-from tests.attack.report import CRASHED, Tally, show
+from tests.attack.report import CRASHED, Count, show
 
 
 def attacks() -> dict[str, ModuleType]:
@@ -28,15 +29,15 @@ def attacks() -> dict[str, ModuleType]:
     return {name: each for name, each in modules.items() if callable(getattr(each, "attack", None))}
 
 
-def run(name: str, module: ModuleType, count: int | None, seed: int, quick: bool) -> Tally:
+def run(name: str, module: ModuleType, count: int | None, seed: int, quick: bool) -> Count:
     """One attack, in a folder of its own; an attack that fails itself has found something."""
     usual = getattr(module.attack, "usual", (1000, 20))[quick]
     try:
         with TemporaryDirectory(prefix="attack") as folder, contextlib.chdir(folder):
             tally = module.attack(usual if count is None else count, seed)
-        assert isinstance(tally, Tally), f"{name}.attack returned a {type(tally).__name__}"
+        assert isinstance(tally, Count), f"{name}.attack returned a {type(tally).__name__}"
     except Exception:
-        return Tally(name, 1, {CRASHED: 1}, (traceback.format_exc(),))
+        return Count(name, 1, Counter({CRASHED: 1}), [traceback.format_exc()])
     return tally
 
 

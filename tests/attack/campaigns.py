@@ -177,7 +177,7 @@ def check(place: str, folder: Path, steps: int, found: Count, acknowledged: bool
         faults += [f"{each} was sold and is not on record" for each in sorted(sold - set(bought))]
         faults += [f"{each} was bought twice" for each, n in bought.items() if n > 1]
         for name, times in (("steps", steps), ("rows", len(journal)), ("sold", len(sold))):
-            found.also(name, times)
+            found.also[name] += times
         faults += differences(campaign, steps)
     if faults:
         raise Found(WRONG, "; ".join(faults[:9]))
@@ -222,7 +222,7 @@ def kill_often(
         time.sleep(rng.uniform(0.0, 0.3))
         if server is not None and kill % 4 == 3:
             server.kill()
-            found.also("kills of a server")
+            found.also["kills of a server"] += 1
             server.start()
         else:
             number = rng.randrange(WRITERS)
@@ -232,7 +232,7 @@ def kill_often(
             os.kill(child.pid, signal.SIGKILL)
             child.join()
             children[number] = start(number)
-        found.also(f"kills soon after {last_kind(place)}")
+        found.also[f"kills soon after {last_kind(place)}"] += 1
     check(place, folder, finish(place, folder, list(children.values())), found)
 
 
@@ -282,7 +282,7 @@ def starve(found: Count, folder: Path, times: int, rng: random.Random) -> None:
                 campaign = opened(place, folder)
         step(campaign, t, lambda _: None, keyed=True)
     campaign.close()
-    found.also("times that the disk was full", full)
+    found.also["times that the disk was full"] += full
     check(place, folder, t, found)
 
 
@@ -302,7 +302,7 @@ def cut(found: Count, folder: Path, times: int, rng: random.Random) -> None:
         apart.mkdir()
         for name in ("campaign.db", "campaign.db-wal", "ledger.jsonl"):
             (apart / name).write_bytes(whole[name])
-        found.also("logs that were cut")
+        found.also["logs that were cut"] += 1
         with opened(str(apart / "campaign.db"), apart) as again:
             for t in range(1, 15):  # clients try again what they had no reply to, and go on
                 step(again, t, lambda _: None, keyed=True)

@@ -243,7 +243,7 @@ class Duel:
             if not self.over:
                 self.compare(call, found, right)
             return True
-        self.count.tried()
+        self.count.tried += 1
         at = f"{lines.error.__name__} in {call.name} at {where(lines.thrown)}"
         if blas_threads() != blas:
             self.fault(HALF_DONE, f"{at}: BLAS is left with {blas_threads()} threads, not {blas}")
@@ -259,7 +259,7 @@ class Duel:
         if lines.asked and same_state(replace(after, expert=before.expert), before):
             # The expert was asked, and knows it: what it was paid for is not taken back. From here on
             # the twin is a bandit of new parts that was given this state.
-            self.count.also("after the expert was asked")
+            self.count.also["after the expert was asked"] += 1
             self.twin = Bandit.from_state(
                 player_of(self.seed)[0].recipe, pickle.loads(pickle.dumps(after))
             )
@@ -274,7 +274,7 @@ class Duel:
     def absorbed(self, at: str, asking: bool) -> None:
         """An error that the caller never saw: right only where the expert counts as down."""
         if asking:
-            self.count.also("taken as an expert that is down")
+            self.count.also["taken as an expert that is down"] += 1
         else:
             self.count.fault(SILENT, f"seed {self.seed}, {self.what}: {at}")
         self.over = True
@@ -289,9 +289,9 @@ class Duel:
 def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
     """Interrupt about so many calls: duels, one after the other, each of which counts its own."""
     for each in itertools.count(seed):
-        if found.tally.tried >= count:
+        if found.tried >= count:
             break
-        found.tried(-1)  # a duel is no attempt
+        found.tried -= 1  # a duel is no attempt
         yield f"seed {each}", partial(duel, each, found)
     gc.collect()
 

@@ -7,7 +7,7 @@ import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TypeVar
@@ -29,9 +29,9 @@ CRASHED, WRONG, HALF_DONE, SILENT = FAULTS = ("crashed", "wrong", "half-done", "
 MOST_EXAMPLES = 12
 
 
-@dataclass(frozen=True)
-class Tally:
-    """What one attack found.
+@dataclass
+class Count:
+    """What one attack has found up to now.
 
     Attributes
     ----------
@@ -39,62 +39,25 @@ class Tally:
         What was attacked.
     tried : int
         How many attempts were made.
-    faults : mapping of str to int
+    faults : counter
         How many times each fault was met, best by a name of `FAULTS`; none: nothing was found.
-    examples : tuple of str
+    examples : list of str
         Enough to repeat some of them.
-    also : mapping of str to int
+    also : counter
         What happened and is no fault, such as attempts that were refused by name.
     """
 
     name: str
-    tried: int
-    faults: Mapping[str, int]
-    examples: tuple[str, ...] = ()
-    also: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def found(self) -> int:
-        """How many faults."""
-        return sum(self.faults.values())
-
-
-class Count:
-    """Counts faults while an attack goes on.
-
-    >>> count = Count("locks")
-    >>> for seed in (1, 2):
-    ...     count.tried()
-    >>> count.fault(WRONG, "seed 2: open")
-    >>> count.tally
-    Tally(name='locks', tried=2, faults={'wrong': 1}, examples=('wrong: seed 2: open',), also={})
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name, self._tried = name, 0
-        self._faults, self._also = Counter[str](), Counter[str]()
-        self._examples: list[str] = []
-
-    def tried(self, attempts: int = 1) -> None:
-        """So many attempts more."""
-        self._tried += attempts
-
-    def also(self, outcome: str, times: int = 1) -> None:
-        """An outcome that is no fault."""
-        self._also[outcome] += times
+    tried: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+    also: Counter[str] = field(default_factory=Counter)
 
     def fault(self, kind: str, example: str) -> None:
         """A fault, and how to repeat it."""
-        self._faults[kind] += 1
-        if self._faults[kind] <= MOST_EXAMPLES:
-            self._examples.append(f"{kind}: {example}"[:400])
-
-    @property
-    def tally(self) -> Tally:
-        """What was found up to now."""
-        return Tally(
-            self._name, self._tried, dict(self._faults), tuple(self._examples), dict(self._also)
-        )
+        self.faults[kind] += 1
+        if self.faults[kind] <= MOST_EXAMPLES:
+            self.examples.append(f"{kind}: {example}"[:400])
 
 
 class Found(Exception):  # noqa: N818 - a finding, which ends a trial
@@ -139,7 +102,7 @@ def strictly() -> Iterator[None]:
 Trial = tuple[str, Callable[[], str | None]]
 
 # `attack(count, seed)`: about so many attempts, drawn from a seed.
-Attack = Callable[[int, int], Tally]
+Attack = Callable[[int, int], Count]
 
 
 def once(
@@ -155,14 +118,14 @@ def once(
     except Found as fault:
         found.fault(fault.kind, f"{example}: {fault}")
     except allowed:
-        found.also("refused with a remedy")
+        found.also["refused with a remedy"] += 1
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
         found.fault(CRASHED, f"{example}: {type(error).__name__}: {error}"[:300] + f" ({place})")
     else:
         if outcome:
-            found.also(outcome)
+            found.also[outcome] += 1
 
 
 def in_the_loop(
@@ -174,15 +137,15 @@ def in_the_loop(
         name = trials.__module__.rpartition(".")[2].replace("_", " ")
 
         @functools.wraps(trials)
-        def attack(count: int, seed: int) -> Tally:
+        def attack(count: int, seed: int) -> Count:
             found, screen = Count(name), Console(stderr=True)
             every = trials(found, count, seed)
             for example, trial in track(
                 every, name, console=screen, disable=not sys.stderr.isatty()
             ):
-                found.tried()
+                found.tried += 1
                 once(found, example, trial, allowed)
-            return found.tally
+            return found
 
         attack.usual = count, quick  # type: ignore[attr-defined]
         return attack
@@ -204,7 +167,7 @@ def one_of(every: Sequence[T], rng: np.random.Generator) -> T:
     return every[int(rng.integers(len(every)))]
 
 
-def show(tallies: Iterable[Tally], console: Console | None = None) -> int:
+def show(tallies: Iterable[Count], console: Console | None = None) -> int:
     """Print a table of counts and what was found; how many faults there were."""
     console = console or Console(highlight=False, soft_wrap=True)
     tallies = list(tallies)
@@ -212,8 +175,8 @@ def show(tallies: Iterable[Tally], console: Console | None = None) -> int:
     for column in table.columns[1:]:
         column.justify = "right"
     for tally in tallies:
-        counts = [tally.faults.get(kind, 0) for kind in FAULTS]
-        cells = [tally.tried, *counts, tally.found - sum(counts)]
+        counts = [tally.faults[kind] for kind in FAULTS]
+        cells = [tally.tried, *counts, tally.faults.total() - sum(counts)]
         table.add_row(tally.name, *(f"{cell:,}" for cell in cells))
     console.print(table)
     for tally in tallies:
@@ -221,4 +184,4 @@ def show(tallies: Iterable[Tally], console: Console | None = None) -> int:
             console.print(f"{tally.name}: {times:,} {outcome}", markup=False)
         for example in tally.examples:
             console.print(f"{tally.name}: {example}", markup=False)
-    return sum(tally.found for tally in tallies)
+    return sum(tally.faults.total() for tally in tallies)

@@ -167,7 +167,7 @@ def asked(expert: SensorExpert, transport: MQTTTransport, hostile: Hostile, t: f
 def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
     """So many questions, asked of the two."""
     if not broker_there():
-        found.also("not tried: mosquitto is not installed")
+        found.also["not tried: mosquitto is not installed"] += 1
         return
     stations = [Station("honest", (0.0,), 0.01), Station("liar", (1.0,), 0.01)]
     with TemporaryDirectory(prefix="attack") as folder, contextlib.ExitStack() as open_:

@@ -91,6 +91,16 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.state.expert == twin.state.expert
 
 
+def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) -> None:
+    spent = Budgeted(CallableExpert(truth, 0.02), total=9)
+    spent.query(LINE.X[:4], 0.0)
+    Campaign.create(tmp_path / "campaign.db", asking(spent)).close()
+    again = Budgeted(CallableExpert(truth, 0.02), total=9)
+    with Campaign.open(tmp_path / "campaign.db", expert=again) as campaign:
+        campaign.ask(1.0)
+    assert state_of(again) == state_of(spent)
+
+
 def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> None:
     expert, spent = (Budgeted(CallableExpert(truth, 0.02), total=9) for _ in range(2))
     spent.query(LINE.X[:4], 1.0)
@@ -170,7 +180,7 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
 def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     clock = Clock("1h", "2026-01-01")
-    one = Campaign.create(place, plain(), clock=clock, who="one", about={"names": "none"})
+    one = Campaign.create(place, plain(), clock=clock, who="one", about={"title": "none"})
     two = Campaign.open(place, who="two")
     X = one.ask("2026-01-01T05:00")
     assert np.array_equal(two.pending, X)
@@ -179,7 +189,7 @@ def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     one.ask("2026-01-01T06:00", n=2, among=[3, 4, 7])
     two.drop(one.pending[:1])
     assert {row.who for row in one.journal()} == {"one", "two"}
-    assert one.about == {"names": "none"}
+    assert one.about == {"title": "none"}
     assert repr(two.clock) == repr(clock)
     assert one.verify().fine
     one.close()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 def test_writers_are_killed(tmp_path: Path) -> None:
     found = Count("kills")
     kill_often(found, str(tmp_path / "campaign.db"), tmp_path, 5, random.Random(1), None)
-    assert found.tally.also["steps"] > 5
+    assert found.also["steps"] > 5
 
 
 def test_the_disk_is_full(tmp_path: Path) -> None:
@@ -36,4 +36,4 @@ def test_the_disk_cannot_be_written(tmp_path: Path) -> None:
 def test_a_server_and_its_clients_are_killed(tmp_path: Path) -> None:
     found = Count("server")
     on_a_server(found, tmp_path, 4, random.Random(4))
-    assert found.tally.also["kills of a server"] == 1
+    assert found.also["kills of a server"] == 1

@@ -64,8 +64,6 @@ IN_THE_WAY: dict[str, Callable[[Path], object]] = {
     "a text": lambda path: path.write_text("a letter\n"),
     "an empty file": lambda path: path.touch(),
     "a folder": lambda path: path.mkdir(),
-    "a link to the campaign": lambda path: path.symlink_to("m.db"),
-    "a link to the campaign from the root": lambda path: path.symlink_to(path.parent / "m.db"),
     "a hard link to the campaign": lambda path: path.hardlink_to(path.parent / "m.db"),
     "a link to nothing": lambda path: path.symlink_to("nothing"),
     "a pipe": lambda path: os.mkfifo(path),
@@ -158,21 +156,14 @@ def test_only_an_earlier_page_of_this_campaign_is_replaced(folder: Path) -> None
     write("other.db", f"other-{name}")
     with Campaign.open("m.db") as campaign:
         play(campaign, 4, 5)
-        campaign.backup("copy.db")
     write("m.db", name)
     assert Path(name).read_bytes() != first
-    write("copy.db", name)
-    link = f"link-{name}"
-    Path(link).symlink_to(name)
-    Path(f"empty-{name}").touch()
+    Path(f"link-{name}").symlink_to(name)
     Path(f"letter-{name}").write_text("a,b\n1,2\n")
     Path(f"half-{name}").write_bytes(first[:10])
     Path(f"base-{name}").hardlink_to("m.db")
-    Path(f"base-link-{name}").symlink_to("m.db")
     Path(f"folder-{name}").mkdir()
-    Path(f"nowhere-{name}").symlink_to(f"away-{name}")
-    for kind in ("other", "link", "empty", "letter", "half", "base", "base-link", "folder",
-                 "nowhere"):  # fmt: skip
+    for kind in ("other", "link", "letter", "half", "base", "folder"):
         before = found(folder)
         with pytest.raises(ValueError, match=rf"{kind}-{name}: there is something already that"):
             write("m.db", f"{kind}-{name}")
@@ -259,12 +250,8 @@ def test_a_campaign_stays_where_it_is_opened(folder: Path, monkeypatch: pytest.M
 
 FIELDS: dict[str, tuple[str, str]] = {
     "asks": ("UPDATE about SET value = '{' WHERE name = 'asks'", "'asks'"),
-    "asks of another kind": ("UPDATE about SET value = '3' WHERE name = 'asks'", "'asks'"),
     "asks that is missing": ("DELETE FROM about WHERE name = 'asks'", "'asks'"),
     "clock": ("UPDATE about SET value = '[\"1h\"' WHERE name = 'clock'", "'clock'"),
-    "clock of one": ("UPDATE about SET value = '[1, 2, 3]' WHERE name = 'clock'", "'clock'"),
-    "clock of words": ("UPDATE about SET value = '[\"x\", \"y\"]' WHERE name = 'clock'", "'clock'"),
-    "clock that is missing": ("DELETE FROM about WHERE name = 'clock'", "'clock'"),
     "id": ("UPDATE about SET value = x'00ff' WHERE name = 'id'", "'id'"),
     "no id": ("DELETE FROM about WHERE name = 'id'", "'id'"),
     "version": ("UPDATE about SET value = '²' WHERE name = 'schema'", "of version ²"),
@@ -341,12 +328,7 @@ def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) 
 CALLS: dict[str, Callable[[Campaign], Any]] = {
     "ask": lambda c: c.ask(9.0),
     "tell": lambda c: c.tell([[0.0]], [1.0], 9.0),
-    "drop": lambda c: c.drop([[0.0]]),
-    "questions": lambda c: c.questions(9.0),
-    "answer": lambda c: c.answer([[0.0]], [1.0], 9.0),
-    "snapshot": lambda c: c.snapshot(),
     "predict": lambda c: c.predict([[0.0]], 9.0),
-    "recommend": lambda c: c.recommend(9.0),
     "journal": lambda c: c.journal(),
     "backup": lambda c: c.backup("copy.db"),
     "verify": lambda c: c.verify(),

@@ -52,6 +52,13 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         assert campaign.verify().fine
 
 
+def test_sites_without_names_stay_so(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(OLD, RBF(1.0), 0.01)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        campaign.change_sites({"D": [3.0, 1.0]})
+        assert campaign.sites == ["0,0", "1,0", "0,2", "3,1"]
+
+
 def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> None:
     with begun(tmp_path / "c.db") as one, Campaign.open(tmp_path / "c.db") as other:
         assert other.predict(["A"], 2)[0].shape == (1,)

@@ -300,8 +300,7 @@ class Campaign:
     @property
     def info(self) -> Info:
         """What happened last."""
-        with self._read() as follower:
-            return follower.bandit.info
+        return self._known[1].info
 
     @property
     def state(self) -> State:
@@ -455,14 +454,9 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
-        return self.info
-
-    def _told(
-        self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
-    ) -> dict[str, Any]:
         given = self._readings(self.placed(X, context), "y", y, variance)
-        return {**given, "t": self._times(t), **_read(outcomes)}
+        self._done("told", given | {"t": self._times(t), **_read(outcomes)}, key, who)
+        return self.info
 
     def correct(
         self,
@@ -632,10 +626,10 @@ class Campaign:
 
     def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
         """Points that are out for longer than `drop_after` when something is asked for."""
-        out = state.pending
-        t = decision_time(state) if given["t"] is None else given["t"]
-        late = np.inf if self.drop_after is None else self.drop_after
-        found: list[list[float]] = out.X[t - out.t >= late].tolist()
+        if self.drop_after is None:
+            return []
+        out, t = state.pending, decision_time(state) if given["t"] is None else given["t"]
+        found: list[list[float]] = out.X[t - out.t >= self.drop_after].tolist()
         return found
 
     def _keep(self, turn: Turn, follower: Replayer) -> None:
@@ -698,11 +692,9 @@ class Campaign:
         """Whether every row is as it was written, and none is missing before a snapshot."""
         latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
         begun = self._store.about["id"]
-        heads = {0: begun}
-        heads |= {
-            row.seq: row.digest for row in self._store.each(0, begun) if row.seq == latest.seq
-        }
-        if heads.get(latest.seq) != latest.head:
+        rows = self._store.each(0, begun)
+        heads = [row.digest for row in rows if row.seq == latest.seq]
+        if (heads or [begun])[0] != latest.head:
             raise DamagedCampaignError(
                 f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
             )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from tvbandits.campaign.following import Replayer
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.store import Row
 from tvbandits.core.observations import Plays
-from tvbandits.core.tables import as_html, as_text
+from tvbandits.core.tables import as_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,9 +69,6 @@ class Status:
     def __repr__(self) -> str:
         return as_text("Status", self.summary)
 
-    def _repr_html_(self) -> str:
-        return as_html("Status", self.summary)
-
 
 def status_of(follower: Replayer, in_doubt: int) -> Status:
     """Of a bandit at the end of the journal, and questions in doubt."""
@@ -110,17 +105,16 @@ class PointOut(NamedTuple):
     who: str | None
 
 
-def points_out(pending: Plays, journal: Sequence[Row], names: Names) -> list[PointOut]:
+def points_out(pending: Plays, asked: Iterable[Row], names: Names) -> list[PointOut]:
     """The points that are out, and what the journal says of them."""
-    rows = []
-    left = [row for row in journal if row.kind == "asked" and row.body["got"]]
-    free = [(row, x) for row in left for x in row.body["got"]]
-    for x, t in zip(pending.X.tolist()[::-1], pending.t.tolist()[::-1], strict=True):
-        there = [i for i, (row, y) in enumerate(free) if y == x and row.body["t"] in (None, t)]
-        row = free.pop(there[-1])[0] if there else None  # asked before the campaign began
-        asked, who = (None, None) if row is None else (row.at, row.who)
-        rows.append(PointOut(names.name(np.asarray(x)), t, asked, who))
-    return rows[::-1]
+    latest = {(tuple(x), row.body["t"]): row for row in asked for x in row.body["got"]}
+    found = []
+    for x, t in zip(pending.X, pending.t.tolist(), strict=True):
+        place = tuple(x.tolist())
+        row = latest.get((place, t)) or latest.get((place, None))
+        at, who = (None, None) if row is None else (row.at, row.who)  # before the campaign began
+        found.append(PointOut(names.name(x), t, at, who))
+    return found
 
 
 def ago(moment: str | None) -> str:

@@ -111,24 +111,6 @@ def test_the_names_that_it_has(shared: Served, host: str, status: int) -> None:
     assert found[0] == status
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "status", "error"),
-    [
-        (TOLD.replace("1.0", "-Infinity"), "", 422, "rewards"),
-        ('{"a":' * 8_000 + "1" + "}" * 8_000, "", 400, "error parsing the body"),
-        (TOLD[:-1] + ', "x": 1}', "", 422, "x: Extra inputs"),
-        (TOLD, "text/plain", 422, "valid dictionary"),
-    ],
-)
-def test_json_is_strict(shared: Served, body: str, kind: str, status: int, error: str) -> None:
-    headers = {**shared.says("tell"), "Content-Type": kind or "application/json"}
-    before = shared.campaign.status.rows
-    reply = requests.post(f"{shared.address}/tell", data=body, headers=headers)
-    assert (reply.status_code, list(reply.json())) == (status, ["error"])
-    assert error in reply.json()["error"]
-    assert shared.campaign.status.rows == before
-
-
 @pytest.mark.parametrize("verb", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
 def test_a_request_has_so_many_points(shared: Served, verb: str) -> None:
     field, value = ("among", 0) if VERBS[verb][1] == "ask" else ("points", [0])

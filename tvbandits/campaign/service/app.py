@@ -102,22 +102,69 @@ Circumstances = Annotated[
 ]
 
 
-class _Said(BaseModel):
+class Foretold(BaseModel):
+    """Mean and deviation at points, of the reward or of an outcome under a limit."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class Asked(_Said):
-    """Where to go next."""
-
-    t: Time = None
-    n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
-    among: Rows | None = None
+    points: Points
     context: Circumstances = None
-    near: Annotated[float | None, Field(gt=0)] = None
+    t: Time = None
+    outcome: Name | None = None
+    relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
+
+
+class Done(BaseModel):
+    """What changes something."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     key: Key = None
 
 
-class _Counted(_Said):
+class Changed(Done):
+    """What may be played from now on: sites or arms that are added, and others that are retired."""
+
+    add: Annotated[
+        dict[Name, Point | None],
+        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
+    ] = {}
+    retire: Annotated[list[Name], Field(max_length=1000)] = []
+
+
+class Questioned(Done):
+    """What an expert should be asked."""
+
+    t: Time = None
+    among: Rows | None = None
+
+
+class Asked(Questioned):
+    """Where to go next."""
+
+    n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
+    context: Circumstances = None
+    near: Annotated[float | None, Field(gt=0)] = None
+
+
+class Dropped(Done):
+    """Points that nobody will go to."""
+
+    points: Points
+
+
+class Retracted(Dropped):
+    """What should not have been told; without `t` the latest told of each point."""
+
+    t: Time = None
+
+
+class Answered(Retracted):
+    """What the expert said; null for no answer."""
+
+    values: Values
+    variance: Variance = None
+
+
+class Counted(Retracted):
     """Rewards, or in their place successes of so many trials, or events in so much exposure."""
 
     rewards: Values | None = None
@@ -125,13 +172,16 @@ class _Counted(_Said):
     trials: Values | None = None
     events: Values | None = None
     exposure: Values | None = None
+    variance: Variance = None
+    outcomes: Outcomes = None
 
     def y(self) -> Any:
         """Rewards as `Campaign.tell` takes them; None where there are none."""
-        said = {name for name in _Counted.model_fields if getattr(self, name) is not None}
-        for made, names in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
-            if said == set(names):
-                return made(*(_values(getattr(self, name)) for name in names))
+        names = "rewards", "successes", "trials", "events", "exposure"
+        said = {name for name in names if getattr(self, name) is not None}
+        for made, pair in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
+            if said == set(pair):
+                return made(*(_values(getattr(self, name)) for name in pair))
         if said - {"rewards"}:
             raise ValueError(
                 "rewards, or successes and trials, or events and exposure must be said, "
@@ -140,80 +190,16 @@ class _Counted(_Said):
         return None if self.rewards is None else _values(self.rewards)
 
 
-class Told(_Counted):
+class Told(Counted):
     """What came back; null for a point that was played without a reading."""
 
-    points: Points
-    t: Time = None
-    variance: Variance = None
-    outcomes: Outcomes = None
     context: Circumstances = None
-    key: Key = None
 
 
-class Corrected(_Counted):
+class Corrected(Counted):
     """What is right: rewards (null: none), a time or a variance; without `t` of the latest told."""
 
-    points: Points
-    t: Time = None
     to: Time = None
-    variance: Variance = None
-    outcomes: Outcomes = None
-    key: Key = None
-
-
-class Retracted(_Said):
-    """What should not have been told; without `t` the latest told of each point."""
-
-    points: Points
-    t: Time = None
-    key: Key = None
-
-
-class Dropped(_Said):
-    """Points that nobody will go to."""
-
-    points: Points
-    key: Key = None
-
-
-class Changed(_Said):
-    """What may be played from now on: sites or arms that are added, and others that are retired."""
-
-    add: Annotated[
-        dict[Name, Point | None],
-        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
-    ] = {}
-    retire: Annotated[list[Name], Field(max_length=1000)] = []
-    key: Key = None
-
-
-class Questioned(_Said):
-    """What an expert should be asked."""
-
-    t: Time = None
-    among: Rows | None = None
-    key: Key = None
-
-
-class Answered(_Said):
-    """What the expert said; null for no answer."""
-
-    points: Points
-    values: Values
-    t: Time = None
-    variance: Variance = None
-    key: Key = None
-
-
-class Foretold(_Said):
-    """Mean and deviation at points, of the reward or of an outcome under a limit."""
-
-    points: Points
-    context: Circumstances = None
-    t: Time = None
-    outcome: Name | None = None
-    relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
 
 
 def sign_in_page(complaint: str = "") -> str:

@@ -54,12 +54,10 @@ class SQLitePlace:
     def __str__(self) -> str:
         return str(self.path)
 
-    def exists(self) -> bool:
-        """Whether there is a file."""
-        return self._file.exists()
-
     def look(self, read: Callable[[sql.Connection], int]) -> int:
-        """What `read` makes of the file as it stands, with its log where it has one."""
+        """What `read` makes of the file as it stands, with its log where it has one; 0 of none."""
+        if not self._file.exists():
+            return 0
         if not self._file.is_file():
             raise NoCampaignError(f"{self}: it is no file")
         creator = partial(self._opened, READ if self._in_use else STILL)
@@ -71,7 +69,7 @@ class SQLitePlace:
         """An empty database, where there is nothing but perhaps an empty file."""
         if not self._file.parent.is_dir():
             raise NoCampaignError(f"there is no folder {str(self.path.parent)!r}")
-        if self.exists() and self._file.stat().st_size:
+        if self._file.exists() and self._file.stat().st_size:
             count = sql.text("SELECT count(*) FROM sqlite_master")
             if self.look(lambda connection: connection.execute(count).scalar() or 0):
                 raise CampaignError(f"{self}: there is something already")
@@ -88,7 +86,7 @@ class SQLitePlace:
         try:
             return self._opened(WRITE)
         except sqlite3.OperationalError:
-            if not self.exists() or os.access(self._file, os.W_OK):
+            if not self._file.exists() or os.access(self._file, os.W_OK):
                 raise
             # On a disk that cannot be written, a file that nobody has open is read as it stands.
             return self._opened(READ if self._in_use else STILL)
@@ -226,10 +224,6 @@ class PostgreSQLPlace:
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
-
-    def exists(self) -> bool:
-        """Whether there is a journal."""
-        return sql.inspect(self.engine).has_table("journal")
 
     def look(self, read: Callable[[sql.Connection], int]) -> int:
         """What `read` makes of a connection, which changes nothing."""

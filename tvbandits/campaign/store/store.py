@@ -288,8 +288,7 @@ class Store:
             If there is none, or something else, or one of another version.
         """
         with self.naming():
-            there = self.place.exists()
-            version = self.place.look(lambda c: version_in(c, str(self.place))) if there else 0
+            version = self.place.look(lambda c: version_in(c, str(self.place)))
         if not version:
             raise NoCampaignError(f"{self.place}: there is no campaign")
         with self._connected() as connection, connection.begin():
