@@ -26,7 +26,6 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
 from tvbandits.gp.ensemble.mixture import Forecast
@@ -35,8 +34,16 @@ from tvbandits.gp.ensemble.models import (
     function_settings,
     network_settings,
 )
-from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time, faded, moved
-from tvbandits.gp.ensemble.seasons import SeasonSearch
+from tvbandits.gp.ensemble.recent import (
+    Readings,
+    Recent,
+    SeasonSearch,
+    TimedReadings,
+    at_each_time,
+    faded,
+    moved,
+    observed,
+)
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.features import LARGEST_RANK
@@ -357,10 +364,10 @@ def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
     return np.array(rows, dtype=np.int64)
 
 
-def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
+def _timed(surface: CandidateGrid, data: Data) -> TimedReadings:
     """Observations of candidates with their times."""
     rows = candidate_rows(surface, data.Z)
-    return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
+    return TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
 def before_readings(
@@ -506,7 +513,7 @@ class EnsemblePosterior(CandidatePosterior):
                 recent = recent.observed(t, readings)
                 continue
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-            recent, search = seasons.observed(
+            recent, search = observed(
                 recent, search, t, readings, partial(_timed, surface, earlier)
             )
         return EnsemblePosterior(self.kernel, surface, self.rule, data, recent, now, search)
