@@ -47,16 +47,17 @@ MOST_OF_A_SEASON = 12
 ROUNDING = 1e-9
 
 
-# A part of states whose halves take so much (M, 2, k, 1) or (M, 2, 1, 1) of each other.
+# A part of states whose halves take so much (M, 2, k, n) or (M, 2, 1, n) of each other.
 Taken: TypeAlias = tuple[slice, Array]
 
 
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
-    `own` (M, S, 1) is what a number keeps of itself, `taken` what halves take of each other: the values
-    of a smooth drift and their derivatives, and of a season the two numbers of a pair.
-    Without any, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
+    `own` (M, S, n) is what a number keeps of itself in each of n times, `taken` what halves take of each
+    other: the values of a smooth drift and their derivatives, and of a season the two numbers of a pair.
+    Without any, and for one time, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh`
+    what is new in it.
     """
 
     own: Array
@@ -179,10 +180,11 @@ class Layout:
 
     @cached_property
     def independent(self) -> bool:
-        """Whether all features are independent, and those of a part, but a season, vary as much."""
+        """Whether all features are independent, and those of a part vary as much."""
         numbers = np.einsum("mii->mi", self.prior)
-        parts = np.split(numbers, [1, 2, self.drift, self.derivative, self.season], axis=1)
-        same = all((each == each[:, :1]).all() for each in parts[:-1])
+        same = all(
+            (each == each[:, :1]).all() for each in np.split(numbers, self.parts[1:], axis=1)
+        )
         return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
 
     @cached_property
@@ -204,11 +206,6 @@ class Layout:
         """Which of the models may start afresh (m,), and the layout of these."""
         rows = np.flatnonzero(self.hazard > 0)
         return rows, self.take(rows)
-
-    @cached_property
-    def with_restarting(self) -> Layout:
-        """Of all models, and then once more of those that may start afresh."""
-        return self.joined(self.restarting[1])
 
     @cached_property
     def scales(self) -> tuple[Array, Array, Array]:
@@ -266,60 +263,68 @@ class Layout:
         season = self.settings[0].season
         return 0 if season is None else (self.size - self.season) // (2 * season.harmonics)
 
-    def transition(self, h: float) -> Transition:
-        """Over a time of h >= 0 steps; the latest is remembered, since most are equally long."""
-        if self._latest and self._latest[0][0] == h:
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """Where the parts of a state begin whose numbers fade alike; of a season, each harmonic's."""
+        smooth = (self.derivative,) if self.derivative < self.season else ()
+        season = range(self.season, self.size, self._waves) if self._waves else ()
+        return (0, 1, 2, self.drift, *smooth, *season)
+
+    def fading(self, h: Array) -> tuple[Array, tuple[Taken, ...]]:
+        """What parts (M, P, n) keep of themselves in times (n,), in steps, and what halves take."""
+        trend, static, drift = (np.exp(-h / each[:, None]) for each in self.scales)
+        kept, taken = [np.ones_like(trend), trend, static, drift], []
+        if self.derivative < self.season:
+            rate = matern32_rate(self.scales[2])[:, None]
+            kept[3], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
+            kept.append(slope)
+            much = np.stack([up, down], axis=1)[:, :, None]
+            taken.append((slice(self.drift, self.season), much))
+        if self._waves:
+            turn = np.exp(self._turning * h)
+            kept += [*turn.real.swapaxes(0, 1)] * 2
+            turned = turn.imag.repeat(self._waves, axis=1)
+            taken.append((slice(self.season, self.size), np.stack([turned, -turned], axis=1)))
+        return np.stack(kept, axis=1), tuple(taken)
+
+    @cached_property
+    def _turning(self) -> NDArray[np.complex128]:
+        """Logarithms (M, harmonics, 1) of what a season's pairs, as complex numbers, keep in a step."""
+        turning = [
+            (2j * math.pi * np.arange(1, each.harmonics + 1) - 1.0 / each.lasts) / each.period
+            for each in (setting.season for setting in self.settings)
+            if each is not None
+        ]
+        return np.array(turning)[:, :, None]
+
+    def transition(self, h: float | Array) -> Transition:
+        """Over h >= 0 steps, or times (n,); that of one is remembered, since most are equally long."""
+        alike = not isinstance(h, np.ndarray)
+        if alike and self._latest and self._latest[0][0] == h:
             return self._latest[0][1]
-        own = np.ones(self.prior.shape[:2])
-        up, down = np.zeros((len(own), 1)), np.zeros((len(own), 1))
-        cosine, turned = self.transition_of_season(h)
-        own[:, self.season :] = np.tile(cosine, 2)
-        for m, each in enumerate(self.settings):
-            own[m, 1] = math.exp(-h / each.trend_scale)
-            own[m, 2 : self.drift] = math.exp(-h / each.static_scale)
-            if not each.smooth:
-                own[m, self.drift : self.season] = math.exp(-h / each.drift_scale)
-                continue
-            rate = matern32_rate(each.drift_scale)
-            value, up[m], down[m], slope = matern32_transition(rate, h, math.exp(-rate * h))
-            own[m, self.drift : self.derivative] = value
-            own[m, self.derivative : self.season] = slope
-        change = Transition(own[:, :, None], self._taken(up, down, turned))
-        if self.derivative == self.size:
-            outer = own[:, :, None] * own[:, None, :]
-            change = Transition(own[:, :, None], (), outer, (1.0 - outer) * self.prior)
-        self._latest[:] = [(h, change)]
+        kept, taken = self.fading(np.atleast_1d(h))
+        own = kept.repeat(np.diff([*self.parts, self.size]), axis=1)
+        change = Transition(own, taken)
+        if alike:
+            if not taken:
+                outer = own * own[:, None, :, 0]
+                change = Transition(own, (), outer, (1.0 - outer) * self.prior)
+            self._latest[:] = [(h, change)]
         return change
 
-    def transition_of_season(self, h: float) -> tuple[Array, Array]:
-        """What the values (M, n) of a season keep in h steps, and take of the others of their pairs."""
-        kept = np.ones((len(self.settings), (self.size - self.season) // 2), dtype=np.complex128)
-        for m, each in enumerate(self.settings):
-            if each.season is not None:
-                once = complex(-1.0 / each.season.lasts, 2.0 * math.pi) * h / each.season.period
-                turns = 1j * once.imag * np.arange(1, each.season.harmonics + 1) + once.real
-                kept[m] = np.repeat(np.exp(turns), self._waves)
-        return kept.real, kept.imag
+    def moved(self, states: Array, h: float | Array, back: bool = False) -> Array:
+        """F(h) states after h steps, or times (n,), F moving a state; F(h)^T states going `back`.
 
-    def moved(self, states: Array, h: float) -> Array:
-        """States (M, S), or matrices (M, S, n) with states as columns, after h steps."""
-        change = self.transition(h)
+        States (M, S), or matrices (M, S, n) with states as columns.
+        """
         if states.ndim == 2:
             return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
+        change = self.transition(h)
         out = change.own * states
         for part, much in change.taken:
             halves = _halves(out, part)
-            halves += much * _halves(states, part)[:, ::-1]
+            halves += (much[:, ::-1] if back else much) * _halves(states, part)[:, ::-1]
         return np.asarray(out)
-
-    def _taken(self, up: Array, down: Array, turned: Array) -> tuple[Taken, ...]:
-        """Values take so much (M, k) or (M, 1) up of their derivatives, and these down of them."""
-        taken = []
-        if self.derivative < self.season:
-            taken.append((slice(self.drift, self.season), (up, down)))
-        if self.season < self.size:
-            taken.append((slice(self.season, self.size), (turned, -turned)))
-        return tuple((part, np.stack(much, axis=1)[..., None]) for part, much in taken)
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -502,11 +507,10 @@ class Filters:
         parts = {name: getattr(self, name)[members] for name in KNOWN}
         return changed(self, layout=layout, **parts)
 
-    def joined(self, other: Filters, layout: Layout | None = None) -> Filters:
-        """With other models of the same features, whose joint layout may be known."""
+    def joined(self, other: Filters) -> Filters:
+        """With other models of the same features."""
         both = {name: np.concatenate([getattr(f, name) for f in (self, other)]) for name in KNOWN}
-        layout = self.layout.joined(other.layout) if layout is None else layout
-        return changed(self, layout=layout, **both)
+        return changed(self, layout=self.layout.joined(other.layout), **both)
 
     def counted_in(self, step: float) -> Filters:
         """The same, with periods of seasons in steps of such a length."""
