@@ -718,10 +718,9 @@ class FilterEnsemble:
         weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
-        alike: dict[str, list[Mixture]] = {}
+        alike: dict[str, list[tuple[Filters, Array]]] = {}
         for each, part in zip(self.filters, by_group(weights, self.filters), strict=True):
             if np.count_nonzero(part):
-                mixture = Mixture.of(each, part, h, present)
-                alike.setdefault(each.layout.basis_key, []).append(mixture)
-        mixtures = [Mixture.joined(each) for each in alike.values()]
+                alike.setdefault(each.layout.basis_key, []).append((each, part))
+        mixtures = [Mixture.of(each, h, present) for each in alike.values()]
         return Components.of(mixtures, self.transform, self.seen, self.origin, self.widening)

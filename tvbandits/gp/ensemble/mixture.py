@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -131,71 +130,49 @@ class Mixture:
     nugget: float
 
     @classmethod
-    def of(cls, filters: Filters, weights: Array, h: float, present: bool) -> Mixture:
-        """Of models by their weights (M,) in the ensemble, now and h steps ahead.
+    def of(cls, parts: Sequence[tuple[Filters, Array]], h: float, present: bool) -> Mixture:
+        """Of filters that share a basis, with the weights of their models, now and h steps ahead.
 
         Without `present`, all that is not about the time ahead is left empty.
         """
-        layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
-        # What a state ahead (rows) shares with one now is the covariance moved on one side.
-        covariances = [later.covariance]
-        if present:
-            covariances += [filters.covariance, layout.moved(filters.covariance, h)]
-        total = float(weights.sum())
-        share = weights / total
-        unit = share * filters.variance
-        mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
-        # From the left; and, turned over, from the right.
-        sums = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
-        sums = layout.folded(sums.swapaxes(1, 2))
+        total = float(sum(weights.sum() for _, weights in parts))
+        share = np.concatenate([weights for _, weights in parts]) / total
+        sums: Array | float = 0.0
+        left: Array | float = 0.0
+        nugget, states, states_ahead = 0.0, [], []
+        for filters, weights in parts:
+            layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
+            # What a state ahead (rows) shares with one now is the covariance moved on one side.
+            covariances = [later.covariance]
+            if present:
+                covariances += [filters.covariance, layout.moved(filters.covariance, h)]
+                states.append(layout.folded(filters.mean))
+            states_ahead.append(layout.folded(later.mean))
+            unit = weights / total * filters.variance
+            mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
+            # From the left; and, turned over, from the right.
+            folded = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
+            sums = sums + layout.folded(folded.swapaxes(1, 2))
+            left = left + unit @ layout.left
+            nugget += float(unit @ layout.nugget)
+
+        def parted(means: Sequence[Array]) -> tuple[Array, Array]:
+            """The mean of all models, and how far each of them is from it."""
+            each = np.concatenate(means)
+            return share @ each, each - share @ each
 
         def apart(one: Array, other: Array) -> Array | float:
             """What the models disagree about, which adds to what each of them does not know."""
             return (one.T * share) @ other if len(share) > 1 else 0.0
 
-        ahead = layout.folded(later.mean)
-        mean_ahead = share @ ahead
-        from_ahead = ahead - mean_ahead
-        mean_now = known = across = np.zeros(0)
+        ahead, from_ahead = parted(states_ahead)
+        now = known = across = np.zeros(0)
         if present:
-            now = layout.folded(filters.mean)
-            mean_now = share @ now
-            from_now = now - mean_now
+            now, from_now = parted(states)
             known = sums[1] + apart(from_now, from_now)
             across = sums[2].T + apart(from_now, from_ahead)
-        return cls(
-            weight=total,
-            basis=layout.basis,
-            now=mean_now,
-            ahead=mean_ahead,
-            spread=sums[0] + apart(from_ahead, from_ahead),
-            known=known,
-            across=across,
-            left=unit @ layout.left,
-            nugget=float(unit @ layout.nugget),
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Mixture]) -> Mixture:
-        """Of mixtures that share a basis: what is computed for all points is so once for them."""
-        if len(parts) == 1:
-            return parts[0]
-        weights = np.array([each.weight for each in parts])
-        share = weights / weights.sum()
-
-        def mean(name: str) -> Any:
-            return sum(s * getattr(each, name) for s, each in zip(share, parts, strict=True))
-
-        ahead, now, known, across = mean("ahead"), parts[0].now, parts[0].known, parts[0].across
-        from_ahead = np.array([each.ahead for each in parts]) - ahead
-        if known.size:
-            now, known, across = mean("now"), mean("known"), mean("across")
-            from_now = np.array([each.now for each in parts]) - now
-            known += (from_now.T * share) @ from_now
-            across += (from_now.T * share) @ from_ahead
-        spread = mean("spread") + (from_ahead.T * share) @ from_ahead
-        weight, left, nugget = float(weights.sum()), mean("left"), float(mean("nugget"))
-        return cls(weight, parts[0].basis, now, ahead, known, spread, across, left, nugget)
+        spread = sums[0] + apart(from_ahead, from_ahead)
+        return cls(total, layout.basis, now, ahead, known, spread, across, left, nugget)
 
 
 @dataclass(frozen=True)
