@@ -346,7 +346,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, LastingBound)
-    assert recipe.posterior == ModelEnsemble("both", season="find")
+    assert recipe.posterior == ModelEnsemble(both=True)
     assert recipe.learn is None
     assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):

@@ -239,9 +239,7 @@ class SeasonSearch:
         """An ensemble with that season that has observed all readings, which are in order of time."""
         empty = self.start
         if self.period is not None:
-            empty = FilterEnsemble.of(
-                empty.points, empty.noise_variance, capacity=empty.capacity, season=self.period
-            )
+            empty = FilterEnsemble.of(empty.points, empty.noise_variance, season=self.period)
         recent = Recent(empty)
         for t, at in at_each_time(readings.times):
             some = Readings(readings.rows[at], readings.values[at], readings.variance[at])

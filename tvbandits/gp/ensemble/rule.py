@@ -8,7 +8,7 @@ own. Before any reading it is the prior of the recipe's kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -22,18 +22,13 @@ from tvbandits.core.arrays import (
     finite_number,
     not_negative,
     positive_number,
-    whole_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble, by_group
+from tvbandits.gp.ensemble.filters import Layout, distances, extent_of
 from tvbandits.gp.ensemble.mixture import Forecast
-from tvbandits.gp.ensemble.models import (
-    ModelSpec,
-    function_settings,
-    network_settings,
-)
+from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.ensemble.recent import (
     Readings,
     Recent,
@@ -46,7 +41,6 @@ from tvbandits.gp.ensemble.recent import (
 )
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
@@ -92,84 +86,44 @@ def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
     """
     if not ensemble.filters:
         return np.ones(len(ensemble.points))
-    one = single(ensemble, int(ensemble.weights.argmax()), t)
+    heaviest = np.arange(len(ensemble.weights)) == ensemble.weights.argmax()
+    parts = zip(ensemble.filters, by_group(heaviest, ensemble.filters), strict=True)
+    one = next(each.take(part) for each, part in parts if part.any())
+    one = one.moved(ensemble.steps_until(t))
+    noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
+    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
+    told = told_by_later(model, round(math.log(noise) / TENTH))
+    # How far later rewards would move the expectation of the state, P - (P^-1 + told)^-1: the
+    # covariance of what [LX] sample. P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
+    root = linalg.square_root(one.covariance[0])
+    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
     H = one.layout.rows(np.arange(len(ensemble.points)))
-    covariances = predictable_part(ensemble, one), one.covariance[0]
+    covariances = (moved + moved.T) / 2, one.covariance[0]
     shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
     share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
     return np.asarray(np.sqrt(np.minimum(share, 1.0)))
 
 
-def single(ensemble: FilterEnsemble, member: int, t: float) -> Filters:
-    """One of the models that are awake, alone, moved to a time."""
-    for filters in ensemble.filters:
-        if member < len(filters):
-            break
-        member -= len(filters)
-    return filters.take(np.array([member])).moved(ensemble.steps_until(t))
-
-
-def predictable_part(ensemble: FilterEnsemble, one: Filters) -> Array:
-    """How far (S, S) rewards after a decision would move what a single model expects of its state then.
-
-    In units of its squared scale; see `predictable`.
-    """
-    noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
-    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
-    return predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
-
-
 @lru_cache(maxsize=KEPT)
-def _told(model: _Model, tenths: int) -> Array:
-    return told_of(model.layout, 1.1**tenths)
-
-
-def told_of(layout: Layout, noise: float, steps: int = LATER) -> Array:
-    """What rewards of the steps after one tell about the state of a single model, with so much noise."""
-    H = layout.rows(np.arange(len(layout.basis)))
-    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
-    fresh = layout.prior[0] - F @ layout.prior[0] @ F.T
-    return told_by_later(F, fresh, H, noise, steps)
-
-
-def told_by_later(F: Array, fresh: Array, H: Array, noise: float, steps: int = LATER) -> Array:
+def told_by_later(model: _Model, tenths: int) -> Array:
     """What rewards of the steps after one tell about the state at it, as a precision (S, S).
 
-    From the last step backwards: a reading adds H' H / noise to what is told about a state, and a step
-    back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of it.
-
-    Parameters
-    ----------
-    F : array of shape (S, S)
-        Moves a state by a step.
-    fresh : array of shape (S, S)
-        Covariance Q of what is new in a step.
-    H : array of shape (A, S)
-        What observes a state at all points, which are all read.
-    noise : float
-        Noise variance of a reading, in the unit of `fresh`.
-    steps : int
+    From the last step backwards: a reading of all points adds H' H / noise to what is told about a
+    state, and a step back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of
+    it. The noise is 1.1^tenths, in units of the squared scale.
     """
-    reading, told = H.T @ H / noise, np.zeros((len(F), len(F)))
-    root = linalg.square_root(fresh)
-    for _ in range(steps):
+    layout = model.layout
+    H = layout.rows(np.arange(len(layout.basis)))
+    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
+    root = linalg.square_root(layout.prior[0] - F @ layout.prior[0] @ F.T)
+    reading, told = H.T @ H / 1.1**tenths, np.zeros((len(F), len(F)))
+    for _ in range(LATER):
         told = told + reading
         # (told^-1 + Q)^-1 with Q = C C' is told - told C (1 + C' told C)^-1 C' told.
         told = told - _squared(root.T @ told @ root, root.T @ told)
         told = F.T @ told @ F
         told = (told + told.T) / 2
     return np.asarray(told)
-
-
-def predictable(covariance: Array, told: Array) -> Array:
-    """How far (S, S) later rewards would move the expectation of a state: P - (P^-1 + told)^-1.
-
-    It is the covariance of what [LX] sample: what is forgotten at once is not in it.
-    """
-    root = linalg.square_root(covariance)
-    # P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
-    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
-    return np.asarray((moved + moved.T) / 2)
 
 
 def _squared(M: Array, B: Array) -> Array:
@@ -182,55 +136,6 @@ def _squared(M: Array, B: Array) -> Array:
 # --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-
-# The models; None: those that suit the number of points; "both": a network's and a function's.
-Models = Sequence[ModelSpec] | Literal["both"] | None
-
-
-def are_given(settings: object) -> bool:
-    """Whether the models are the user's own, rather than those that suit the points."""
-    return not (settings is None or isinstance(settings, str))
-
-
-def check_models(settings: Models, season: float | Literal["find"] | None) -> None:
-    """Raise a `ValueError` unless an ensemble can have these models and this season."""
-    if isinstance(settings, str) and settings != "both":
-        raise ValueError(f'settings must be models, "both" or None, got {shown(settings)}')
-    if are_given(settings):
-        given = settings if isinstance(settings, Sequence) else ()
-        if not given or not all(isinstance(each, ModelSpec) for each in given):
-            raise ValueError(
-                'settings must be models (ModelSpec), at least one, "both" or None, '
-                f"got {shown(settings)}"
-            )
-    named = isinstance(season, str)
-    if named and season != "find":
-        raise ValueError(f'season must be a positive number, "find" or None, got {shown(season)}')
-    if season is not None and not named:
-        positive_number("season", season)
-        if are_given(settings):
-            raise ValueError(
-                f"season is for models that are not given, got season={season} and settings"
-            )
-
-
-def started(
-    points: Array, noise_variance: float, settings: Models, capacity: int, season: float | None
-) -> FilterEnsemble:
-    """Before any observation.
-
-    With "both", up to 96 points, as many as there are features, may be places of a network or lie on a
-    smooth function: the models of the two are rivals, and the first guess of the scale is worth as much
-    as for a function. What has a season is taken for a network.
-    """
-    if not isinstance(settings, str):
-        return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
-    ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
-    if season is not None or len(points) > LARGEST_RANK:
-        return ensemble
-    rivals = network_settings() + function_settings(points.shape[1])
-    return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
-
 
 # Of the correlations between candidates, where another point is told from them.
 RIDGE = 1e-6
@@ -248,14 +153,12 @@ class ModelEnsemble:
 
     Parameters
     ----------
-    settings : tuple of ModelSpec, "both" or None
-        The models; those that suit the number of candidates by default. "both": up to 96 candidates
-        may be a network's or lie on a smooth function, and the models of the two are rivals.
-    capacity : int
-        Numbers in the covariances of all models: what a step costs.
+    both : bool
+        Up to 96 candidates may be a network's or lie on a smooth function, and the models of the two are
+        rivals; by default the models follow from the number of candidates.
     season : float, "find" or None
-        Time after which a part of the reward comes again; for models that are not given. "find": looked
-        for in what is read of up to 64 candidates, for 1,024 steps. None: there is no season.
+        Time after which a part of the reward comes again. "find": looked for in what is read of up to 64
+        candidates, for 1,024 steps. None: there is no season.
     prior : tuple of pairs (ModelSpec, weight)
         What was learned on similar ground (`Bandit.learn_from`): half of the models' prior weight.
     unit : float
@@ -274,15 +177,17 @@ class ModelEnsemble:
     10 [2.]
     """
 
-    settings: tuple[ModelSpec, ...] | Literal["both"] | None = None
-    capacity: int = CAPACITY
+    both: bool = False
     season: float | Literal["find"] | None = "find"
     prior: tuple[tuple[ModelSpec, float], ...] = ()
     unit: float = 0.0
 
     def __post_init__(self) -> None:
-        whole_number("capacity", self.capacity)
-        check_models(self.settings, self.season)
+        if isinstance(self.season, str) and self.season != "find":
+            expected = 'a positive number, "find" or None'
+            raise ValueError(f"season must be {expected}, got {shown(self.season)}")
+        if self.season is not None and self.season != "find":
+            positive_number("season", self.season)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
             model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
@@ -327,10 +232,14 @@ class ModelEnsemble:
         if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
             known, fresh = previous, data.beyond(previous.data)
         if known is None or fresh is None:
-            season = None if self.season == "find" else self.season
-            ensemble = started(surface.points, noise_variance, self.settings, self.capacity, season)
+            looks = self.season == "find"
+            ensemble = FilterEnsemble.of(
+                surface.points,
+                noise_variance,
+                both=self.both,
+                season=None if looks else self.season,
+            )
             ensemble = replace(ensemble, prior=self.prior, unit=self.unit)
-            looks = self.season == "find" and not are_given(self.settings)
             recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
