@@ -23,6 +23,7 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.filters import Filters, Layout, remembered, student
 
 
@@ -219,7 +220,8 @@ def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenToge
     covariance = layout.moved_known(seen.learned, end)
     covariance += layout.prior
     covariance -= np.matmul(back, gain)
-    return filters.like(mean, covariance, seen.squares, seen.counts)
+    scales = {"squares": seen.squares, "count": seen.counts}
+    return changed(filters, mean=mean, covariance=covariance, **scales)
 
 
 def _judged(

@@ -184,22 +184,14 @@ class Group:
 
     def caught_up(self, backlog: Sequence[BacklogStep], step: float) -> Group:
         """Once they know all steps since."""
-        group = self
-        for part in _together([each for each in backlog if each[0] > self.time]):
-            group = group._knowing(part, step)
-        return group
-
-    def _knowing(self, since: Sequence[BacklogStep], step: float) -> Group:
-        """Once they know these steps, taken in at once."""
-        filters, density, squares = taken_in(self.filters, self.time, since, step)
-        variance, score = np.array([each for _, _, each in since])[:, None], self.score
-        for each in evidence_of(density, squares, variance):
-            score = FORGETTING * score + each
-        return Group(filters, score, since[-1][0])
-
-    def carries(self, least: float) -> NDArray[np.bool_]:
-        """Which of them have a score of at least so much."""
-        return np.asarray(self.score >= least)
+        filters, score, time = self.filters, self.score, self.time
+        for since in _together([each for each in backlog if each[0] > self.time]):
+            filters, density, squares = taken_in(filters, time, since, step)
+            variance = np.array([each for _, _, each in since])[:, None]
+            for each in evidence_of(density, squares, variance):
+                score = FORGETTING * score + each
+            time = since[-1][0]
+        return Group(filters, score, time)
 
     def take(self, models: NDArray[np.bool_]) -> Group:
         """Some of them."""
@@ -291,11 +283,11 @@ class Inactive:
 def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: float) -> None:
     """Put the models of a group where they belong by their scores."""
     here = [side[group] for side in (up, down) if group in side]
-    stays = group not in up or up[group].carries(least).all()
-    if stays and (group not in down or not down[group].carries(least).any()):
+    stays = group not in up or (up[group].score >= least).all()
+    if stays and (group not in down or (down[group].score < least).all()):
         return
     everyone = here[0] if len(here) == 1 else here[0].joined(here[1])
-    carries = everyone.carries(least)
+    carries = everyone.score >= least
     for side, mask in ((up, carries), (down, ~carries)):
         side.pop(group, None)
         if mask.any():

@@ -78,8 +78,6 @@ class Layout:
     basis : array of shape (A, c)
         What observes the folded state [constant + trend, static, drift, season], where static and drift
         are added if they have the same features, and the harmonics of a season are added.
-    fold : array of shape (S, c)
-        Folds a state: its reward is basis @ fold.T @ state.
     drift, derivative, season : int
         Where these begin.
     prior : array of shape (M, S, S)
@@ -90,7 +88,6 @@ class Layout:
 
     settings: tuple[ModelSpec, ...]
     basis: Array
-    fold: Array
     drift: int
     derivative: int
     season: int
@@ -107,7 +104,7 @@ class Layout:
         points: Array,
         spanned: Callable[[SpatialSpec, int], tuple[Array, Array]],
     ) -> Layout:
-        """Of settings with the same `kind`, on points (A, d) with such `features`."""
+        """Of settings of the same basis and order in time, on points (A, d) with such `features`."""
         first, count = settings[0], len(points)
         spaces = [(each.static_space, each.drift_space) for each in settings]
         if is_rough(first, count):
@@ -124,15 +121,6 @@ class Layout:
         r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
         basis = np.column_stack([np.ones((count, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
-        fold = np.zeros((season, basis.shape[1]))
-        fold[:2, 0] = 1.0
-        fold[2 + np.arange(r), 1 + np.arange(r)] = 1.0
-        fold[2 + r + np.arange(q), (1 if len(made) == 1 else 1 + r) + np.arange(q)] = 1.0
-        if first.season is not None:
-            harmonics = first.season.harmonics
-            value, other = np.zeros((s, basis.shape[1])), np.zeros((harmonics * s, basis.shape[1]))
-            value[np.arange(s), basis.shape[1] - s + np.arange(s)] = 1.0
-            fold = np.vstack([fold, *[value] * harmonics, other])
         prior = np.array(
             [
                 _prior(each, one, other, s)
@@ -146,12 +134,12 @@ class Layout:
             for each in settings
         ]
         parts = 2 + r, 2 + r + q, season
-        return cls(tuple(settings), basis, fold, *parts, prior, np.array(left))
+        return cls(tuple(settings), basis, *parts, prior, np.array(left))
 
     @cached_property
     def size(self) -> int:
         """Numbers S of a state."""
-        return len(self.fold)
+        return self.prior.shape[1]
 
     @cached_property
     def nugget(self) -> Array:
@@ -189,7 +177,15 @@ class Layout:
 
     @cached_property
     def _observing(self) -> Array:
-        return np.asarray(self.basis @ self.fold.T)
+        one, end = self.basis[:, :1], self.basis.shape[1] - self._waves
+        static, drift = self.drift - 2, self.derivative - self.drift
+        parts = [one, one, self.basis[:, 1 : 1 + static], self.basis[:, end - drift : end]]
+        unseen = np.zeros((len(one), self.season - self.derivative))
+        if self._waves:
+            harmonics = (self.waves.stop - self.waves.start) // self._waves
+            season = np.tile(self.basis[:, end:], harmonics)
+            return np.hstack([*parts, unseen, season, np.zeros_like(season)])
+        return np.hstack([*parts, unseen])
 
     @cached_property
     def basis_key(self) -> str:
@@ -216,14 +212,14 @@ class Layout:
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
-        parts = self.basis, self.fold, self.drift, self.derivative, self.season
+        parts = self.basis, self.drift, self.derivative, self.season
         made = Layout(settings, *parts, prior, left)
         made.__dict__["_observing"] = self._observing
         return made
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what can be computed again."""
-        names = ("settings", "basis", "fold", "drift", "derivative", "season", "prior", "left")
+        names = ("settings", "basis", "drift", "derivative", "season", "prior", "left")
         return {name: self.__dict__[name] for name in names} | {"_latest": []}
 
     def joined(self, other: Layout) -> Layout:
@@ -239,7 +235,7 @@ class Layout:
         return np.asarray(self._observing[points])
 
     def folded(self, states: Array) -> Array:
-        """States (..., S) folded to (..., c): states @ fold, without the product with zeros."""
+        """States (..., S) folded to (..., c): what `basis` observes."""
         static, waves = self.drift - 2, self._waves
         shared = self.basis.shape[1] - waves == 1 + static
         out = states[..., 1 : self.drift if shared else self.derivative].copy(order="K")
@@ -392,11 +388,6 @@ def is_rough(setting: ModelSpec, points: int) -> bool:
     return (
         points <= LARGEST_RANK and {setting.static_space.shape, setting.drift_space.shape} <= rough
     )
-
-
-def kind(setting: ModelSpec, points: int) -> object:
-    """Settings of one kind have the same features and order in time, and can share a layout."""
-    return basis_of(setting, points), setting.smooth
 
 
 def basis_of(setting: ModelSpec, points: int) -> object:
@@ -555,13 +546,10 @@ class Filters:
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
-        scales = remembered(self.squares + told * squares, self.count + told * len(values))
-        after = self.like(start.mean + gain, covariance, *scales)
+        squares, count = remembered(self.squares + told * squares, self.count + told * len(values))
+        mean = start.mean + gain
+        after = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
         return after, Innovations(errors, variances, log_density)
-
-    def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
-        """The same models, which know something else."""
-        return changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -688,11 +676,12 @@ def filters_of(
     """
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
-        groups.setdefault(kind(each, len(points)), []).append(each)
+        alike = basis_of(each, len(points)), each.smooth
+        groups.setdefault(alike, []).append(each)
     spanned = cache(lambda space, at_most: features(space, points, at_most))
     return tuple(
-        Filters.prior(Layout.of(alike, points, spanned), variance, count, group)
-        for group, alike in enumerate(groups.values())
+        Filters.prior(Layout.of(those, points, spanned), variance, count, group)
+        for group, those in enumerate(groups.values())
     )
 
 
