@@ -262,7 +262,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     """All places read in 32 steps after the decision, in one joint normal variable."""
     model, rng = MODELS[name], np.random.default_rng(2)
     bank, rows = (
-        FilterEnsemble.of(POINTS, NOISE_LASTING, [model], step=step),
+        replace(FilterEnsemble.of(POINTS, NOISE_LASTING, [model]), step=step),
         rng.integers(0, 5, 14),
     )
     for t, row in enumerate(rows):

@@ -441,15 +441,6 @@ class ArmsPosterior(CandidatePosterior):
             present=np.diagonal(among),
         )  # fmt: skip
 
-    @cached_property
-    def _joint(self) -> Array:
-        return self.filters.covariance()
-
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (n1, n2) of arms [x, t], all at the time `now`."""
-        one, other = candidate_rows(self.surface, Z1), candidate_rows(self.surface, Z2)
-        return self._joint[np.ix_(one, other)]
-
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """With what noise (n,) values seen some ages ago speak about the time `now`."""
         filters = self.filters

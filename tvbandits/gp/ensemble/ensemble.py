@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -39,7 +39,6 @@ from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transfo
 from tvbandits.gp.ensemble.models import (
     SMALL_NETWORK,
     ModelSpec,
-    in_steps,
     may_be_both,
     settings_for,
 )
@@ -369,10 +368,6 @@ class FilterEnsemble:
     _learned_at: int = 0
     _inactive: Inactive = field(default_factory=Inactive)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
     @classmethod
     def of(
         cls,
@@ -381,7 +376,6 @@ class FilterEnsemble:
         settings: Sequence[ModelSpec] | None = None,
         *,
         both: bool = False,
-        step: float = math.nan,
         powers: Sequence[float] | None = None,
         season: float | None = None,
     ) -> FilterEnsemble:
@@ -395,8 +389,6 @@ class FilterEnsemble:
             None: `settings_for(points)`, if they are `held`.
         both : bool
             As of `settings_for`. The first guess of the scale is worth as much then as for a function.
-        step : float
-            Usual time between two decisions.
         powers : sequence of float, optional
             Of the transforms that rewards may need (see `Transform`). None: `POWERS` for a network whose
             models are not given, else rewards are taken as they are.
@@ -408,7 +400,7 @@ class FilterEnsemble:
         guess = 1.0 if settings or (network and not rivals) else GUESS_OF_A_FUNCTION
         chosen = tuple(settings or held(settings_for(points, season, both), points))
         tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
-        return cls(points, chosen, noise_variance, step, powers=tried, guess=guess)
+        return cls(points, chosen, noise_variance, powers=tried, guess=guess)
 
     @cached_property
     def members(self) -> tuple[ModelSpec, ...]:
@@ -503,8 +495,7 @@ class FilterEnsemble:
         layouts = [(each.layout, variance, self.guess, each.group) for each in self.filters]
         filters = tuple(Filters.prior(*each) for each in layouts)
         if not filters:
-            settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
-            filters = filters_of(settings, self.points, variance, self.guess)
+            filters = filters_of(self.settings, self.points, variance, self.guess)
         return changed(
             self,
             filters=filters,

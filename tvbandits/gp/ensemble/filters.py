@@ -29,7 +29,7 @@ from scipy.special import gammaln
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 
@@ -216,11 +216,6 @@ class Layout:
         made = Layout(settings, *parts, prior, left)
         made.__dict__["_observing"] = self._observing
         return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        names = ("settings", "basis", "drift", "derivative", "season", "prior", "left")
-        return {name: self.__dict__[name] for name in names} | {"_latest": []}
 
     def joined(self, other: Layout) -> Layout:
         """With other models of the same features."""
@@ -505,7 +500,13 @@ class Filters:
 
     def counted_in(self, step: float) -> Filters:
         """The same, with periods of seasons in steps of such a length."""
-        settings = in_steps(self.settings, step)
+        if self.settings[0].season is None:
+            return self
+        settings = tuple(
+            replace(each, season=replace(each.season, period=each.season.period / step))
+            for each in self.settings
+            if each.season is not None
+        )
         return replace(self, layout=replace(self.layout, settings=settings))
 
     def moved(self, h: float) -> Filters:

@@ -14,7 +14,6 @@ the noise of the sensor comes on top of it and is never learned away.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
@@ -267,16 +266,6 @@ def _holds_a_network(setting: ModelSpec) -> bool:
 def _holds_a_function(setting: ModelSpec) -> bool:
     """Eight of the function's: half of it stays, the other half lasts twenty steps."""
     return setting.static == 0.5 and setting.drift_scale == 20.0
-
-
-def in_steps(settings: Sequence[ModelSpec], step: float) -> tuple[ModelSpec, ...]:
-    """With seasons in steps of such a length; nothing else depends on it."""
-    return tuple(
-        each
-        if each.season is None
-        else replace(each, season=replace(each.season, period=each.season.period / step))
-        for each in settings
-    )
 
 
 _CORRELATIONS = {

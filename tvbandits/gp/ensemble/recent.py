@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.seasons import course, period_in
-from tvbandits.gp.kernels.matern import matern12, matern32
 
 # A late observation counts at its own time while no more than so many later times were observed.
 WINDOW = 8
@@ -70,10 +69,6 @@ class Recent:
     # The ensemble after each of the first times: made where it is needed.
     _after: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        return {**self.__dict__, "_after": []}
-
     @property
     def latest(self) -> FilterEnsemble:
         """The ensemble with everything that was observed."""
@@ -85,30 +80,17 @@ class Recent:
 
     def observed(self, t: float, readings: Readings) -> Recent:
         """With readings of a time, late or not."""
-        if self.times and t in self.times:
-            at = self.times.index(t)
-            grown = (*self.parts[at], readings)
-            return self._from(at, self.times, (*self.parts[:at], grown, *self.parts[at + 1 :]), 1)
-        if t < self.before.time:
+        if t < self.before.time and t not in self.times:
             return self._long_ago(t, readings)
-        at = bisect_left(self.times, t)
-        times = (*self.times[:at], t, *self.times[at:])
-        return self._from(at, times, (*self.parts[:at], (readings,), *self.parts[at:]), 0)
-
-    def _from(
-        self,
-        at: int,
-        times: tuple[float, ...],
-        parts: tuple[tuple[Readings, ...], ...],
-        same: int,
-    ) -> Recent:
-        """With other observations from the time of number `at` on; `same`: it was there before."""
+        at, same = bisect_left(self.times, t), t in self.times
+        times = self.times if same else (*self.times[:at], t, *self.times[at:])
         known = self._after[:at]
-        if same and at == len(self.times) - 1:
+        grown = (*self.parts[at], readings) if same else (readings,)
+        parts = (*self.parts[:at], grown, *self.parts[at + same :])
+        if same and at == len(times) - 1:
             # The latest time goes on: nothing has to be taken twice.
-            (fresh,) = parts[at][len(self.parts[at]) :]
-            ensemble = self.latest
-            known = [*self._after[:at], ensemble.observe(*fresh, times[at])]
+            latest = self.latest.observe(*readings, t)
+            known = [*self._after[:at], latest]
         out = Recent(self.before, times, parts, known)
         surplus = len(times) - WINDOW
         if surplus <= 0:
@@ -162,9 +144,7 @@ def faded(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Arra
     steps = ages / ensemble.step if math.isfinite(ensemble.step) else np.ones(ages.shape)
     shared, total = np.zeros(ages.shape), 0.0
     for weight, unit, each in zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True):
-        drift = (matern32 if each.smooth else matern12)(steps / each.drift_scale)
-        static = np.exp(-steps / each.static_scale)
-        shared += weight * unit * (each.static * static + each.drift * drift)
+        shared += weight * unit * each.covariance(np.zeros(1), steps, 1.0)
         total += weight * unit * (each.static + each.drift)
     r2 = (shared / total) ** 2
     with np.errstate(divide="ignore", over="ignore"):

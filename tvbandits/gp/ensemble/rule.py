@@ -369,6 +369,10 @@ class CandidatePosterior:
         known = replace(self._now, noise_variance=spread).after(*rows.tolist())
         return replace(self, fantasy=known)  # type: ignore[type-var]  # a dataclass
 
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (n1, n2) of candidates [x, t], all at the time `now`."""
+        return self._now.among(*(candidate_rows(self.surface, Z).tolist() for Z in (Z1, Z2)))
+
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
 
@@ -532,20 +536,6 @@ class EnsemblePosterior(CandidatePosterior):
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
         return reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
-
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (n1, n2) of inputs [x, t], all at the time `now`."""
-        d = self.surface.points.shape[1]
-        (one, _), (other, _) = self._reach(Z1[:, :d]), self._reach(Z2[:, :d])
-        if one is None and other is None:
-            rows, others = (candidate_rows(self.surface, Z) for Z in (Z1, Z2))
-            return self._now.among(rows, others)
-        everyone = range(len(self.surface.points))
-        covariance = self._now.among(everyone, everyone)
-        left = covariance[candidate_rows(self.surface, Z1)] if one is None else one @ covariance
-        return np.asarray(
-            left[:, candidate_rows(self.surface, Z2)] if other is None else left @ other.T
-        )
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
