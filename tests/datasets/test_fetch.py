@@ -1,4 +1,4 @@
-"""Downloads: once, checked at each use, continued after a cut, and never half in place."""
+"""Downloads: once, checked at each use, anew after a cut, and never half in place."""
 
 import fcntl
 import gzip
@@ -165,7 +165,6 @@ def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
 def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
-    served.marks = ()
     served.files[ZIP] = body
     refused(OSError, rf"{served.url}/{ZIP}: .* not a zip archive that opens", get, served, tmp_path)
     assert names(tmp_path) == set()
