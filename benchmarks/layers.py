@@ -38,7 +38,7 @@ from tvbandits.datasets import (
     ozone,
     sensor_field,
 )
-from tvbandits.gp.ensemble import ensemble, filters, models, recent, rule
+from tvbandits.gp.ensemble import ensemble, filters, models, rule
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.policies import expert
 from tvbandits.queries.plans import NextDecision
@@ -97,7 +97,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "search for seasons": ((recent.SeasonSearch, "of", lambda _: None),),
+    "search for seasons": ((rule.SeasonSearch, "of", lambda _: None),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
     ),

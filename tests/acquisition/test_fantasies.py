@@ -27,8 +27,9 @@ from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, 
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settings, network_settings
-from tvbandits.gp.ensemble.rule import LATER, TENTH, ModelEnsemble, lasting_share
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky

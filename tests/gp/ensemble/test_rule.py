@@ -15,8 +15,15 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
-from tvbandits.gp.ensemble.recent import WINDOW, Readings, Recent, faded, moved
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.ensemble.rule import (
+    WINDOW,
+    EnsemblePosterior,
+    ModelEnsemble,
+    Readings,
+    Recent,
+    faded,
+    moved,
+)
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Posterior

@@ -17,15 +17,15 @@ from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import POWERS, FilterEnsemble
 from tvbandits.gp.ensemble.mixture import Transform
 from tvbandits.gp.ensemble.models import function_settings, settings_for
-from tvbandits.gp.ensemble.recent import (
+from tvbandits.gp.ensemble.rule import (
     LOOKED_AT,
+    ModelEnsemble,
     Readings,
     Recent,
     SeasonSearch,
     TimedReadings,
     observed,
 )
-from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Posterior

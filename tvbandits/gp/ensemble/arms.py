@@ -17,9 +17,9 @@ import numpy as np
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
-from tvbandits.gp.ensemble.recent import at_each_time
 from tvbandits.gp.ensemble.rule import (
     CandidatePosterior,
+    at_each_time,
     before_readings,
     candidate_rows,
     in_order_of_time,

@@ -8,10 +8,12 @@ own. Before any reading it is the prior of the recipe's kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -25,115 +27,276 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.ensemble import FilterEnsemble, by_group
-from tvbandits.gp.ensemble.filters import Layout, distances, extent_of
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.filters import distances, extent_of
+from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
-from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.gp.ensemble.recent import (
-    Readings,
-    Recent,
-    SeasonSearch,
-    TimedReadings,
-    at_each_time,
-    faded,
-    moved,
-    observed,
-)
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec
+from tvbandits.gp.ensemble.seasons import course, period_in
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
-# --- which share of what is not known will still matter -------------------------------------------
-# [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling.
-# AISTATS 2023.
+# --- late readings: at their own time, as far back as is kept --------------------------------------
+# A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
+# observed since: a late observation goes back to its time, and the observations after it are taken once
+# more. One from before the window counts at the window's beginning, as the noisier reading of that time
+# that it is by then (`faded`).
+
+# A late observation counts at its own time while no more than so many later times were observed.
+WINDOW = 8
 
 
-# The noise in units of the scale is taken to a tenth: it changes little from step to step.
-TENTH = math.log(1.1)
+def at_each_time(times: Array) -> Iterator[tuple[float, slice]]:
+    """The different ones of times (n,) that are in order, and which rows are of each."""
+    start = 0
+    for t, rows in groupby(times.tolist()):
+        end = start + len(list(rows))
+        yield t, slice(start, end)
+        start = end
 
-# So many models' futures are remembered.
-KEPT = 48
 
+class Readings(NamedTuple):
+    """Values of some points at one time: what one call of `FilterEnsemble.observe` takes.
 
-# So many steps after a decision count as its future.
-LATER = 32
+    Attributes
+    ----------
+    rows : integer array of shape (n,)
+    values, variance : arrays of shape (n,)
+    """
+
+    rows: Index
+    values: Array
+    variance: Array
 
 
 @dataclass(frozen=True)
-class _Model:
-    """One model on some points; two are the same that have the same setting on the same points."""
+class Recent:
+    """An ensemble, as it was some times ago, and what was observed since.
 
-    setting: ModelSpec
-    shape: tuple[int, ...]
-    points: bytes
-    layout: Layout = field(compare=False, repr=False)
-
-
-def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
-    """Share (A,) of the deviation of what can be learned that rewards after a decision would tell.
-
-    The reward of the next decision is expected anew once all places were read for 32 steps: how far
-    that moves it, in deviations of what is not known. It is 0 where the reward is forgotten at once,
-    and near 1 where places differ for long. As the model of the largest weight has it; 1 before any
-    observation.
-
-    Parameters
+    Attributes
     ----------
-    ensemble : FilterEnsemble
-    t : float
-        Time of the decision, not before the latest observation.
+    before : FilterEnsemble
+        Without the observations of `times`.
+    times : tuple of float
+        The latest times observed, in order.
+    parts : tuple of tuple of Readings
+        What was observed at each of them, in the order it is taken.
     """
-    if not ensemble.filters:
-        return np.ones(len(ensemble.points))
-    heaviest = np.arange(len(ensemble.weights)) == ensemble.weights.argmax()
-    parts = zip(ensemble.filters, by_group(heaviest, ensemble.filters), strict=True)
-    one = next(each.take(part) for each, part in parts if part.any())
-    one = one.moved(ensemble.steps_until(t))
-    noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
-    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
-    told = told_by_later(model, round(math.log(noise) / TENTH))
-    # How far later rewards would move the expectation of the state, P - (P^-1 + told)^-1: the
-    # covariance of what [LX] sample. P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
-    root = linalg.square_root(one.covariance[0])
-    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
-    H = one.layout.rows(np.arange(len(ensemble.points)))
-    covariances = (moved + moved.T) / 2, one.covariance[0]
-    shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
-    share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
-    return np.asarray(np.sqrt(np.minimum(share, 1.0)))
+
+    before: FilterEnsemble
+    times: tuple[float, ...] = ()
+    parts: tuple[tuple[Readings, ...], ...] = ()
+    # The ensemble after each of the first times: made where it is needed.
+    _after: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def latest(self) -> FilterEnsemble:
+        """The ensemble with everything that was observed."""
+        return self._after_times(len(self.times))
+
+    def at(self, t: float) -> FilterEnsemble:
+        """What was known at a time, as far back as is kept: without what was observed later."""
+        return self._after_times(bisect_right(self.times, t))
+
+    def observed(self, t: float, readings: Readings) -> Recent:
+        """With readings of a time, late or not."""
+        if t < self.before.time and t not in self.times:
+            return self._long_ago(t, readings)
+        at, same = bisect_left(self.times, t), t in self.times
+        times = self.times if same else (*self.times[:at], t, *self.times[at:])
+        known = self._after[:at]
+        grown = (*self.parts[at], readings) if same else (readings,)
+        parts = (*self.parts[:at], grown, *self.parts[at + same :])
+        if same and at == len(times) - 1:
+            # The latest time goes on: nothing has to be taken twice.
+            latest = self.latest.observe(*readings, t)
+            known = [*self._after[:at], latest]
+        out = Recent(self.before, times, parts, known)
+        surplus = len(times) - WINDOW
+        if surplus <= 0:
+            return out
+        before = out._after_times(surplus)
+        return Recent(before, times[surplus:], parts[surplus:], out._after[surplus:])
+
+    def _long_ago(self, t: float, readings: Readings) -> Recent:
+        """With readings of a time before what is kept."""
+        noise = faded(self.before, self.before.time - t, readings.variance)
+        heard = np.isfinite(noise)
+        if not heard.any():
+            return self
+        rows, values, noise = readings.rows[heard], readings.values[heard], noise[heard]
+        before = self.before.observe(rows, values, noise, self.before.time)
+        return Recent(before, self.times, self.parts)
+
+    def _after_times(self, count: int) -> FilterEnsemble:
+        """The ensemble after the first so many of the times; those behind it wait until they are needed.
+
+        Of many late readings each moves all that came later: they are taken once, after the last one.
+        """
+        known = self._after
+        while len(known) < count:
+            ensemble = known[-1] if known else self.before
+            for each in self.parts[len(known)]:
+                ensemble = ensemble.observe(*each, self.times[len(known)])
+            known.append(ensemble)
+        return known[count - 1] if count else self.before
 
 
-@lru_cache(maxsize=KEPT)
-def told_by_later(model: _Model, tenths: int) -> Array:
-    """What rewards of the steps after one tell about the state at it, as a precision (S, S).
+def moved(ensemble: FilterEnsemble, t: float) -> FilterEnsemble:
+    """The ensemble at a later time without an observation, for questions about that time."""
+    if not ensemble.filters or t <= ensemble.time:
+        return ensemble
+    h = ensemble.steps_until(t)
+    return replace(ensemble, time=t, filters=tuple(each.moved(h) for each in ensemble.filters))
 
-    From the last step backwards: a reading of all points adds H' H / noise to what is told about a
-    state, and a step back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of
-    it. The noise is 1.1^tenths, in units of the squared scale.
+
+def faded(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+    """Noise variances (n,) with which readings of some time ago, or of times (n,) ago, speak about now.
+
+    A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
+    that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
+    that of static and drift together, over the members by their weights; infinite where nothing is left.
     """
-    layout = model.layout
-    H = layout.rows(np.arange(len(layout.basis)))
-    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
-    root = linalg.square_root(layout.prior[0] - F @ layout.prior[0] @ F.T)
-    reading, told = H.T @ H / 1.1**tenths, np.zeros((len(F), len(F)))
-    for _ in range(LATER):
-        told = told + reading
-        # (told^-1 + Q)^-1 with Q = C C' is told - told C (1 + C' told C)^-1 C' told.
-        told = told - _squared(root.T @ told @ root, root.T @ told)
-        told = F.T @ told @ F
-        told = (told + told.T) / 2
-    return np.asarray(told)
+    given = np.asarray(variance, dtype=np.float64)
+    ages = np.broadcast_to(age, given.shape)
+    if not ensemble.filters or not (ages > 0).any():
+        return given
+    steps = ages / ensemble.step if math.isfinite(ensemble.step) else np.ones(ages.shape)
+    shared, total = np.zeros(ages.shape), 0.0
+    for weight, unit, each in zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True):
+        shared += weight * unit * each.covariance(np.zeros(1), steps, 1.0)
+        total += weight * unit * (each.static + each.drift)
+    r2 = (shared / total) ** 2
+    with np.errstate(divide="ignore", over="ignore"):
+        noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)
+    return np.where(ages > 0, noise, given)
 
 
-def _squared(M: Array, B: Array) -> Array:
-    """B' (1 + M)^-1 B for a positive semidefinite M."""
-    factor = linalg.cholesky(np.eye(len(M)) + (M + M.T) / 2, "what later rewards tell").L
-    half = linalg.solve_lower(factor, B)
-    return np.asarray(half.T @ half)
+# --- a season that nobody named: found from the readings so far, and then a part of the models ----
+# Until so many steps have passed the readings are looked through for a period from time to time
+# (`gp.ensemble.seasons`); where one is found, or one that was found proves to be none, another
+# ensemble takes the place of the present one, and observes all of them.
 
 
-# --------------------------------------------------------------------------------------------------
+# After so many steps the search ends: then a step costs the same.
+LAST = 1024
+
+# After so many steps the readings are looked through: four times until they have doubled.
+LOOKED_AT = (
+    *(octave * quarter // 4 for octave in (32, 64, 128, 256, 512) for quarter in (4, 5, 6, 7)),
+    LAST,
+)
+
+# With more readings the search ends: what a replay takes is bounded.
+MOST_READINGS = 40_000
+
+# A period is looked for where this share of steps is a whole number of the usual one, but for
+# `OFF`.
+REGULAR, OFF = 0.9, 0.1
+
+
+@dataclass(frozen=True)
+class SeasonSearch:
+    """A season that is looked for in the readings so far.
+
+    Attributes
+    ----------
+    start : FilterEnsemble
+        Before any reading, without a season.
+    period : float or None
+        That was found, in the unit of time.
+    steps : int
+        Times so far.
+    latest : float
+        The latest of them.
+    """
+
+    start: FilterEnsemble
+    period: float | None = None
+    steps: int = 0
+    latest: float = -math.inf
+
+    @classmethod
+    def of(cls, start: FilterEnsemble) -> SeasonSearch | None:
+        """For an ensemble whose season is to be found; None: it is not looked for one.
+
+        On a function of many points a season would take more features than a step can afford.
+        """
+        return cls(start) if len(start.points) <= SMALL_NETWORK else None
+
+    def period_of(self, readings: TimedReadings) -> float | None:
+        """The period that readings, in order of time, show."""
+        at = _steps(readings.times)
+        if at is None:
+            return None
+        step, steps = at
+        series = course(steps, readings.rows, readings.values)
+        known = None if self.period is None else self.period / step
+        found = period_in(series, known)
+        return None if found is None else found * step
+
+    def replayed(self, readings: TimedReadings) -> Recent:
+        """An ensemble with that season that has observed all readings, which are in order of time."""
+        empty = self.start
+        if self.period is not None:
+            empty = FilterEnsemble.of(empty.points, empty.noise_variance, season=self.period)
+        recent = Recent(empty)
+        for t, at in at_each_time(readings.times):
+            some = Readings(readings.rows[at], readings.values[at], readings.variance[at])
+            recent = recent.observed(t, some)
+        return recent
+
+
+class TimedReadings(NamedTuple):
+    """Values of some points: times, numbers of the points, values and noise variances, each (N,)."""
+
+    times: Array
+    rows: Index
+    values: Array
+    variance: Array
+
+
+def _steps(times: Array) -> tuple[float, Index] | None:
+    """The usual time between two of the times (N,), and how many of it each is after the first.
+
+    None where there is no such step, or gaps leave nothing to be compared.
+    """
+    different = np.unique(times)
+    if len(different) < 2:
+        return None
+    with np.errstate(over="ignore"):
+        gaps = np.diff(different)
+        step = float(np.median(gaps))
+        after = np.round((times - different[0]) / step)
+        off = np.abs(gaps / step - np.round(gaps / step))
+    regular = math.isfinite(step) and np.mean(off < OFF) >= REGULAR
+    return (step, after.astype(np.int64)) if regular and after[-1] <= 2 * LAST else None
+
+
+def observed(
+    recent: Recent,
+    search: SeasonSearch | None,
+    t: float,
+    readings: Readings,
+    earlier: Callable[[], TimedReadings],
+) -> tuple[Recent, SeasonSearch | None]:
+    """An ensemble and its search with what was read at a time; `earlier` are all readings before it."""
+    if search is not None and t > search.latest:
+        if search.steps in LOOKED_AT:
+            known = earlier()
+            period = search.period_of(known)
+            if period != search.period:
+                search = replace(search, period=period)
+                recent = search.replayed(known)
+            if search.steps >= LAST or len(known.times) > MOST_READINGS:
+                return recent.observed(t, readings), None
+        search = replace(search, steps=search.steps + 1, latest=t)
+    return recent.observed(t, readings), search
+
+
+# --- the rule, and what it comes to -----------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -495,7 +658,7 @@ class EnsemblePosterior(CandidatePosterior):
 
     @property
     def lasting_share(self) -> Array:
-        """As `tvbandits.gp.ensemble.rule.lasting_share` at the time `now`."""
+        """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
         return lasting_share(self.ensemble, max(self.now, self.ensemble.time))
 
     @property
