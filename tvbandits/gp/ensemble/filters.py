@@ -139,7 +139,7 @@ class Layout:
     @cached_property
     def size(self) -> int:
         """Numbers S of a state."""
-        return self.prior.shape[1]
+        return len(self.prior[0])
 
     @cached_property
     def nugget(self) -> Array:
@@ -290,17 +290,16 @@ class Layout:
 
     def transition(self, h: float | Array) -> Transition:
         """Over h >= 0 steps, or times (n,); that of one is remembered, since most are equally long."""
-        alike = not isinstance(h, np.ndarray)
-        if alike and self._latest and self._latest[0][0] == h:
+        if isinstance(h, np.ndarray):
+            kept, taken = self.fading(h)
+            return Transition(kept.repeat(np.diff([*self.parts, self.size]), axis=1), taken)
+        if self._latest and self._latest[0][0] == h:
             return self._latest[0][1]
-        kept, taken = self.fading(np.atleast_1d(h))
-        own = kept.repeat(np.diff([*self.parts, self.size]), axis=1)
-        change = Transition(own, taken)
-        if alike:
-            if not taken:
-                outer = own * own[:, None, :, 0]
-                change = Transition(own, (), outer, (1.0 - outer) * self.prior)
-            self._latest[:] = [(h, change)]
+        change = self.transition(np.array([h]))
+        if not change.taken:
+            outer = change.own * change.own[:, None, :, 0]
+            change = Transition(change.own, (), outer, (1.0 - outer) * self.prior)
+        self._latest[:] = [(h, change)]
         return change
 
     def moved(self, states: Array, h: float | Array, back: bool = False) -> Array:

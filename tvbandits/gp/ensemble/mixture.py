@@ -137,9 +137,8 @@ class Mixture:
         """
         total = float(sum(weights.sum() for _, weights in parts))
         share = np.concatenate([weights for _, weights in parts]) / total
-        sums: Array | float = 0.0
-        left: Array | float = 0.0
-        nugget, states, states_ahead = 0.0, [], []
+        sums, left, nugget = np.zeros(1), np.zeros(1), 0.0
+        states, states_ahead = [], []
         for filters, weights in parts:
             layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
             # What a state ahead (rows) shares with one now is the covariance moved on one side.

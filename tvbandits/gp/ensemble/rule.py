@@ -346,11 +346,12 @@ class ModelEnsemble:
     unit: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.season, str) and self.season != "find":
+        season: Any = self.season
+        if isinstance(season, str) and season != "find":
             expected = 'a positive number, "find" or None'
-            raise ValueError(f"season must be {expected}, got {shown(self.season)}")
-        if self.season is not None and self.season != "find":
-            positive_number("season", self.season)
+            raise ValueError(f"season must be {expected}, got {shown(season)}")
+        if not (season is None or season == "find"):
+            positive_number("season", season)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
             model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
@@ -395,14 +396,12 @@ class ModelEnsemble:
         if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
             known, fresh = previous, data.beyond(previous.data)
         if known is None or fresh is None:
-            looks = self.season == "find"
-            ensemble = FilterEnsemble.of(
-                surface.points,
-                noise_variance,
-                both=self.both,
-                season=None if looks else self.season,
+            looks, season = self.season == "find", None if self.season == "find" else self.season
+            ensemble = replace(
+                FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season),
+                prior=self.prior,
+                unit=self.unit,
             )
-            ensemble = replace(ensemble, prior=self.prior, unit=self.unit)
             recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
