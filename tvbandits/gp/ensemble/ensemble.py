@@ -663,4 +663,4 @@ class FilterEnsemble:
             if np.count_nonzero(part):
                 alike.setdefault(each.layout.basis_key, []).append((each, part))
         mixtures = [Mixture.of(each, h, present) for each in alike.values()]
-        return Components.of(mixtures, self.transform, self.seen, self.origin, self.widening)
+        return Components(mixtures, self.transform, self.seen, self.origin, self.widening)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -192,72 +194,56 @@ class Forecast:
     learnable: Array
 
 
-@dataclass(frozen=True)
-class _Moments:
+class _Moments(NamedTuple):
     """Of the rewards at all points at one time.
 
-    `center`, `learnable` (A,) and `nugget` are those of the transformed rewards; `mean`, `variance` and
-    `slope` (A,) those of the rewards less the origin.
+    `apart` (mixtures, A) is how far the mean of each mixture is from that of all; `learnable` (A,) and
+    `nugget` are those of the transformed rewards; `mean`, `variance` and `slope` (A,) those of the
+    rewards less the origin.
     """
 
-    center: Array
+    apart: Array
     learnable: Array
     nugget: float
     mean: Array
     variance: Array
     slope: Array
 
-    @classmethod
-    def of(
-        cls,
-        mixtures: Sequence[Mixture],
-        states: Sequence[tuple[Array, Array]],
-        transform: Transform,
-        seen: tuple[float, float],
-    ) -> _Moments:
-        """Of mixtures whose folded states have these means and covariances."""
-        shares = np.array([m.weight for m in mixtures])
-        shares /= shares.sum()
-        means = np.array([m.basis @ mean for m, (mean, _) in zip(mixtures, states, strict=True)])
-        spreads = np.array(
-            [
-                np.einsum("ij,ij->i", m.basis @ spread, m.basis) + m.left
-                for m, (_, spread) in zip(mixtures, states, strict=True)
-            ]
-        )
-        center = shares @ means
-        learnable = np.maximum(shares @ (spreads + (means - center) ** 2), 0.0)
-        nugget = float(shares @ np.array([m.nugget for m in mixtures]))
-        return cls(center, learnable, nugget, *transform.moments(center, learnable + nugget, seen))
-
 
 @dataclass(frozen=True)
 class Components:
-    """All models at one time, and what they say of the time ahead."""
+    """All models at one time; of rewards less the origin so much was `seen` (`Transform.moments`)."""
 
-    mixtures: tuple[Mixture, ...]
+    mixtures: Sequence[Mixture]
     transform: Transform
     seen: tuple[float, float]
     origin: float
     widening: float
-    ahead: _Moments
 
-    @classmethod
-    def of(
-        cls,
-        mixtures: Sequence[Mixture],
-        transform: Transform,
-        seen: tuple[float, float],
-        origin: float,
-        widening: float,
-    ) -> Components:
-        """Of mixtures; of rewards less the origin so much was seen (`Transform.moments`)."""
-        ahead = _Moments.of(mixtures, [(m.ahead, m.spread) for m in mixtures], transform, seen)
-        return cls(tuple(mixtures), transform, seen, origin, widening, ahead)
+    def _moments(self, states: Sequence[tuple[Array, Array]]) -> _Moments:
+        """Where the folded states of the mixtures have these means and covariances."""
+        pairs = list(zip(self.mixtures, states, strict=True))
+        shares = np.array([m.weight for m in self.mixtures])
+        shares /= shares.sum()
+        means = np.array([m.basis @ mean for m, (mean, _) in pairs])
+        spreads = [
+            np.einsum("ij,ij->i", m.basis @ spread, m.basis) + m.left for m, (_, spread) in pairs
+        ]
+        center = shares @ means
+        apart = means - center
+        learnable = np.maximum(shares @ (np.array(spreads) + apart**2), 0.0)
+        nugget = float(shares @ np.array([m.nugget for m in self.mixtures]))
+        moments = self.transform.moments(center, learnable + nugget, self.seen)
+        return _Moments(apart, learnable, nugget, *moments)
+
+    @cached_property
+    def _ahead(self) -> _Moments:
+        """Of the time ahead."""
+        return self._moments([(m.ahead, m.spread) for m in self.mixtures])
 
     def forecast(self) -> Forecast:
         """Of all points."""
-        ahead = self.ahead
+        ahead = self._ahead
         return Forecast(
             self.origin + ahead.mean,
             self.widening * np.sqrt(ahead.variance),
@@ -266,18 +252,15 @@ class Components:
 
     def beliefs(self, noise_variance: float, beta: float) -> JointPosterior:
         """About the time ahead, and what readings now, with the sensor's noise, would change."""
-        forecast, mixtures, ahead = self.forecast(), self.mixtures, self.ahead
-        states = [(m.now, m.known) for m in mixtures]
-        now = _Moments.of(mixtures, states, self.transform, self.seen)
-        apart_now = [m.basis @ m.now - now.center for m in mixtures]
-        apart_ahead = [m.basis @ m.ahead - ahead.center for m in mixtures]
+        forecast, mixtures, ahead = self.forecast(), self.mixtures, self._ahead
+        now = self._moments([(m.now, m.known) for m in mixtures])
 
         def covariance(r: Index, s: Index | slice, later: bool) -> Array:
             """Of rewards now at some points with those at others, now or at the time ahead."""
-            then, apart = (ahead, apart_ahead) if later else (now, apart_now)
+            then = ahead if later else now
             slopes = then.slope[s]
             shared = np.zeros((len(r), len(slopes)))
-            for m, here, there in zip(mixtures, apart_now, apart, strict=True):
+            for m, here, there in zip(mixtures, now.apart, then.apart, strict=True):
                 state = m.across if later else m.known
                 shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
                 if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
