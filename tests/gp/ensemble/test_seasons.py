@@ -87,14 +87,6 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
     assert {each.season and each.season.period for each in after.settings} == {None, 12.0 * unit}
 
 
-def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
-    recent, search = run(np.arange(1.0, 70.0))[-1]
-    knew = Recent(FilterEnsemble.of(POINTS, 0.05, season=search.period))
-    for t in np.arange(1.0, 70.0):
-        knew = knew.observed(float(t), reading(float(t)))
-    assert same_value(recent.latest, knew.latest)
-
-
 def test_of_both_a_season_takes_a_networks_models() -> None:
     both = FilterEnsemble.of(POINTS, 0.05, both=True)
     assert set(function_settings(POINTS.shape[1])) < set(both.settings)
