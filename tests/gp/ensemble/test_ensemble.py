@@ -124,15 +124,6 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     assert log_density == pytest.approx(float(student.logpdf(y)), rel=1e-6)
 
 
-@pytest.mark.parametrize("setting", [SMOOTH, SEASONAL, BOTH])
-def test_moving_twice_is_moving_once(setting: ModelSpec) -> None:
-    rows, times, y = history()
-    filters, _ = filtered(setting, rows, times, y)
-    twice, once = filters.moved(0.7).moved(1.6), filters.moved(2.3)
-    np.testing.assert_allclose(twice.mean, once.mean, atol=1e-12)
-    np.testing.assert_allclose(twice.covariance, once.covariance, atol=1e-12)
-
-
 def test_harmonics_are_those_of_the_periodic_kernel() -> None:
     season, phase = (
         Season(24.0, 2.0, SpatialSpec("identity"), harmonics=30),
@@ -303,17 +294,6 @@ def test_large_innovations_widen_the_deviations() -> None:
     wide, t = replace(ensemble, innovation=4.0), ensemble.time + 1.0
     np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * ensemble.predict(t).deviation)
     assert replace(ensemble, innovation=0.3).widening == 1.0
-
-
-def test_a_step_in_parts_is_the_step() -> None:
-    rng = np.random.default_rng(8)
-    # The scale is told the parts one by one, so that a noise in its unit must not matter.
-    whole = parts = played(FilterEnsemble.of(POINTS, TINY, [ROUGH, SMOOTH]), 5)
-    y = rng.normal(0, 2, 3)
-    whole = whole.observe([1, 5, 6], y, None, 6.0)
-    parts = parts.observe([1], y[:1], None, 6.0).observe([5, 6], y[1:], None, 6.0)
-    for one, other in zip(whole.filters, parts.filters, strict=True):
-        np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-8)
 
 
 def test_large_banks_are_thinned_and_cost_stops_growing(monkeypatch) -> None:
