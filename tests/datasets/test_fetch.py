@@ -305,60 +305,41 @@ def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
 # --- files and servers that mean no good: refused by name, in little memory and in finite time
 
 
-def bomb_gz(folder: Path) -> Path:
-    path = folder / "bomb.csv.gz"
-    path.write_bytes(gzip.compress(b"t,a,b\n" + b"1,2,3\n" * 800_000, compresslevel=1))
-    return path
+MANY = "t,a,b\n" + "1,2,3\n" * 2000
+BOMB = MANY * 400
 
 
-def bomb_zip(folder: Path) -> Path:
-    path = folder / "bomb.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("bomb.csv", b"t,a,b\n" + b"1,2,3\n" * 800_000)
-    return path
-
-
-def many_rows(folder: Path) -> Path:
-    path = folder / "rows.csv"
-    path.write_text("t,a,b\n" + "1,2,3\n" * 2000)
-    return path
-
-
-def many_columns(folder: Path) -> Path:
-    path = folder / "columns.csv"
-    path.write_text(",".join(f"s{i}" for i in range(300)) + "\n" + ",".join("1" * 300) + "\n")
-    return path
-
-
-def one_line(folder: Path) -> Path:
-    path = folder / "line.csv"
-    path.write_bytes(b"1" * 5_000_000)
-    return path
-
-
-def parquet(folder: Path) -> Path:
+def parquet() -> bytes:
     pytest.importorskip("pyarrow")
-    path = folder / "small.parquet"
-    pd.DataFrame({f"s{i}": np.zeros(30_000) for i in range(50)}).to_parquet(path)
-    assert path.stat().st_size < 100_000
-    return path
+    packed: bytes = pd.DataFrame({f"s{i}": np.zeros(30_000) for i in range(50)}).to_parquet()
+    assert len(packed) < 100_000
+    return packed
 
 
 MB = {"unpacked_bytes": 10**6}
-CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
-    "gzip": (bomb_gz, MB, "unpacked bytes or more, and the limit is 1000000"),
-    "zip": (bomb_zip, MB, "unpacked bytes or more, and the limit is 1000000"),
-    "rows": (many_rows, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
-    "columns": (many_columns, {"columns": 100}, "300 columns or more, and the limit is 100"),
-    "one line": (one_line, {}, "the first line is longer than 4194304 bytes"),
-    "parquet": (parquet, MB, "12000000 unpacked bytes or more"),
+CASES: dict[str, tuple[Callable[[], bytes], dict[str, int], str]] = {
+    "bomb.csv.gz": (
+        lambda: gzip.compress(BOMB.encode(), compresslevel=1),
+        MB,
+        "unpacked bytes or more, and the limit is 1000000",
+    ),
+    "bomb.zip": (lambda: zipped(BOMB), MB, "unpacked bytes or more, and the limit is 1000000"),
+    "rows.csv": (MANY.encode, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
+    "columns.csv": (
+        lambda: ("1," * 299 + "1\n").encode() * 2,
+        {"columns": 100},
+        "300 columns or more, and the limit is 100",
+    ),
+    "line.csv": (lambda: b"1" * 5_000_000, {}, "the first line is longer than 4194304 bytes"),
+    "small.parquet": (parquet, MB, "12000000 unpacked bytes or more"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_too_large_is_refused_by_name(case: str, tmp_path: Path) -> None:
-    make, limits, match = CASES[case]
-    path = make(tmp_path)
+    content, limits, match = CASES[case]
+    path = tmp_path / case
+    path.write_bytes(content())
     with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
         read_table(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -370,7 +351,8 @@ def test_what_is_too_large_is_refused_by_name(case: str, tmp_path: Path) -> None
 
 
 def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = many_rows(tmp_path)
+    path = tmp_path / "rows.csv"
+    path.write_text(MANY)
     with reading_limits(rows=1000):
         refused(ValueError, "the limit is 1000", read_table, path)
         with reading_limits(rows=10_000):
