@@ -71,7 +71,7 @@ def half_density(log_density: Array, squares: Array, variance: float) -> Array: 
 
 def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
     """Some models of a network or of a function."""
-    made = getattr(rule, name)
+    made = getattr(models, name)
     return models, name, lambda *dimension: tuple(filter(keep, made(*dimension)))
 
 
