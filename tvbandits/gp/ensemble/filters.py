@@ -117,7 +117,11 @@ class Layout:
             roots = [[np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
         shared = is_rough(first, count) or first.static_space == first.drift_space
         made = [static[0]] if shared else [static[0], drift[0]]
-        waves, unknown = season_features(first, count, spanned)
+        waves, unknown = np.zeros((count, 0)), np.zeros(count)
+        if first.season is not None:  # half of it is shared
+            own, left_out = spanned(first.season.space, MOST_OF_A_SEASON)
+            waves = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), own])
+            unknown = 0.5 * left_out
         r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
         basis = np.column_stack([np.ones((count, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
@@ -308,7 +312,7 @@ class Layout:
         States (M, S), or matrices (M, S, n) with states as columns.
         """
         if states.ndim == 2:
-            return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
+            return np.asarray(self.moved(states[:, :, None], h, back)[:, :, 0])
         change = self.transition(h)
         out = change.own * states
         for part, much in change.taken:
@@ -364,16 +368,6 @@ def features(space: SpatialSpec, points: Array, at_most: int = LARGEST_RANK) -> 
     most = min(at_most, count)
     made = linalg.pivoted_cholesky(np.ones(count), column, most, TOLERANCE)
     return np.asarray(made.G.T), np.asarray(made.residual)
-
-
-def season_features(
-    setting: ModelSpec, points: int, spanned: Callable[[SpatialSpec, int], tuple[Array, Array]]
-) -> tuple[Array, Array]:
-    """Features (A, s) of a season of variance 1, half of it shared, and the variance they leave."""
-    if setting.season is None:
-        return np.zeros((points, 0)), np.zeros(points)
-    made, left = spanned(setting.season.space, MOST_OF_A_SEASON)
-    return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
 
 
 def is_rough(setting: ModelSpec, points: int) -> bool:

@@ -2,7 +2,8 @@
 
 It observes each reading once, so that a step costs the same however long history is; its models differ
 in what they have learned, so its mean is not linear in the rewards, and unit, centre and drift are its
-own. Before any reading it is the prior of the recipe's kernel.
+own. Before any reading it is the prior of the recipe's kernel. What was read lately is kept beside it,
+for late readings, and in small networks all that was read is looked through for a season.
 """
 
 from __future__ import annotations
