@@ -27,8 +27,9 @@ from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, 
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble
+from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settings, network_settings
-from tvbandits.gp.ensemble.rule import LATER, TENTH, ModelEnsemble, lasting_share
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
@@ -262,7 +263,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     """All places read in 32 steps after the decision, in one joint normal variable."""
     model, rng = MODELS[name], np.random.default_rng(2)
     bank, rows = (
-        FilterEnsemble.of(POINTS, NOISE_LASTING, [model], step=step),
+        replace(FilterEnsemble.of(POINTS, NOISE_LASTING, [model]), step=step),
         rng.integers(0, 5, 14),
     )
     for t, row in enumerate(rows):
@@ -346,7 +347,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, LastingBound)
-    assert recipe.posterior == ModelEnsemble("both", season="find")
+    assert recipe.posterior == ModelEnsemble(both=True)
     assert recipe.learn is None
     assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):

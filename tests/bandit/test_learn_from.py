@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.rule import of_another_unit, started
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.rule import of_another_unit
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
@@ -33,7 +34,7 @@ def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
     here = policies.adaptive_gp_ucb(HERE).learn_from(there)
     rule = here.recipe.posterior
     learned = dict(rule.prior)
-    ensemble = started(HERE.X, 1.0, "both", rule.capacity, None)
+    ensemble = FilterEnsemble.of(HERE.X, 1.0, both=True)
     begun = replace(ensemble, prior=rule.prior, unit=rule.unit)
     begun = begun.observe([0], np.array([50.0]), None, 1.0)
     scores = np.exp(begun._score)

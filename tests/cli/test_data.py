@@ -403,7 +403,7 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
     fine(command("campaign", "new", "s.db", "--config", "campaign.toml"))
     for file in ("t.db", "s.db"):
         with Campaign.open(file) as campaign:
-            assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
+            assert campaign.recipe.posterior == ModelEnsemble(both=True, season=None)
 
 
 # --- every recipe

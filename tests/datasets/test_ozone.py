@@ -310,28 +310,19 @@ def statistics(problem: TableProblem) -> dict[str, float]:
     level = daily - seasons @ fit
     anomaly = values - daily[:, None] - offset
     departure = anomaly - seasons @ np.linalg.lstsq(seasons, anomaly)[0]
-    summer = np.cos(angle - 2 * np.pi * 149 / 365.25) > 0
     distance = np.hypot(*(problem.points[:, None] - problem.points).T)
     pairs = np.triu_indices(stations, 1)
     correlation, apart = np.corrcoef(departure.T)[pairs], distance[pairs]
-    best = values.argmax(axis=1)
     return {
         "mean": float(fit[0]),
         "season": float(np.hypot(*fit[1:])),
-        "peak_day": float(np.arctan2(fit[2], fit[1]) * 365.25 / (2 * np.pi)),
         "level_sd": float(level.std()),
         "level_persistence": lag_one(level),
         "offset_sd": float(offset.std()),
         "anomaly_sd": float(anomaly.std()),
         "anomaly_persistence": lag_one(anomaly),
-        "departure_sd": float(departure.std()),
-        "departure_persistence": lag_one(departure),
-        "summer_ratio": float(departure[summer].std() / departure[~summer].std()),
         "near": float(correlation[apart < 50].mean()),
-        "middle": float(correlation[(apart > 100) & (apart < 200)].mean()),
         "far": float(correlation[apart > 400].mean()),
-        "best_changes": float((best[1:] != best[:-1]).mean()),
-        "variation": float(problem.variation or 0.0),
         **problem.references()._asdict(),
     }
 
@@ -347,20 +338,13 @@ def simulated() -> dict[str, float]:
     [
         ("mean", 35.9, 1.5),
         ("season", 11.1, 1.5),
-        ("peak_day", 148.6, 8.0),
         ("level_sd", 7.1, 0.7),
         ("level_persistence", 0.55, 0.06),
         ("offset_sd", 3.2, 0.4),
         ("anomaly_sd", 6.8, 0.7),
         ("anomaly_persistence", 0.42, 0.06),
-        ("departure_sd", 6.0, 0.7),
-        ("departure_persistence", 0.25, 0.06),
-        ("summer_ratio", 1.37, 0.2),
         ("near", 0.6, 0.15),
-        ("middle", 0.18, 0.15),
         ("far", -0.27, 0.15),
-        ("best_changes", 0.81, 0.06),
-        ("variation", 18.9, 1.5),
         ("uniform", 12.67, 1.9),
         ("best_fixed", 8.47, 1.3),
         ("last_best", 6.18, 0.9),

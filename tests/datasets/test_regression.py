@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.ozone_samples import csv
 from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits import Candidates, Problem
@@ -49,11 +50,6 @@ BLOCKS = pd.DataFrame(
         *("Latitude", "Longitude", "MedHouseVal"),
     ],
 )
-
-
-def csv(path: Path, frame: pd.DataFrame) -> Path:
-    frame.to_csv(path, index=False)
-    return path
 
 
 def parquet(path: Path, frame: pd.DataFrame) -> Path:

@@ -145,11 +145,6 @@ def test_drift_starts_from_the_prior() -> None:
     assert abs((first[1:] * first[:-1]).mean()) < 5 / math.sqrt(1500)
 
 
-def test_what_does_not_drift_stands_still() -> None:
-    path = GPDrift(0.0, points_per_axis=3, horizon=400).path
-    assert (path == path[0]).all()
-
-
 def test_drift_is_looked_up_by_candidate_and_step() -> None:
     problem = GPDrift(points_per_axis=4, horizon=10, seed=1)
     rows = [3, 0, 15, 3]

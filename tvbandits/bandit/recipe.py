@@ -383,7 +383,7 @@ class Recipe:
         the edge of a limit that costs most. In its place one kernel is fitted, as on a box.
         """
         posterior, domain = self.posterior, self.domain
-        if isinstance(posterior, ModelEnsemble) and posterior.settings == "both":
+        if isinstance(posterior, ModelEnsemble) and posterior.both:
             assert isinstance(domain, Candidates)  # as an ensemble needs
             if len(domain) <= MOST_FITTED:
                 low, high = domain.X.min(axis=0), domain.X.max(axis=0)

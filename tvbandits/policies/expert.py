@@ -108,7 +108,7 @@ def learned_parts(
         return domain.space.kernel(), common, parts
     parts = {}
     if _takes_an_ensemble(domain, kernel, learn, common):
-        common = replace(common, posterior=ModelEnsemble("both"))
+        common = replace(common, posterior=ModelEnsemble(both=True))
         if not asks:
             network = len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
             parts = {"acquisition": LastingBound() if network else SpreadFirst()}
@@ -496,8 +496,8 @@ def adaptive_gp_ucb(
         2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
         mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
-        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
+        By default `ModelEnsemble(both=True)` on up to 20,000 candidates, unless you give kernel, learn
+        or mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
         plays go where a reward tells most (`SpreadFirst`). Elsewhere a Kalman filter, `StateSpace()`,
         and on a box `Exact`. `docs/ensemble.md` compares them.
 
