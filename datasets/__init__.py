@@ -1,6 +1,5 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
-from tvbandits.core.files.reading import ReadLimits, reading_limits
 from tvbandits.datasets.arms import (
     AutoregressiveArms,
     Banners,
@@ -37,7 +36,6 @@ __all__ = [
     "MovingPeaks",
     "NewPeak",
     "QuietNetwork",
-    "ReadLimits",
     "Switching",
     "SwitchingArms",
     "TableProblem",
@@ -48,7 +46,6 @@ __all__ = [
     "fetch_ozone",
     "ozone",
     "ozone_network",
-    "reading_limits",
     "sensor_field",
     "sensor_field_from_files",
     "table",

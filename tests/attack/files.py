@@ -161,7 +161,7 @@ def reading(call: Call, name: str, path: Path, kind: str) -> str:
         raise Found("terminal escapes", repr(said[:200]))
     if "bomb" in kind and ended.status == 0:
         raise Found(SILENT, "a bomb is read")
-    if "bomb" in kind and "limit" in said and "reading_limits" not in said:
+    if "bomb" in kind and "limit" in said and "TVBANDITS_READ" not in said:
         raise Found("no remedy", said[:200])
     return "read" if ended.status == 0 else "refused by name"
 

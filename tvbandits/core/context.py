@@ -65,15 +65,6 @@ def coordinate_names(domain: Domain) -> list[str]:
     return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
 
 
-def some_context(domain: object) -> dict[str, Any] | None:
-    """A value from the middle of a measured context; None where there is no such context."""
-    middles = {
-        name: part.values(part.from_unit(np.array([0.5])))[0]
-        for name, part in measured(domain).items()
-    }
-    return middles or None
-
-
 def chosen_of(domain: Any) -> Any:
     """What is chosen of a domain: all of it where it has no measured context."""
     return domain.chosen if measured(domain) else domain
