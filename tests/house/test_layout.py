@@ -124,7 +124,7 @@ LAZY = {
     "tvbandits/campaign/campaign.py": "a bandit, which only some commands need",
     "tvbandits/campaign/watching.py": "the same",
     "tvbandits/campaign/naming.py": "tables of places, where a site in degrees is added",
-    "tvbandits/core/clock.py": "pandas, for what is no plain text of a time",
+    "tvbandits/core/clock.py": "pandas, where there is a clock",
     "tvbandits/core/space.py": "pandas and kernels, where a table or a kernel is made",
     "tvbandits/core/tables.py": "pandas, where a table is made",
     "tvbandits/core/box_search.py": "scipy.stats, which takes a second, for boxes alone",

@@ -244,7 +244,7 @@ class Watching:
         if t is None:
             return "no time yet"
         t = as_time(t)
-        return f"t = {t:.15g}" if self.clock is None else self.clock.text(t)
+        return f"t = {t:.15g}" if self.clock is None else str(self.clock.time(t))
 
     @property
     def drop_after(self) -> float | None:
