@@ -273,7 +273,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.Switching.value.X": lambda: Switching().domain.X[:1],
     "tvbandits.Space.encode.points": lambda: {"a": 1.0, "b": 2, "c": "x"},
     "tvbandits.Space.decode.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
-    "tvbandits.Space.table.frame": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
+    "tvbandits.Space.table.points": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
     "tvbandits.Bandit.from_state.state": lambda: played().state,
     "experts.SensorExpert.query.X": lambda: np.array([[0.0]]),
     "experts.SimulatorExpert.query.X": lambda: np.array([[0.5]]),

@@ -184,7 +184,7 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"temperature": [10.0, 20.0, 30.0], "count": [1, 2, 5], "mode": list("aba")}
     )
-    for domain in (space, Table(space, frame.assign(site=["x", "y", "z"]), context=["mode"])):
+    for domain in (space, Table(space, frame, context=["mode"])):
         kernel = space.kernel()
         player = policies.gp_ucb(domain, kernel, NOISE)
         among = [0, 2] if isinstance(domain, Table) else None  # in one context

@@ -126,7 +126,6 @@ LAZY = {
     "tvbandits/campaign/naming.py": "tables of places, where a site in degrees is added",
     "tvbandits/core/clock.py": "pandas, where there is a clock",
     "tvbandits/core/space.py": "pandas and kernels, where a table or a kernel is made",
-    "tvbandits/core/tables.py": "pandas, where a table is made",
     "tvbandits/core/box_search.py": "scipy.stats, which takes a second, for boxes alone",
     "tvbandits/core/candidates.py": "scipy.spatial, for points that are off by rounding",
     "tvbandits/core/rows.py": "pyarrow is an extra, imported where a Parquet file is read",

@@ -330,10 +330,6 @@ class Candidates:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
         return self._points_at(rng.integers(len(self), size=n))
 
-    def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
-        """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
-        return row_of_largest(values, self.X, rng)
-
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
         if self.held:

@@ -18,8 +18,8 @@ from tvbandits.core.arrays import Array, Index, as_points, checked_values, row_o
 from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, Smooth, climb, search
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import several, shown
-from tvbandits.core.context import AtContext, as_measured
+from tvbandits.core.coercion import settle, several, shown
+from tvbandits.core.context import AtContext, as_measured, columns_by_name
 from tvbandits.core.parameters import (
     Category,
     Named,
@@ -96,9 +96,8 @@ class Space:
         given = {} if context is None else as_measured(context)
         if both := [name for name in given if name in made]:
             raise ValueError(f"{both[0]!r} is either chosen or of the context, and both are given")
-        object.__setattr__(self, "names", (*made, *given))
-        object.__setattr__(self, "parameters", (*made.values(), *given.values()))
-        object.__setattr__(self, "context", tuple(given))
+        parts = (*made.values(), *given.values())
+        settle(self, names=(*made, *given), parameters=parts, context=tuple(given))
 
     def __repr__(self) -> str:
         said = [f"{name}={part}" for name, part in self._chosen.items()]
@@ -366,65 +365,56 @@ class Space:
                 f"only a space of at most {ENUMERATED} points has candidates, this one has "
                 f"{self.size:g}: give the points to `table`"
             )
-        return self.table(self.decode(self._every), context=context)
+        return self.table(self._every, context=context)
 
-    def table(self, frame: Named, *, context: Sequence[str] = ()) -> Table:
-        """The rows of a frame as candidates, which `decode` to those rows.
+    def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:
+        """Some points as candidates, by name or as arrays (A, d), no two of them equal.
 
         Parameters
         ----------
-        frame : DataFrame, or sequence of dicts
-            A row for each candidate, no two of them at the same point. A frame may have columns besides
-            those of the parameters, such as the name of a place: they come back with the row.
+        points : DataFrame, sequence of dicts, or array of shape (A, d)
         context : sequence of str, optional
             Names of parameters that are given by the world, not chosen.
 
         Raises
         ------
         ValueError
-            As `encode`, or if two rows are equal, or there are none; or if `context` is not made of
+            As `check`, or if two points are equal, or there are none; or if `context` is not made of
             names of parameters.
         """
-        return Table(self, frame, context)
+        return Table(self, points, context)
 
 
 class Table(Candidates):
-    """The rows of a frame as candidates: a finite set of points of a space.
+    """A finite set of points of a space, which keep their names.
 
     Attributes
     ----------
     space : Space
-    X, context
+    given : tuple of str
+        Names of the parameters that the world gives.
+    X, context, retired
         As of `Candidates`: the points inside, and their columns of context.
 
     Examples
     --------
-    >>> import pandas as pd
     >>> from tvbandits import Space
     >>> space = Space(site=["mill", "weir"])
-    >>> print(space.table(pd.DataFrame({"site": ["weir"]})).decode([[0.0, 1.0]]))
+    >>> print(space.table([{"site": "weir"}]).decode([[0.0, 1.0]]))
        site
     0  weir
     """
 
     space: Space
+    given: tuple[str, ...]
 
     def __init__(
         self,
         space: Space,
-        frame: Named,
+        points: ArrayLike | Named,
         context: Sequence[str] = (),
-        *,
         retired: Sequence[int] = (),
     ) -> None:
-        import pandas as pd
-
-        rows = (
-            frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
-        )
-        if rows.empty:
-            raise ValueError(f"frame must have a row for each candidate, got {shown(frame)}")
-        known = [name for name in space.names if name in rows.columns]
         needs = "names of parameters"
         given = [context] if isinstance(context, str) else several("context", context, needs)
         for name in given:
@@ -434,53 +424,41 @@ class Table(Candidates):
                     f"there are: {', '.join(space.names)}"
                 )
         where = [column for name in given for column in np.r_[space.columns[name]]]
-        object.__setattr__(self, "space", space)
-        object.__setattr__(self, "_frame", rows)
-        object.__setattr__(self, "_given", tuple(given))
-        super().__init__(space.encode(rows[known]), where, retired)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """A copy of the frame."""
-        return self._frame.copy()  # type: ignore[attr-defined, no-any-return]
+        settle(self, space=space, given=tuple(given))
+        super().__init__(space.check(points), where, retired)
 
     def __repr__(self) -> str:
-        context = f", context={list(self._given)}" if self._given else ""  # type: ignore[attr-defined]
-        return f"Table({len(self)} rows of {self.space!r}{context})"
+        context = f", context={list(self.given)}" if self.given else ""
+        return f"Table({len(self)} points of {self.space!r}{context})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Table):
-            # Without names it is another set, equal points or not.
-            return False if isinstance(other, Candidates) else NotImplemented
-        same = self.space == other.space and self.context == other.context
-        same = same and self.retired == other.retired
-        return same and self.frame.equals(other.frame)
+        if not isinstance(other, Candidates):
+            return NotImplemented
+        # Without names it is another set, equal points or not.
+        return isinstance(other, Table) and self.space == other.space and super().__eq__(other)
 
     def __hash__(self) -> int:
         return hash((self.space, super().__hash__()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
+        return Table, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
-        said = {str(name): column.tolist() for name, column in self.frame.items()}
-        return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
+        return {"space": self.space, "X": self.X, "given": self.given, "retired": self.retired}
 
     @classmethod
     def __restored__(  # type: ignore[override]
-        cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
+        cls, space: Space, X: Array, given: Sequence[str], retired: Sequence[int]
     ) -> Table:
-        import pandas as pd
-
-        return cls(space, pd.DataFrame(columns), context)
+        return cls(space, X, given, retired)
 
     def encode(self, points: Named) -> Array:
         """Points (n, d) inside from points with names, which must be rows of the table."""
         return super().check(self.space.encode(points))
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
-        """The rows of the frame, all columns of it, that the points `X` (n, d) stand for."""
-        return self.frame.iloc[self.index(X)]
+        """The candidates `X` (n, d) as a frame, as `Space.decode`."""
+        return self.space.decode(self.check(X))
 
     def check(self, X: ArrayLike | Named, name: str = "X") -> Array:
         """Return points, as arrays (n, d) or with names, as the candidates they name."""
@@ -492,15 +470,8 @@ class Table(Candidates):
         """Rows of the candidates of a context, given as numbers inside or as a dictionary by name."""
         if not isinstance(context, Mapping):
             return super().rows_of(context)
-        given = self._given  # type: ignore[attr-defined]
-        if set(context) != set(given):
-            raise ValueError(f"context must have values for {list(given)}, got {dict(context)}")
-        codes = []
-        for name in given:
-            part = self.space.parameters[self.space.names.index(name)]
-            code = np.array([part.code_of(context[name], name, 0)])
-            codes.append(part.columns(part.codes(part.columns(code), name))[0])
-        return super().rows_of(np.concatenate(codes) if codes else [])
+        parts = dict(zip(self.space.names, self.space.parameters, strict=True))
+        return super().rows_of(columns_by_name({name: parts[name] for name in self.given}, context))
 
 
 class Arms(Table):
@@ -534,7 +505,7 @@ class Arms(Table):
         if len(given) < 2 or not all(isinstance(each, str) for each in given):
             raise ValueError(f"names must be at least two different texts, got {shown(names)}")
         arms = Category(given)
-        super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels], retired=retired)
+        super().__init__(Space(arm=arms), np.eye(arms.size), retired=retired)
 
     @property
     def names(self) -> tuple[str, ...]:
