@@ -455,10 +455,8 @@ OTHERS: dict[str, list[Callable[[], object]]] = {
     "context": [lambda: Candidates(X, context=(1, 2)), lambda: Candidates(X, context=[1])],
     "arms": [lambda: Arms(("red", "green", "blue")), lambda: Arms(["green", "red", "blue"])],
     "box": [
-        lambda: Box([(0, 1), (0, 2)], samples=64, starts=3),
-        lambda: Box([(0, 1), (0, 2)], starts=3),
-        lambda: Box([(0, 1), (0, 2)], samples=64),
-        lambda: Box([(0, 1), (0, 3)], samples=64, starts=3),
+        lambda: Box([(0, 1), (0, 2)]),
+        lambda: Box([(0, 1), (0, 3)]),
         lambda: "box",
     ],
 }

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points, checked_values, whole_number
+from tvbandits.core.arrays import Array, as_points, checked_values
 from tvbandits.core.box_search import Acquisition, Smooth, climb, search
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
-
-# Most points of a box's first sample, and most of its starts.
-MOST_SAMPLES = 2**20
 
 # Points of the first sample and starts, where an acquisition knows its slopes.
 SCREENED, CLIMBED = 512, 8
@@ -54,11 +51,6 @@ class Box:
     ----------
     bounds : array of shape (d, 2)
         Lowest and highest value of each coordinate. A read-only copy is kept.
-    samples : int, optional
-        Points of the first sample, rounded up to a power of two; by default 512, 1024, 2048, ...
-        for d = 1, 2, 3, ..., at most 16,384; 512 where an acquisition knows its slopes.
-    starts : int, optional
-        Points that are refined; by default 4 + 4 d, with slopes 8.
     context : mapping of str to intervals, optional
         What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
         coordinates of a point, the last ones. `bounds` has their rows then, too.
@@ -66,8 +58,8 @@ class Box:
     Raises
     ------
     ValueError
-        If `bounds` is not a finite (d, 2) matrix with low < high, or a count is not positive; or the
-        context is not made of intervals.
+        If `bounds` is not a finite (d, 2) matrix with low < high, or the context is not made of
+        intervals.
 
     Notes
     -----
@@ -84,8 +76,6 @@ class Box:
     """
 
     bounds: Array
-    samples: int | None = None
-    starts: int | None = None
     context: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -100,9 +90,6 @@ class Box:
         object.__setattr__(self, "context", given)
         bounds.setflags(write=False)
         object.__setattr__(self, "bounds", bounds)
-        for name, count in (("samples", self.samples), ("starts", self.starts)):
-            if count is not None:
-                whole_number(name, count, at_most=MOST_SAMPLES)
 
     @property
     def dimension(self) -> int:
@@ -112,21 +99,18 @@ class Box:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box):
             return NotImplemented
-        counts = (self.samples, self.starts) == (other.samples, other.starts)
-        same = counts and tuple(self.context) == tuple(other.context)
+        same = tuple(self.context) == tuple(other.context)
         return same and np.array_equal(self.bounds, other.bounds)
 
     def __hash__(self) -> int:
-        counts = self.samples, self.starts, tuple(self.context)
-        return hash((tuple(self.bounds.ravel().tolist()), *counts))
+        return hash((tuple(self.bounds.ravel().tolist()), tuple(self.context)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Box, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
         count = self.dimension - len(self.context)
-        own = {"bounds": self.bounds[:count], "samples": self.samples, "starts": self.starts}
-        return own | ({"context": self.context} if self.context else {})
+        return {"bounds": self.bounds[:count], "context": self.context}
 
     @property
     def measured(self) -> Mapping[str, Parameter]:
@@ -137,7 +121,7 @@ class Box:
     def chosen(self) -> Box:
         """What is chosen, without the context."""
         count = self.dimension - len(self.context)
-        return Box(self.bounds[:count], self.samples, self.starts)
+        return Box(self.bounds[:count])
 
     def _at(self, values: Array) -> AtContext:
         """All points at one value (c,) of the context."""
@@ -177,10 +161,9 @@ class Box:
             X = self._scaled(U)
             return checked_values(acquisition(X), X)
 
-        starts = self.starts or 4 + 4 * d
         if not isinstance(acquisition, Smooth):
-            samples = self.samples or min(256 << d, 16_384)
-            found, height = search(evaluate, [(0, True)] * d, samples, starts, rng)
+            samples = min(256 << d, 16_384)
+            found, height = search(evaluate, [(0, True)] * d, samples, 4 + 4 * d, rng)
             return self._scaled(found[None, :])[0], height
 
         def sloped(U: Array) -> tuple[Array, Array]:
@@ -188,8 +171,7 @@ class Box:
             return values, slopes * (high - low)
 
         near = np.clip((acquisition.near - low) / (high - low), 0.0, 1.0)
-        starts, samples = self.starts or CLIMBED, self.samples or SCREENED
-        found, height = climb(evaluate, sloped, near, samples, starts, rng)
+        found, height = climb(evaluate, sloped, near, SCREENED, CLIMBED, rng)
         return self._scaled(found[None, :])[0], height
 
     def _scaled(self, U: Array) -> Array:

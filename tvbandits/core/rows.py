@@ -8,8 +8,9 @@ that are not finite are refused as soon as they are read.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -32,12 +33,9 @@ def _not_held(rows: object, *_: object, **__: object) -> NoReturn:
     )
 
 
-class BlockReader(Protocol):
-    """Reads points of one block; it can travel to where it is wanted."""
-
-    def __call__(self, rows: Index | slice) -> Array:
-        """Points (n, d) of rows that are counted from the first of the block."""
-        ...
+# Reads points (n, d) of one block, of rows counted from the first of the block; it can travel to
+# where it is wanted.
+BlockReader = Callable[[Index | slice], Array]
 
 
 class Rows(Protocol):
@@ -107,16 +105,11 @@ class MappedRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return _MappedBlock(self, number * BLOCK)
+        return partial(_of_mapped, self, number * BLOCK)
 
 
-@dataclass(frozen=True)
-class _MappedBlock:
-    rows: MappedRows
-    start: int
-
-    def __call__(self, rows: Index | slice) -> Array:
-        return finite(_mapped(self.rows)[self.start : self.start + BLOCK][rows])
+def _of_mapped(mapped: MappedRows, start: int, rows: Index | slice) -> Array:
+    return finite(_mapped(mapped)[start : start + BLOCK][rows])
 
 
 @dataclass(frozen=True)
@@ -136,16 +129,11 @@ class ParquetRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return _ParquetBlock(self.path, number)
+        return partial(_of_group, self.path, number)
 
 
-@dataclass(frozen=True)
-class _ParquetBlock:
-    path: str
-    group: int
-
-    def __call__(self, rows: Index | slice) -> Array:
-        return _row_group(self.path, self.group)[rows]
+def _of_group(path: str, group: int, rows: Index | slice) -> Array:
+    return _row_group(path, group)[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +156,7 @@ class DaskRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return _DaskBlock(self.array.blocks[number])
+        return partial(_of_chunk, self.array.blocks[number])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DaskRows) and self.array.name == other.array.name
@@ -177,12 +165,8 @@ class DaskRows:
         return hash(self.array.name)
 
 
-@dataclass
-class _DaskBlock:
-    chunk: Any
-
-    def __call__(self, rows: Index | slice) -> Array:
-        return finite(np.asarray(self.chunk[rows].compute()))
+def _of_chunk(chunk: Any, rows: Index | slice) -> Array:
+    return finite(np.asarray(chunk[rows].compute()))
 
 
 def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
