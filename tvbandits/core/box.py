@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points, checked_values
-from tvbandits.core.box_search import Acquisition, Smooth, climb, search
+from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
-# Points of the first sample and starts, where an acquisition knows its slopes.
-SCREENED, CLIMBED = 512, 8
+# Points of the first sample, where an acquisition knows its slopes.
+SCREENED = 512
 
 # How far off a point may be, relative to the domain's extent along each coordinate.
 TOLERANCE = 1e-9
@@ -146,7 +146,7 @@ class Box:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, shape (n, d)."""
-        return self._scaled(rng.random((n, self.dimension)))
+        return self.from_unit(rng.random((n, self.dimension)))
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
@@ -155,26 +155,18 @@ class Box:
         then differential evolution of the best of it, then gradient ascent from the best
         well-separated points of both. On a plateau the point is a random one of the sample.
         """
-        d, (low, high) = self.dimension, self.bounds.T
+        return best_point(acquisition, self, [(0, True)] * self.dimension, SCREENED, rng)
 
-        def evaluate(U: Array) -> Array:
-            X = self._scaled(U)
-            return checked_values(acquisition(X), X)
-
-        if not isinstance(acquisition, Smooth):
-            samples = min(256 << d, 16_384)
-            found, height = search(evaluate, [(0, True)] * d, samples, 4 + 4 * d, rng)
-            return self._scaled(found[None, :])[0], height
-
-        def sloped(U: Array) -> tuple[Array, Array]:
-            values, slopes = acquisition.sloped(self._scaled(U))
-            return values, slopes * (high - low)
-
-        near = np.clip((acquisition.near - low) / (high - low), 0.0, 1.0)
-        found, height = climb(evaluate, sloped, near, SCREENED, CLIMBED, rng)
-        return self._scaled(found[None, :])[0], height
-
-    def _scaled(self, U: Array) -> Array:
+    def from_unit(self, U: Array) -> Array:
         """Points of the box from points of the unit cube; 0 and 1 become the bounds exactly."""
         low, high = self.bounds.T
         return np.asarray(np.clip(low * (1.0 - U) + high * U, low, high))
+
+    def to_unit(self, X: Array) -> Array:
+        """Points of the unit cube from points of the box."""
+        low, high = self.bounds.T
+        return np.asarray(np.clip((X - low) / (high - low), 0.0, 1.0))
+
+    def along(self, slopes: Array) -> Array:
+        """Slopes along the unit cube from slopes in the box."""
+        return np.asarray(slopes * (self.bounds[:, 1] - self.bounds[:, 0]))

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, refuse
+from tvbandits.core.arrays import Array, Index, mixed, refuse
 from tvbandits.core.coercion import is_of, shown
 
 # Rows of a block, where the source has no blocks of its own.
@@ -212,11 +212,7 @@ def keys_of(X: Array) -> NDArray[np.uint64]:
     """A number (n,) for each of points (n, d) without -0.0: equal ones have equal numbers."""
     key = np.zeros(len(X), dtype=np.uint64)
     for column in X.T:
-        key ^= np.ascontiguousarray(column).view(np.uint64)
-        # A step of splitmix64: different points rarely meet.
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        key ^= key >> np.uint64(31)
+        key = mixed(key ^ np.ascontiguousarray(column).view(np.uint64))
     return key
 
 
@@ -243,14 +239,15 @@ def _mapped(rows: MappedRows) -> NDArray[Any]:
 
 
 def _parquet_rows(path: str) -> ParquetRows:
-    about = _parquet(path).metadata
+    about = parquet_file(path).metadata
     groups = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     shape = (about.num_rows, about.num_columns)
     _check_table(shape, np.dtype(float))
     return ParquetRows(path, shape, groups)
 
 
-def _parquet(path: str) -> Any:
+def parquet_file(path: str | os.PathLike[str]) -> Any:
+    """A Parquet file, by pyarrow; a `ValueError` says what to install where that is not there."""
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
@@ -261,5 +258,5 @@ def _parquet(path: str) -> Any:
 @lru_cache(maxsize=1)
 def _row_group(path: str, group: int) -> Array:
     """A block, of which several looks follow each other."""
-    columns = _parquet(path).read_row_group(group).columns
+    columns = parquet_file(path).read_row_group(group).columns
     return finite(np.column_stack([column.to_numpy() for column in columns]))

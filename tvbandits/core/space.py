@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points, checked_values, row_of_largest
+from tvbandits.core.arrays import Array, Index, as_points, row_of_largest
 from tvbandits.core.box import Box
-from tvbandits.core.box_search import Acquisition, Smooth, climb, search
+from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import settle, several, shown
 from tvbandits.core.context import AtContext, as_measured, columns_by_name
@@ -218,7 +218,7 @@ class Space:
         """Points (n, d) of codes (n, p)."""
         return np.hstack([part.columns(codes[:, j]) for j, part in enumerate(self.parameters)])
 
-    def _from_unit(self, U: Array) -> Array:
+    def from_unit(self, U: Array) -> Array:
         """Points (n, d) of points (n, p) of a unit cube with an axis for each parameter."""
         axes, columns, low, high = self._intervals
         X, along = np.empty((len(U), self.dimension)), U[:, axes]
@@ -240,12 +240,12 @@ class Space:
         axes, columns, low, high = np.array(found).reshape(-1, 4).T
         return axes.astype(np.int64), columns.astype(np.int64), low, high
 
-    def _to_unit(self, X: Array) -> Array:
+    def to_unit(self, X: Array) -> Array:
         """Points (n, p) of the unit cube from points (n, d)."""
         codes = zip(self.parameters, self._codes(X).T, strict=True)
         return np.column_stack([part.to_unit(each) for part, each in codes])
 
-    def _along(self, slopes: Array) -> Array:
+    def along(self, slopes: Array) -> Array:
         """Slopes (n, p) along the intervals of the unit cube from slopes (n, d); 0 along the rest."""
         axes, columns, low, high = self._intervals
         found = np.zeros((len(slopes), len(self.parameters)))
@@ -256,7 +256,7 @@ class Space:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
-        return self._from_unit(rng.random((n, len(self.names))))
+        return self.from_unit(rng.random((n, len(self.names))))
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`."""
@@ -268,31 +268,8 @@ class Space:
         if all(isinstance(part, Real) for part in self.parameters):
             return Box(self.bounds).maximise(acquisition, rng)
 
-        def evaluate(U: Array) -> Array:
-            X = self._from_unit(U)
-            return checked_values(acquisition(X), X)
-
-        p = len(self.parameters)
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
-        if isinstance(acquisition, Smooth):
-
-            def sloped(U: Array) -> tuple[Array, Array]:
-                values, slopes = acquisition.sloped(self._from_unit(U))
-                return values, self._along(slopes)
-
-            found, height = climb(
-                evaluate,
-                sloped,
-                self._to_unit(acquisition.near[-64:]),
-                256,
-                8,
-                rng,
-                kinds,
-            )
-            return self._from_unit(found[None, :])[0], height
-        samples = min(256 << p, 16_384)
-        found, height = search(evaluate, kinds, samples, 4 + 4 * p, rng)
-        return self._from_unit(found[None, :])[0], height
+        return best_point(acquisition, self, kinds, 256, rng)
 
     @property
     def bounds(self) -> Array:
@@ -321,7 +298,7 @@ class Space:
         if self._every is not None and len(self._every) <= count:
             return self._every
         ends = np.repeat([[0.0], [1.0]], len(self.names), axis=1)
-        return np.concatenate([self._from_unit(ends), self.sample(count, rng)])
+        return np.concatenate([self.from_unit(ends), self.sample(count, rng)])
 
     # --- what goes with it ----------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tvbandits.core.coercion import shown
+from tvbandits.core.rows import parquet_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -364,13 +365,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
     0  1.5
     """
     check_regular(path)
-    try:
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise ValueError(
-            'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
-        ) from error
-    with ParquetFile(path) as file:
+    with parquet_file(path) as file:
         about = file.metadata
         check_size("rows", about.num_rows)
         check_size("columns", about.num_columns)
