@@ -34,34 +34,20 @@ def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes
 
 SAID = {
     "pickle": (SavedFileError, r"it is not a saved file: it begins with b'\\x80"),
-    "pickle inside": (SavedFileError, "its member 'state.pkl' does not belong there"),
     "array of objects": (SavedFileError, "arrays/0.npy' is no array: .*it holds object"),
-    "pickle for an array": (
-        SavedFileError,
-        "arrays/0.npy' is no array: .*magic string",
-    ),
+    "pickle for an array": (SavedFileError, "arrays/0.npy' is no array: .*magic string"),
     "version of tomorrow": (UnknownVersionError, "it is of version 4, and 3 is known here"),
-    "half a file": (SavedFileError, "it is cut or changed"),
-    "another checksum": (SavedFileError, "it is cut or changed"),
     "SQLite": (SavedFileError, "it is not a saved file: it begins with b'SQLite f'"),
-    "name that leads up": (
-        SavedFileError,
-        r"its member '\.\./\.\./evil\.py' does not belong there",
-    ),
+    "name that leads up": (SavedFileError, r"member '\.\./\.\./evil\.py' does not belong"),
     "packed members": (SavedFileError, "its members are packed or overlap"),
     "entry of code": (UnknownPartError, "it uses 'os:system', which is not part of the package"),
     "array of a huge shape": (SavedFileError, "is no array: .* are not 0 bytes"),
     "doublings": (SavedFileError, r"entry \d+ unfolds to a number of entries of 8191"),
-    "kernel of doublings": (SavedFileError, r"entry \d+ is a kernel of as many parts as 1023"),
-    "dictionary of doublings": (SavedFileError, r"unfolds to a number of entries of 8191"),
     "chain": (SavedFileError, r"entry \d+ nests 101, and the limit is 100"),
-    "set": (SavedFileError, "'set' is no kind of entry"),
     "keys of one hash": (SavedFileError, "'2305843009213693951' cannot be a key"),
-    "number of many digits": (SavedFileError, "entry .* is no reference|'10+' is no reference"),
     "number that is true": (SavedFileError, "last of Window cannot be 'True'"),
     "class by its module": (SavedFileError, "'core.domains.box:Box' is no part that is known"),
     "structure too long": (SavedFileError, "has 8000001 bytes, at most 8000000 may be"),
-    "structure too deep": (SavedFileError, r"structure\.json cannot be read"),
 }
 
 
