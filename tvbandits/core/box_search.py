@@ -317,7 +317,7 @@ def search(
         return _ascended(sloped, U, heights, radius, tolerance, 60)
 
     U, heights = _moved(evaluate, refine, cells, *refine(U[chosen], heights[chosen]))
-    found, height = _with_neighbours(evaluate, refine, cells, U, heights)
+    found, height = U[heights.argmax()], float(heights.max())
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
     return (found, height) if height > values[best] else (interior[best], float(values[best]))
 
@@ -345,22 +345,6 @@ def _moved(
         U[up], heights[up] = near[best[up]], reached[best[up]]
         U, heights = refine(U, heights)
     return U, heights
-
-
-def _with_neighbours(
-    evaluate: Acquisition, refine: Refine, cells: _Cells, U: Array, heights: Array
-) -> tuple[Array, float]:
-    """The best of refined points, or what moves of it to neighbours reach, each refined."""
-    found, height = U[heights.argmax()], float(heights.max())
-    for _ in range(ROUNDS if len(cells.free) else 0):
-        near, _ = cells.neighbours(found[None, :])
-        if len(near) == 0:
-            break
-        near, reached = refine(near, evaluate(near))
-        if not reached.max() > height:
-            break
-        found, height = near[reached.argmax()], float(reached.max())
-    return found, height
 
 
 @dataclass(frozen=True)
