@@ -14,7 +14,7 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, step
 from tests.helpers.refusals import refused
 from tvbandits import Observations, SavedFileError, StateSpace, load, policies
 from tvbandits.core.files import values as words
-from tvbandits.core.files.values import KERNELS, UnknownPartError, UnknownVersionError, name_of
+from tvbandits.core.files.values import KERNELS, name_of
 from tvbandits.experts import CallableExpert, StubTransport
 
 GOOD = good()
@@ -33,21 +33,21 @@ def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes
 
 
 SAID = {
-    "pickle": (SavedFileError, r"it is not a saved file: it begins with b'\\x80"),
-    "array of objects": (SavedFileError, "arrays/0.npy' is no array: .*it holds object"),
-    "pickle for an array": (SavedFileError, "arrays/0.npy' is no array: .*magic string"),
-    "version of tomorrow": (UnknownVersionError, "it is of version 4, and 3 is known here"),
-    "SQLite": (SavedFileError, "it is not a saved file: it begins with b'SQLite f'"),
-    "name that leads up": (SavedFileError, r"member '\.\./\.\./evil\.py' does not belong"),
-    "packed members": (SavedFileError, "its members are packed or overlap"),
-    "entry of code": (UnknownPartError, "it uses 'os:system', which is not part of the package"),
-    "array of a huge shape": (SavedFileError, "is no array: .* are not 0 bytes"),
-    "doublings": (SavedFileError, r"entry \d+ unfolds to a number of entries of 8191"),
-    "chain": (SavedFileError, r"entry \d+ nests 101, and the limit is 100"),
-    "keys of one hash": (SavedFileError, "'2305843009213693951' cannot be a key"),
-    "number that is true": (SavedFileError, "last of Window cannot be 'True'"),
-    "class by its module": (SavedFileError, "'core.domains.box:Box' is no part that is known"),
-    "structure too long": (SavedFileError, "has 8000001 bytes, at most 8000000 may be"),
+    "pickle": r"it is not a saved file: it begins with b'\\x80",
+    "array of objects": "arrays/0.npy' is no array: .*it holds object",
+    "pickle for an array": "arrays/0.npy' is no array: .*magic string",
+    "version of tomorrow": "it is of version 4, and 3 is known here",
+    "SQLite": "it is not a saved file: it begins with b'SQLite f'",
+    "name that leads up": r"member '\.\./\.\./evil\.py' does not belong",
+    "packed members": "its members are packed or overlap",
+    "entry of code": "it uses 'os:system', which is not part of the package",
+    "array of a huge shape": "is no array: .* are not 0 bytes",
+    "doublings": r"entry \d+ unfolds to a number of entries of 8191",
+    "chain": r"entry \d+ nests 101, and the limit is 100",
+    "keys of one hash": "'2305843009213693951' cannot be a key",
+    "number that is true": "last of Window cannot be 'True'",
+    "class by its module": "'core.domains.box:Box' is no part that is known",
+    "structure too long": "has 8000001 bytes, at most 8000000 may be",
 }
 
 
@@ -55,10 +55,7 @@ SAID = {
 def test_messages_say_what_is_wrong(name: str, hostile: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "saved"
     path.write_bytes(hostile[name])
-    kind, message = SAID[name]
-    with pytest.raises(kind, match=message) as caught:
-        load(path)
-    assert type(caught.value) is kind
+    refused(SavedFileError, SAID[name], load, path)
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:

@@ -183,33 +183,16 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     >>> print(tvbandits.load("campaign.saved").state == bandit.state)
     True
     """
-    found = load_value(path, trusted)
-    if not (hasattr(found, "ask") and hasattr(found, "tell")):
-        raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
-    return found
-
-
-def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
-    """Read what `save_value` wrote.
-
-    Raises
-    ------
-    SavedFileError
-        If it is no such file, or is not as it was written; the message names the file and the reason.
-    ValueError
-        If the path is none.
-    OSError
-        If it cannot be read.
-    """
     file = file_path("path", path)
     try:
         check_regular(file)
         check_size("unpacked_bytes", file.stat().st_size)
-        return from_bytes(file.read_bytes(), trusted)
-    except SavedFileError as error:
-        raise type(error)(f"{file}: {error}") from error
+        found = from_bytes(file.read_bytes(), trusted)
     except ValueError as error:
         raise SavedFileError(f"{file}: {error}") from error
+    if not (hasattr(found, "ask") and hasattr(found, "tell")):
+        raise SavedFileError(f"{file}: it holds no bandit, but {type(found).__name__}")
+    return found
 
 
 def put_in_place(

@@ -62,10 +62,6 @@ class SavedFileError(ValueError):
     """A file is not one that was saved, or not as it was saved."""
 
 
-class UnknownVersionError(SavedFileError):
-    """A file was saved by a version that this one does not know."""
-
-
 def packed(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
     """The bytes of a file.
 
@@ -146,7 +142,7 @@ def _structure(text: bytes) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise SavedFileError(f"it is not a saved file: {STRUCTURE} does not say {FORMAT!r}")
     if found.get("version") != VERSION:
-        raise UnknownVersionError(
+        raise SavedFileError(
             f"it is of version {found.get('version')!r}, and {VERSION} is known here"
         )
     return found
@@ -348,10 +344,6 @@ LONGEST_INT = 128
 
 # Whole numbers beyond it may all have one hash, and a dictionary of them takes for ever.
 LARGEST_KEY = 2**61 - 2
-
-
-class UnknownPartError(SavedFileError):
-    """A file names a part that was not handed over."""
 
 
 def name_of(part: Any) -> str:
@@ -621,11 +613,11 @@ class Decoder:
         if name not in self._trusted:
             word = name.removeprefix("tvbandits:")
             if word in ("MappedRows", "ParquetRows"):
-                raise UnknownPartError(
+                raise SavedFileError(
                     "its candidates stand in another file, which is not opened because this one says "
                     f"so: hand them over, as in trusted={{{name!r}: Candidates(path).rows}}"
                 )
-            raise UnknownPartError(
+            raise SavedFileError(
                 f"it uses {name!r}, which is not part of the package and is not imported because a "
                 f"file says so: hand it over, as in trusted={{{name!r}: ...}}"
             )
