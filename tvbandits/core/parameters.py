@@ -193,7 +193,7 @@ class Category(_Stepped):
 
     levels: tuple[str, ...]
 
-    low: ClassVar[int] = 0
+    low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
 
     def __post_init__(self) -> None:
         given = several("categories", self.levels, "texts")

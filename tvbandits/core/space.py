@@ -220,25 +220,8 @@ class Space:
 
     def from_unit(self, U: Array) -> Array:
         """Points (n, d) of points (n, p) of a unit cube with an axis for each parameter."""
-        axes, columns, low, high = self._intervals
-        X, along = np.empty((len(U), self.dimension)), U[:, axes]
-        X[:, columns] = np.clip(low * (1.0 - along) + high * along, low, high)
-        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
-            if not isinstance(part, Real):
-                X[:, where] = part.columns(part.from_unit(U[:, j]))
-        return X
-
-    @cached_property
-    def _intervals(self) -> tuple[Index, Index, Array, Array]:
-        """Of the intervals: their axes of the unit cube, their columns, and their ends."""
-        parts = zip(self.parameters, self.columns.values(), strict=True)
-        found = [
-            (j, where.start, part.low, part.high)
-            for j, (part, where) in enumerate(parts)
-            if isinstance(part, Real)
-        ]
-        axes, columns, low, high = np.array(found).reshape(-1, 4).T
-        return axes.astype(np.int64), columns.astype(np.int64), low, high
+        codes = zip(self.parameters, U.T, strict=True)
+        return self._points(np.column_stack([part.from_unit(each) for part, each in codes]))
 
     def to_unit(self, X: Array) -> Array:
         """Points (n, p) of the unit cube from points (n, d)."""
@@ -247,9 +230,10 @@ class Space:
 
     def along(self, slopes: Array) -> Array:
         """Slopes (n, p) along the intervals of the unit cube from slopes (n, d); 0 along the rest."""
-        axes, columns, low, high = self._intervals
         found = np.zeros((len(slopes), len(self.parameters)))
-        found[:, axes] = (high - low) * slopes[:, columns]
+        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
+            if isinstance(part, Real):
+                found[:, j] = part.extent * slopes[:, where.start]
         return found
 
     # --- what a domain can do --------------------------------------------------------------------

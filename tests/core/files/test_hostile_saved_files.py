@@ -14,7 +14,7 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, step
 from tests.helpers.refusals import refused
 from tvbandits import Observations, SavedFileError, StateSpace, load, policies
 from tvbandits.core.files import values as words
-from tvbandits.core.files.values import KERNELS, name_of
+from tvbandits.core.files.values import name_of
 from tvbandits.experts import CallableExpert, StubTransport
 
 GOOD = good()
@@ -110,7 +110,6 @@ def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:
 def test_every_part_has_a_word_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = words.parts_by_word()
     assert len(parts) > 150
-    assert not set(parts) & set(KERNELS)
     assert parts["Observations"] is Observations
     assert "tvbandits.core.observations:Observations" not in parts
     monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)

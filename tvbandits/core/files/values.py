@@ -4,7 +4,7 @@ A value that is made of others is an entry of one flat list, and refers to entri
 So what was shared is shared again, there are no circles, and reading needs no recursion.
 
 What can be read back is a list that the project itself makes: its own parts by their words (`word_of`: a
-move of a module breaks no saved file), scikit-learn's kernels by name (`KERNELS`), arrays, and plain
+move of a module breaks no saved file), scikit-learn's kernels by name, arrays, and plain
 containers. Before anything is made, one pass over the table bounds how deep it nests and how large it is
 unfolded (`check_table`). Parts are made by their constructors, given only what these say that they take
 (`check_types`). A part of the user's is saved by its name, `module:name`, and what has that name must be
@@ -210,9 +210,11 @@ def word_of(kind: type) -> str:
 
 
 def is_part(kind: object) -> TypeGuard[type]:
-    """Whether this is a class of the project that can be made again from its parts."""
-    if not isinstance(kind, type):
+    """Whether this is a kernel of scikit-learn, or a class of the project that can be made again."""
+    if not isinstance(kind, type) or inspect.isabstract(kind):
         return False
+    if kind.__module__ == SKLEARN:
+        return is_kernel(kind)
     package, house, *_ = f"{kind.__module__}.".split(".")
     if package != "tvbandits" or house not in HOUSES or kind.__module__.startswith(OUTSIDE):
         return False
@@ -232,22 +234,22 @@ def is_named_tuple(kind: type) -> bool:
 
 @cache
 def parts_by_word() -> dict[str, type]:
-    """The parts of the project by their words; all modules that may define some are imported.
+    """All parts by their words; the modules that may define some are imported.
 
     Raises
     ------
     ValueError
         If two of them have one word.
     """
-    found: dict[str, type] = {}
+    names = [SKLEARN]
     for house in HOUSES:
         package = import_module(f"tvbandits.{house}")
         below = walk_packages(package.__path__, f"{package.__name__}.")
-        names = [each.name for each in below if not each.name.startswith(OUTSIDE)]
-        for module in (package, *map(import_module, names)):
-            for kind in vars(module).values():
-                if is_part(kind) and found.setdefault(word_of(kind), kind) is not kind:
-                    raise ValueError(f"two parts have the word {word_of(kind)!r}")
+        names += [each.name for each in below if not each.name.startswith(OUTSIDE)]
+    found: dict[str, type] = {}
+    for kind in (each for name in names for each in vars(import_module(name)).values()):
+        if is_part(kind) and found.setdefault(word_of(kind), kind) is not kind:
+            raise ValueError(f"two parts have the word {word_of(kind)!r}")
     return found
 
 
@@ -310,22 +312,6 @@ def _is_a(value: Any, kind: Any) -> bool:
         return not isinstance(value, type) and named <= has
     return isinstance(value, kind)
 
-
-# Kernels of scikit-learn, by name.
-KERNELS = (
-    "CompoundKernel",
-    "ConstantKernel",
-    "DotProduct",
-    "ExpSineSquared",
-    "Exponentiation",
-    "Matern",
-    "PairwiseKernel",
-    "Product",
-    "RBF",
-    "RationalQuadratic",
-    "Sum",
-    "WhiteKernel",
-)
 
 _PLACE = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)*:[A-Za-z_]\w*")
 # Parts of the user's, by `module:name`.
@@ -415,7 +401,7 @@ class Encoder:
     def _made(self, value: Any) -> dict[str, Any]:
         """What is made by a constructor, or has only a name."""
         kind = type(value)
-        if is_part(kind) or (kind.__module__ == SKLEARN and kind.__name__ in KERNELS):
+        if is_part(kind):
             form = "kernel" if is_kernel(kind) else "value"
             parts = {name: self.ref(part) for name, part in parts_of(value).items()}
             return {form: word_of(kind), "with": parts}
@@ -626,9 +612,6 @@ class Decoder:
 
 def _part(word: Any) -> type:
     """A class of the project by its word."""
-    if word in KERNELS:
-        kernel: type = getattr(import_module(SKLEARN), word)
-        return kernel
     if word not in parts_by_word():
         raise SavedFileError(f"{str(word)[:80]!r} is no part that is known to this version")
     return parts_by_word()[word]
