@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.box_search import Acquisition, best_point
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import settle, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
@@ -87,9 +87,8 @@ class Box:
                     f"{name} must be an interval (low, high); {INSTEAD_OF_WORDS}; got {shown(part)}"
                 )
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
-        object.__setattr__(self, "context", given)
         bounds.setflags(write=False)
-        object.__setattr__(self, "bounds", bounds)
+        settle(self, bounds=bounds, context=given)
 
     @property
     def dimension(self) -> int:

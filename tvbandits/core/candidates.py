@@ -24,7 +24,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
-from tvbandits.core.coercion import several, shown
+from tvbandits.core.coercion import settle, several, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
@@ -91,12 +91,10 @@ class Candidates:
         X: Any = rows_elsewhere(self.X)
         if X is None:
             X = _different(as_points(self.X, name="candidates"))
-        object.__setattr__(self, "X", X)
         count, dimension = X.shape
         context = _as_numbers("context", self.context, dimension, "column", "to choose")
-        object.__setattr__(self, "context", context)
         retired = _as_numbers("retired", self.retired, count, "row", "to play")
-        object.__setattr__(self, "retired", retired)
+        settle(self, X=X, context=context, retired=retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
@@ -179,11 +177,8 @@ class Candidates:
         return hash((self.X.shape, content, self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Candidates, (
-            self.X,
-            self.context,
-            self.retired,
-        )  # the search tree is rebuilt where it is needed
+        # The search tree is rebuilt where it is needed.
+        return Candidates, (self.X, self.context, self.retired)
 
     @classmethod
     def __restored__(
@@ -387,12 +382,11 @@ class CandidatesInContext:
     def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
         if not chosen.held:
             raise ValueError(f"candidates in a measured context must be in memory, got {chosen.X}")
-        object.__setattr__(self, "chosen", chosen)
         given = as_measured(measured)
         for name, part in given.items():
             if isinstance(part, Category):
                 raise ValueError(f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {shown(part)}")
-        object.__setattr__(self, "measured", given)
+        settle(self, chosen=chosen, measured=given)
 
     def __repr__(self) -> str:
         points = f"{len(self.chosen)} points, d={self.chosen.dimension}"

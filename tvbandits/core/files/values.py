@@ -396,15 +396,10 @@ class Encoder:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
             return {"generator": self.ref(dict(value.bit_generator.state))}
-        return self._made(value)
-
-    def _made(self, value: Any) -> dict[str, Any]:
-        """What is made by a constructor, or has only a name."""
-        kind = type(value)
-        if is_part(kind):
-            form = "kernel" if is_kernel(kind) else "value"
+        if is_part(type(value)):
+            form = "kernel" if is_kernel(type(value)) else "value"
             parts = {name: self.ref(part) for name, part in parts_of(value).items()}
-            return {form: word_of(kind), "with": parts}
+            return {form: word_of(type(value)), "with": parts}
         return self._named(value)
 
     def _named(self, value: Any) -> dict[str, Any]:
