@@ -152,15 +152,6 @@ def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: i
         assert off == 0
 
 
-@given(UNITS, st.lists(NANOSECONDS.map(lambda count: count // 10), min_size=1, max_size=5))
-def test_an_array_is_its_elements(unit: str, counts: list[int]) -> None:
-    clock = Clock(unit, "2001-02-03")
-    times = pd.DatetimeIndex(np.array(counts).view("datetime64[ns]"))
-    numbers = clock.number(times)
-    np.testing.assert_array_equal(numbers, [clock.number(time) for time in times])
-    assert list(clock.time(numbers)) == [clock.time(number) for number in numbers]
-
-
 def test_the_present() -> None:
     for clock in (HOURS, BERLIN):
         now = clock.number(pd.Timestamp.now(tz=clock.origin.tz))

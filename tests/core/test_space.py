@@ -17,6 +17,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Candidates, Integer, Space, count, policies, rate
 from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import Category, Real
+from tvbandits.core.space import Table
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.structure import check_kernel
 
@@ -365,6 +366,8 @@ def test_points_of_a_table_are_rows_of_the_frame() -> None:
     np.testing.assert_array_equal(TABLE.X, OVEN.encode(FRAME))
     pd.testing.assert_frame_equal(TABLE.decode(TABLE.X[:2]), FRAME.loc[:1])
     assert OVEN.table(TABLE.X) == TABLE
+    retired = Table(OVEN, TABLE.X, retired=[1])
+    assert pickle.loads(pickle.dumps(retired)) == retired != TABLE
 
 
 def test_a_table_checks_names_and_arrays() -> None:

@@ -105,15 +105,14 @@ class Space:
         return f"Space({', '.join([*said, f'context={{{given}}}'] if given else said)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Space.__restored__, (self.names, self.parameters, self.context)
+        return Space.__restored__, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
-        own = {"names": self.names, "parameters": self.parameters}
-        return own | ({"context": self.context} if self.context else {})
+        return {"names": self.names, "parameters": self.parameters, "context": self.context}
 
     @classmethod
     def __restored__(
-        cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str] = ()
+        cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str]
     ) -> Space:
         made: dict[str, Any] = dict(zip(names, parameters, strict=True))
         given = {name: made.pop(name) for name in context}
