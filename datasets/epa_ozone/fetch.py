@@ -19,7 +19,7 @@ import requests
 
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import cleaned, file_path, several, text
-from tvbandits.core.files.reading import File, current_limits
+from tvbandits.core.files.reading import File, limit_of
 from tvbandits.core.files.saving import locked, put_in_place
 from tvbandits.datasets.epa_ozone.files import OZONE
 
@@ -197,10 +197,10 @@ def _check_opens(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = sum(member.file_size for member in archive.infolist())
-            if sizes > (most := current_limits()).unpacked_bytes:
+            if sizes > (most := limit_of("unpacked_bytes")):
                 raise ValueError(
-                    f"{path}: too large unpacked ({sizes} bytes, and the limit is "
-                    f"{most.unpacked_bytes}; see reading_limits)"
+                    f"{path}: too large unpacked ({sizes} bytes, and the limit is {most}; "
+                    "TVBANDITS_READ_UNPACKED_BYTES is another one)"
                 )
             broken = archive.testzip()
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):

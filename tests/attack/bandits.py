@@ -52,7 +52,7 @@ def domain_of(rng: np.random.Generator) -> Any:
         count = int(rng.choice([1, 2, 5, 30, 80]))
         return Candidates(shift + size * rng.random((count, d)))
     low = shift + size * rng.random(d)
-    return Box(np.column_stack([low, low + size]), samples=64, starts=2)
+    return Box(np.column_stack([low, low + size]))
 
 
 def extent_of(domain: Any) -> float:

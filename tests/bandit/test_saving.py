@@ -45,7 +45,6 @@ from tvbandits import (
 )
 from tvbandits.bandit.state import same_value
 from tvbandits.core.files import values as words
-from tvbandits.core.files.values import UnknownPartError
 from tvbandits.core.space import Table
 
 OWN = "tests.helpers.players:Known"
@@ -184,7 +183,7 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"temperature": [10.0, 20.0, 30.0], "count": [1, 2, 5], "mode": list("aba")}
     )
-    for domain in (space, Table(space, frame.assign(site=["x", "y", "z"]), context=["mode"])):
+    for domain in (space, Table(space, frame, context=["mode"])):
         kernel = space.kernel()
         player = policies.gp_ucb(domain, kernel, NOISE)
         among = [0, 2] if isinstance(domain, Table) else None  # in one context
@@ -200,7 +199,7 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
 def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
     player = made("sparq-gp-ucb")
     player.save(tmp_path / "saved")
-    with pytest.raises(UnknownPartError, match=f"saved: it uses '{OWN}', which is not part of"):
+    with pytest.raises(SavedFileError, match=f"saved: it uses '{OWN}', which is not part of"):
         load(tmp_path / "saved")
     mine = Known()
     assert load(tmp_path / "saved", {OWN: mine}).recipe.asking.expert is mine
@@ -243,6 +242,6 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
     said = rf"another file, .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
-    refused(UnknownPartError, said, load, tmp_path / "saved")
+    refused(SavedFileError, said, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {f"tvbandits:{kind}": Candidates(place).rows})
     assert (other.ask(2) == player.ask(2)).all()

@@ -20,8 +20,7 @@ import pytest
 from tests.helpers.file_server import Served, serving
 from tests.helpers.ozone_samples import airdata, field
 from tests.helpers.refusals import refused
-from tvbandits.core.files.reading import ReadLimits, current_limits
-from tvbandits.datasets import abalone, reading_limits, sensor_field
+from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
@@ -301,32 +300,30 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_too_large_is_refused_by_name(case: str, tmp_path: Path) -> None:
+def test_what_is_too_large_is_refused_by_name(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make, limits, match = CASES[case]
     path = make(tmp_path)
-    with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
+    for name, most in limits.items():
+        monkeypatch.setenv(f"TVBANDITS_READ_{name.upper()}", str(most))
+    with pytest.raises(ValueError, match=match) as caught:
         read_table(path)
     assert str(caught.value).startswith(f"{path}: ")
     if limits:
-        (name,) = limits
-        assert f"reading_limits({name}=...)" in str(caught.value)
-        assert f"TVBANDITS_READ_{name.upper()}" in str(caught.value)
+        assert f"set TVBANDITS_READ_{name.upper()} to" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = many_rows(tmp_path)
-    with reading_limits(rows=1000):
-        refused(ValueError, "the limit is 1000", read_table, path)
-        with reading_limits(rows=10_000):
-            assert len(read_table(path)) == 2000
+    assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "1500")
-    assert current_limits() == ReadLimits(rows=1500)
     refused(ValueError, "the limit is 1500", read_table, path)
+    monkeypatch.setenv("TVBANDITS_READ_ROWS", "3000")
+    assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "many")
     refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number, got 'many'", read_table, path)
-    match = "there is no limit 'lines'; there are unpacked_bytes, rows"
-    refused(ValueError, match, lambda: reading_limits(lines=3).__enter__())
 
 
 # --- files of no kind, whoever reads them ---------------------------------------------------------

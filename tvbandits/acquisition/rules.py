@@ -508,7 +508,7 @@ class ThompsonSampling:
         batch: list[Array] = []
         for sample in samples(decision, count, rng, lasting=self.lasting):
             values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
-            batch.append(domain.X[domain.best_of(values, rng)])
+            batch.append(domain.X[row_of_largest(values, domain.X, rng)])
             if decision.n is not None:
                 allowed.exclude(batch[-1])
         return np.array(batch), 0

@@ -12,9 +12,10 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, Available, at_hand, available
@@ -51,12 +52,9 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
 from tvbandits.core.protocols import Domain, restored, state_of
-from tvbandits.core.tables import as_html, history_of
+from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Most points of one ask.
 MOST_POINTS = 100_000
@@ -74,6 +72,7 @@ class Bandit:
     Examples
     --------
     >>> import numpy as np
+    import pandas as pd
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, Recipe
     >>> domain = Candidates(np.linspace(0, 10, 11)[:, None])
@@ -192,7 +191,8 @@ class Bandit:
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
         columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
         aside = None if state.outliers is None else known(state, state.outliers.seen)
-        return history_of(state.domain, *columns, self._recipe.move_cost, aside)
+        more = self._recipe.move_cost, aside
+        return pd.DataFrame(history_columns(state.domain, *columns, *more))
 
     @in_turn
     def predict(

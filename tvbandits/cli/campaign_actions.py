@@ -19,7 +19,8 @@ from tvbandits.campaign.status import ago, drop_command, without_formula
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, candidates_of
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.page import generated_by, without_nan
+from tvbandits.core.files.journal import without_nan
+from tvbandits.core.files.page import generated_by
 
 # --- what is odd about a time or a reading --------------------------------------------------------
 

@@ -469,7 +469,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     ax.set_xlabel(label_of("reward", picture.unit))
     left = len(domain) - len(top)
     told = f"candidates, the best {len(top)} of {len(domain)}" if left else "candidates"
-    columns = f" ({', '.join(map(str, domain.frame.columns))})" if isinstance(domain, Table) else ""
+    columns = f" ({', '.join(domain.space.names)})" if isinstance(domain, Table) else ""
     ax.set_ylabel(told + columns, labelpad=8)
     ax.grid(axis="x", alpha=0.25, linewidth=0.6)
 

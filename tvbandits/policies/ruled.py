@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, available
@@ -36,12 +37,9 @@ from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.core.tables import history_of
+from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
 from tvbandits.policies.setting import Mean, Seed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20
@@ -121,7 +119,8 @@ class PolicyAdapter:
     def history(self) -> pd.DataFrame:
         """What was told and asked: time, coordinates, reward, variance, source, kind."""
         none = Observations.empty(self.domain.dimension)
-        return history_of(self.domain, self.seen, none, self.failed, self.out)
+        told = self.seen, none, self.failed, self.out
+        return pd.DataFrame(history_columns(self.domain, *told))
 
     def ask(
         self,
