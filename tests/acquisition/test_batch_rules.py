@@ -15,7 +15,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates, Exact, Nystrom, Recipe, policies
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
     BatchRule,

@@ -13,6 +13,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
+from tvbandits.acquisition.batches import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BKBWidth,
@@ -23,7 +24,6 @@ from tvbandits.acquisition.confidence import (
     Theory,
     as_confidence,
 )
-from tvbandits.acquisition.fantasies import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import GUESS_OF_A_FUNCTION, FilterEnsemble

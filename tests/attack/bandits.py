@@ -24,7 +24,7 @@ from tests.attack.parts import Options, example, parts, space_kernels, time_kern
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tests.helpers.players import deciding
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Exact, Recipe
-from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
+from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.confidence import Situation
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.core.arrays import Array

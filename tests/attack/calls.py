@@ -16,17 +16,19 @@ PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
 
 # Modules, and folders of modules, whose parts people put into a recipe.
 ROOMS = """
-    acquisition.batch_rules acquisition.confidence experts.budgeted experts.calibrated
+    acquisition.batches acquisition.confidence experts.budgeted experts.calibrated
     experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
-    gp.fitting.online gp.kernels policies queries.asking queries.budgets queries.k_dpp
-    queries.plans
+    gp.fitting.online gp.kernels policies queries.asking queries.k_dpp queries.plans
 """.split()  # noqa: SIM905 - names, as a text
 
 # What the package makes and hands out, or uses within: nobody calls it with values of their own.
 INSIDE = frozenset(
     """
     forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
-    acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
+    acquisition.batches.BatchStep acquisition.batches.FixedSize
+    acquisition.batches.FantasyModel acquisition.batches.JointFantasy acquisition.batches.LazyFantasy
+    acquisition.batches.PlainFantasy acquisition.batches.UntoldFantasy acquisition.batches.Width
+    acquisition.batches.fantasise
     acquisition.confidence.Situation experts.Calibration
     experts.Finding experts.Outcome experts.Report experts.Spent
     experts.Reading experts.asking experts.calibrated.estimate
@@ -50,8 +52,8 @@ INSIDE = frozenset(
     policies.multi_scale policies.names policies.opkb policies.player.ModelFree
     policies.predictive policies.priors policies.registry policies.removing policies.ruled
     policies.setting policies.theory policies.time_as_input queries.Choice
-    queries.JointPosterior queries.Pool queries.budgets.as_budget queries.budgets.check_number
-    queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
+    queries.JointPosterior queries.Pool queries.plans.as_budget queries.plans.check_number
+    queries.plans.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
     queries.plans.questions
     tvbandits.Info
     tvbandits.Observations.checked tvbandits.Played tvbandits.State

@@ -47,7 +47,7 @@ from tvbandits import (
     Recipe,
     StateSpace,
 )
-from tvbandits.acquisition.batch_rules import Batching
+from tvbandits.acquisition.batches import Batching
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Problem
 from tvbandits.forgetting.aging import Wiener

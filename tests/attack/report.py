@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from tvbandits import ExpensiveWarning, ExpertDownWarning
-from tvbandits.acquisition.batch_rules import BatchLimitWarning
+from tvbandits.acquisition.batches import BatchLimitWarning
 from tvbandits.core.linalg import FactorisationError
 
 # The columns: an error without a name, a wrong answer, a call that was neither made nor not made,

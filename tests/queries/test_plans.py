@@ -31,17 +31,21 @@ from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import MISTAKES, inform
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.budgets import Following, OnAverage, PerStep, Total, as_budget
 from tvbandits.queries.plans import (
     DETERMINED,
     KDPP,
     NOISE as POOL_NOISE,
     PROMISE,
     CandidatePool,
+    Following,
     NextDecision,
+    OnAverage,
+    PerStep,
     PlausibleMaximisers,
     Pool,
     RandomPoints,
+    Total,
+    as_budget,
 )
 
 N, NOISE = 9, 0.04

@@ -24,14 +24,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed, Available
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
+    FantasyModel,
     FixedSize,
     Monitor,
     One,
+    UntoldFantasy,
+    Width,
+    fantasise,
 )
-from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, row_of_largest, whole_number
 from tvbandits.core.candidates import Candidates, rows_apart

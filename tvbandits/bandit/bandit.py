@@ -22,8 +22,7 @@ from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import best_point, points_of_decision
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.inheriting import begun_with
-from tvbandits.bandit.learning import counted, retold, with_rewards
+from tvbandits.bandit.learning import begun_with, retold
 from tvbandits.bandit.limited import Outcomes
 from tvbandits.bandit.recipe import (
     Recipe,
@@ -40,6 +39,7 @@ from tvbandits.bandit.told import (
     decision_time,
     readings_at,
     told_next,
+    with_rewards,
 )
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext
@@ -442,7 +442,7 @@ class Bandit:
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
 
-        Rates, scales and weights of models are taken, readings are not (`bandit.inheriting`).
+        Rates, scales and weights of models are taken, readings are not (`bandit.learning`).
 
         Parameters
         ----------
@@ -584,7 +584,7 @@ class Bandit:
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = changed(state, info=counted(state), outcomes=read, random=model.stored(rng))
+        self._state = changed(state, outcomes=read, random=model.stored(rng))
         return self._state.info
 
     @in_turn

@@ -202,7 +202,7 @@ def pool_of(
         beliefs = joint_beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
-        state.told,
+        state.gone.rewards + len(state.rewards.t),
         lambda: state.model.kernel(model.inputs(points, about)),
         beliefs,
         state.questions.asked,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
-from tvbandits.acquisition.batch_rules import One
+from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise

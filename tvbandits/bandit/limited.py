@@ -33,7 +33,7 @@ from tvbandits.acquisition.availability import Allowed, Available, NothingAvaila
 from tvbandits.acquisition.rules import Acquisition, Decision, chosen
 from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.learning import counted, retold, with_rewards
+from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
@@ -41,6 +41,7 @@ from tvbandits.bandit.told import (
     checked_told,
     readings_at,
     values_and_variance,
+    with_rewards,
 )
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
@@ -379,7 +380,7 @@ class Outcomes:
             read = checked_told(*usual, told.X, values, told.t, None, name)
             rng = generator_of(before.random)
             after = with_rewards(recipe, model, before, read, rng)
-            known[name] = changed(after, info=counted(after), random=rng.bit_generator.state)
+            known[name] = changed(after, random=rng.bit_generator.state)
         return known
 
     def corrected(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.availability import available
-from tvbandits.acquisition.batch_rules import Batching, LocalRatio
+from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
     Confidence,

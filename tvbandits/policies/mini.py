@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     LARGEST_BATCH,
     MOST_RATIO,
     USUAL_LARGEST,

@@ -1,11 +1,14 @@
 """Which points to ask an expert about, and asking."""
 
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
+    Budget,
     Choice,
+    Following,
+    LogSchedule,
     NextDecision,
+    OnAverage,
     PlausibleMaximisers,
     Pool,
     QueryPlan,

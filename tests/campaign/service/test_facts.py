@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
 from tvbandits.campaign.service.facts import Facts, StationFacts, in_words
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
+from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep, Total
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
 NAMES = ["north", "mill", "south", "east"]

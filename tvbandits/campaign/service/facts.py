@@ -19,7 +19,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
-from tvbandits.queries.budgets import LogSchedule, OnAverage, PerStep, Total
+from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep, Total
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
