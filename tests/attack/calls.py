@@ -56,7 +56,7 @@ INSIDE = frozenset(
     queries.plans.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
     queries.plans.questions
     tvbandits.Info
-    tvbandits.Observations.checked tvbandits.Played tvbandits.State
+    tvbandits.Observations.checked tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 

@@ -40,7 +40,6 @@ from tvbandits import (
     Bandit,
     Campaign,
     Clock,
-    EvaluationError,
     Exact,
     ExpertError,
     Nystrom,
@@ -184,7 +183,6 @@ def play(bandit: Any) -> None:
 
 # Kinds of errors with a message for people.
 OURS = (
-    EvaluationError,
     ValueError,
     TypeError,
     OSError,
