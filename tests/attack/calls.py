@@ -51,9 +51,9 @@ INSIDE = frozenset(
     policies.forgetting.recommended_period policies.forgetting.recommended_rate
     policies.multi_scale policies.names policies.opkb policies.player.ModelFree
     policies.predictive policies.priors policies.registry policies.removing policies.ruled
-    policies.setting policies.theory policies.time_as_input queries.Choice
-    queries.JointPosterior queries.Pool queries.plans.as_budget queries.plans.check_number
-    queries.plans.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
+    policies.setting policies.theory policies.time_as_input
+    queries.JointPosterior queries.Pool queries.plans.as_budget queries.plans.whole
+    queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
     queries.plans.questions
     tvbandits.Info
     tvbandits.Observations.checked tvbandits.State

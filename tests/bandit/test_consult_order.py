@@ -12,9 +12,9 @@ from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.queries import Choice, NextDecision, Pool, RandomPoints
+from tvbandits.queries import NextDecision, Pool, RandomPoints
 from tvbandits.queries.asking import Asking
 
 Consult = Literal["after tell", "before ask"]
@@ -189,9 +189,9 @@ class Looking:
 
     pools: list[Pool] = field(default_factory=list)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002
         self.pools.append(pool)
-        return Choice(np.arange(3))
+        return np.arange(3)
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])

@@ -14,9 +14,9 @@ from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Candidates, ExpertError, policies
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.experts import CallableExpert
-from tvbandits.queries import KDPP, Choice, Pool
+from tvbandits.queries import KDPP, Pool
 
 NAN = math.nan
 
@@ -158,12 +158,12 @@ class Raising:
 
     bad: Any = None
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         if self.bad is not None:
             rng.random(100)
             pool.covariance()[:] = NAN
             raise RuntimeError("no plan")
-        return Choice(np.arange(1))
+        return np.arange(1)
 
 
 class Fragile(RBF):  # type: ignore[misc]

@@ -37,7 +37,7 @@ from tvbandits.core.protocols import (
 )
 from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import Choice, Pool
+from tvbandits.queries.plans import Pool
 
 # Points drawn from a domain that is not finite, for a plan to choose from.
 DRAWN = 256
@@ -108,7 +108,7 @@ def _with_answers_of_the_expert(
     expert = asking.expert
     assert expert is not None  # otherwise nothing is due
     started = time.perf_counter()
-    state, points, choice = chosen(recipe, model, state, about, rng)
+    state, points = chosen(recipe, model, state, about, rng)
     planned = time.perf_counter()
     asked = consult(expert, points.copy(), about)
     seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
@@ -130,7 +130,6 @@ def _with_answers_of_the_expert(
         notes=said.notes,
         cost=said.cost,
         total_cost=before.total_cost + said.cost,
-        acceptance=choice.acceptance,
     )
     seconds = {**state.info.seconds, **seconds}
     info = changed(state.info, queries=queries, seconds=seconds)
@@ -146,21 +145,19 @@ def _with_answers_of_the_expert(
 
 def chosen(
     recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
-) -> tuple[State, Array, Choice]:
+) -> tuple[State, Array]:
     """What the plan asks about the time `about`; the state counts the questions.
 
     Returns
     -------
     state : State
     points : array of shape (q, d)
-    choice : Choice
     """
     asking = recipe.asking
     assert asking is not None
     decision = about if recipe.consult == "before ask" else about + 1.0
     state, pool = pool_of(recipe, model, state, about, decision, rng)
-    choice = asking.plan.choose(pool, rng)
-    rows = _checked_rows(choice.rows, len(pool))
+    rows = _checked_rows(asking.plan.choose(pool, rng), len(pool))
     questions = changed(
         state.questions,
         asked=state.questions.asked + len(rows),
@@ -168,7 +165,7 @@ def chosen(
         due=False,
         latest=about,
     )
-    return changed(state, questions=questions), pool.points[rows], choice
+    return changed(state, questions=questions), pool.points[rows]
 
 
 def pool_of(
@@ -277,7 +274,7 @@ def asked_out(
         return state, np.empty((0, recipe.domain.dimension))
     if free is not None:
         state = replace(state, questions=replace(state.questions, available=free))
-    state, points, _ = chosen(recipe, model, state, about, rng)
+    state, points = chosen(recipe, model, state, about, rng)
     total = state.info.queries.total_asked + len(points)
     queries = replace(state.info.queries, asked=len(points), total_asked=total)
     return replace(state, info=replace(state.info, queries=queries)), points

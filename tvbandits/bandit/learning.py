@@ -59,7 +59,13 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     out = still_out(state.asked_for, made.time)
     if decides and out is not None:
         made = model.conditioned(made, out, rng)
-    info = replace(made.info, queries=state.info.queries, beta=state.info.beta)
+    info = replace(
+        made.info,
+        told=gone.rewards + len(made.rewards) + made.info.outliers,
+        failed=gone.failed + len(made.failed),
+        queries=state.info.queries,
+        beta=state.info.beta,
+    )
     questions = replace(state.questions, pool=made.questions.pool)
     return replace(
         made, pending=state.pending, asked_for=out, questions=questions, random=state.random,

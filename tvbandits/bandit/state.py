@@ -111,8 +111,6 @@ class QueryInfo:
         What the expert said about the last query besides its answers.
     cost, total_cost : float
         As the expert states it.
-    acceptance : float
-        Share of the k-DPP chain's steps that moved; NaN where no chain ran.
     """
 
     asked: int = 0
@@ -125,7 +123,6 @@ class QueryInfo:
     notes: tuple[str, ...] = ()
     cost: float = 0.0
     total_cost: float = 0.0
-    acceptance: float = math.nan
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,6 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     KDPP,
     Budget,
-    Choice,
     Following,
     LogSchedule,
     NextDecision,
@@ -18,7 +17,6 @@ from tvbandits.queries.plans import (
 __all__ = [
     "KDPP",
     "Budget",
-    "Choice",
     "Following",
     "JointPosterior",
     "LogSchedule",

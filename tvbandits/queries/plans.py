@@ -37,7 +37,6 @@ from tvbandits.core.arrays import (
     Index,
     finite_number,
     not_negative,
-    positive_number,
     whole_number,
 )
 from tvbandits.core.coercion import several, shown
@@ -97,7 +96,7 @@ class PerStep:
     number: int
 
     def __post_init__(self) -> None:
-        check_number("number", self.number)
+        whole_number("number", self.number, at_least=0)
 
     def __call__(self, told: int, asked: int) -> int:  # noqa: ARG002 - one face for all
         """The number."""
@@ -110,12 +109,6 @@ class OnAverage:
 
     In t decisions no more than rate t are asked: what a decision saves, later ones may spend.
 
-    Parameters
-    ----------
-    rate : float
-    most : int, optional
-        At most so many in one decision.
-
     Examples
     --------
     >>> from tvbandits.queries import OnAverage
@@ -125,46 +118,13 @@ class OnAverage:
     """
 
     rate: float
-    most: int | None = None
 
     def __post_init__(self) -> None:
         not_negative("rate", self.rate)
-        if self.most is not None:
-            check_number("most", self.most)
 
     def __call__(self, told: int, asked: int) -> int:
         """What is left."""
-        left = max(math.floor(self.rate * told + 1e-9) - asked, 0)
-        return left if self.most is None else min(left, self.most)
-
-
-@dataclass(frozen=True)
-class Total:
-    """At most `total` questions, spread evenly over a horizon: `OnAverage` until they are spent.
-
-    Parameters
-    ----------
-    total : int
-    horizon : int
-        Number of steps.
-    most : int, optional
-        At most so many in one decision.
-    """
-
-    total: int
-    horizon: int
-    most: int | None = None
-
-    def __post_init__(self) -> None:
-        check_number("total", self.total)
-        whole_number("horizon", self.horizon)
-        if self.most is not None:
-            check_number("most", self.most)
-
-    def __call__(self, told: int, asked: int) -> int:
-        """What is left."""
-        spread = OnAverage(self.total / self.horizon, self.most)
-        return spread(min(told, self.horizon), asked)
+        return max(math.floor(self.rate * told + 1e-9) - asked, 0)
 
 
 @dataclass(frozen=True)
@@ -187,7 +147,7 @@ class Following:
     def __post_init__(self) -> None:
         counts = several("counts", self.counts, "a sequence of whole numbers")
         for count in counts:
-            check_number("each of counts", count)
+            whole_number("each of counts", count, at_least=0)
         object.__setattr__(self, "counts", tuple(counts))
 
     def __call__(self, told: int, asked: int) -> int:
@@ -214,11 +174,6 @@ def whole(schedule: Callable[[int], int], told: int) -> int:
     if isinstance(wanted, float | np.floating) and float(wanted).is_integer():
         wanted = int(wanted)
     return whole_number(f"schedule({told})", wanted, at_least=0)
-
-
-def check_number(name: str, value: object) -> None:
-    """Raise a `ValueError` unless `value` is a whole number that is not negative."""
-    whole_number(name, value, at_least=0)
 
 
 # --- pools -----------------------------------------------------------------------------------------
@@ -340,36 +295,13 @@ class Pool:
         """How many questions a budget has for this decision."""
         counted = self.told if getattr(budget, "per_reward", False) else self.decisions
         number = as_budget(budget)(counted, self.asked)
-        check_number("budget", number)
-        return int(number)
+        return int(whole_number("budget", number, at_least=0))
 
     def believed(self) -> JointPosterior:
         """The beliefs, for plans that cannot do without."""
         if self.beliefs is None:
             raise ValueError("this plan looks at the posterior, and the pool has no beliefs")
         return self.beliefs
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Rows of the pool to ask about, and how the draw went.
-
-    Attributes
-    ----------
-    rows : integer array of shape (q,)
-    acceptance : float
-        Share of the chain's steps that moved; NaN where no chain ran.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tvbandits.queries import Choice
-    >>> print(Choice(np.array([0, 3])).rows)
-    [0 3]
-    """
-
-    rows: Index
-    acceptance: float = math.nan
 
 
 # --- plans -----------------------------------------------------------------------------------------
@@ -382,8 +314,8 @@ class QueryPlan(Protocol):
     its pool, and spares computing them.
     """
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
-        """Distinct rows of the pool."""
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
+        """Distinct rows of the pool, shape (q,)."""
 
 
 # Longest chain, in sweeps: no draw needs a thousandth of it.
@@ -405,10 +337,6 @@ class KDPP:
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
-    accuracy : float, optional
-        Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
-    jitter : float
-        Relative to the mean prior variance; see `tvbandits.queries.k_dpp`.
     budget : Budget, optional
         Where given, it says how many instead of the schedule.
 
@@ -417,14 +345,12 @@ class KDPP:
     >>> import numpy as np
     >>> from tvbandits.queries import KDPP, Pool
     >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
-    >>> len(KDPP(3).choose(pool, np.random.default_rng(0)).rows)
+    >>> len(KDPP(3).choose(pool, np.random.default_rng(0)))
     3
     """
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
-    accuracy: float | None = None
-    jitter: float = 1e-8
     budget: Budget | None = None
 
     looks_at_posterior: ClassVar[bool] = False
@@ -435,32 +361,29 @@ class KDPP:
         if isinstance(self.schedule, type) or not callable(self.schedule):
             whole_number("schedule, where it is no function,", self.schedule, at_least=0)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
-        positive_number("jitter", self.jitter)
-        if self.accuracy is not None:
-            finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
-        N = len(pool)
         if self.budget is not None:
-            _, k = _allowed(self.budget, pool)
+            k = pool.allowed(self.budget)
+        elif callable(self.schedule):
+            k = whole(self.schedule, pool.decisions)
         else:
-            k = (
-                whole(self.schedule, pool.decisions)
-                if callable(self.schedule)
-                else int(self.schedule)
-            )
-        if k >= N or k == 0:
-            return _all_or_none(N, k)
+            k = int(self.schedule)
+        if k >= len(pool) or k == 0:
+            return np.arange(len(pool) if k else 0)
         steps = math.ceil(self.sweeps * k)
-        if self.accuracy is not None:
-            steps = k_dpp.mixing_steps(N, k, self.accuracy)
-        sample = k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng, jitter=self.jitter)
-        return Choice(sample.indices, sample.acceptance)
+        return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 
 
-# Deviations above its mean that a plausible point may promise.
+# Deviations above its mean that a point may promise.
 PROMISE = 2.0
+
+# At the most so many points are candidates for a question, and so many for the next decision.
+LOOKED_AT, COMPARED = 40, 200
+
+# Each question of this number looks elsewhere.
+DISCOVER_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -468,24 +391,16 @@ class PlausibleMaximisers:
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
-    while the bounds hold. Among the `looked_at` plausible points that promise most (`PROMISE`), the one
-    of the largest gain is asked about (`JointPosterior.gains`: how much its answer raises the best
-    mean, on
-    average), as if those before were known. The gain looks one decision ahead, and by itself may never
-    ask about what is worth knowing for long; so every `explore_every`-th question goes to the plausible
-    point of the largest deviation. It ends when the best gain falls below `tolerance` noise deviations
-    of an answer, with nothing left but one plausible point, or with the budget.
+    while the bounds hold. Among those that promise most (`PROMISE`), the one of the largest gain is
+    asked about (`JointPosterior.gains`: how much its answer raises the best mean, on average), as if
+    those before were known. The gain looks one decision ahead, and by itself may never ask about what is
+    worth knowing for long; so every fourth question goes to the plausible point of the largest
+    deviation. It ends with nothing left but one plausible point, or with the budget.
 
     Parameters
     ----------
     budget : Budget or int
         A number is a number per step.
-    tolerance : float
-        A gain that is not worth a question, in noise deviations; 0 spends the budget.
-    explore_every : int, optional
-        None: never.
-    looked_at, compared : int
-        At the most so many points are candidates for a question, and so many for the next decision.
 
     Examples
     --------
@@ -499,55 +414,35 @@ class PlausibleMaximisers:
     """
 
     budget: Budget | int
-    tolerance: float = 0.0
-    explore_every: int | None = 4
-    looked_at: int = 40
-    compared: int = 200
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        not_negative("tolerance", self.tolerance)
-        for name in ("looked_at", "compared", "explore_every"):
-            value = getattr(self, name)
-            if value is None and name == "explore_every":
-                continue
-            whole_number(name, value)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
-        N, k = _allowed(self.budget, pool)
-        if k == 0 or N == 0:
-            return _all_or_none(N, 0)
-        beliefs = pool.believed()
-        enough = self.tolerance * math.sqrt(float(np.mean(beliefs.noise_variance)))
+        k = min(pool.allowed(self.budget), len(pool))
         rows: list[int] = []
-        while len(rows) < min(k, N):
+        beliefs = pool.believed() if k else None
+        while beliefs is not None and len(rows) < k:
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
             promise = beliefs.mean + PROMISE * beliefs.deviation
             short = (promise.max() - promise[plausible]) / _smallest(beliefs.deviation)
             # Points that tie keep their order, whatever the last bits say.
             ranked = plausible[np.argsort(np.rint(short), kind="stable")]
-            candidates = [int(i) for i in ranked[: self.looked_at + len(rows)] if i not in rows]
+            candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
-            gains = beliefs.gains(candidates, ranked[: self.compared])
-            # Where no answer changes the decision, the point of the largest promise is asked about.
-            best = first_largest(gains)
-            if gains[best] < enough:
-                break
-            if self._explores(pool.asked + len(rows)):
+            if (pool.asked + len(rows) + 1) % DISCOVER_EVERY == 0:
                 left = plausible[~np.isin(plausible, rows)]
                 rows.append(int(left[first_largest(beliefs.deviation[left])]))
             else:
-                rows.append(candidates[best])
+                # Where no answer changes the decision, the point of the largest promise is asked about.
+                gains = beliefs.gains(candidates, ranked[:COMPARED])
+                rows.append(candidates[first_largest(gains)])
             if len(rows) < k:
                 beliefs = beliefs.after(rows[-1])
-        return Choice(np.array(rows, dtype=np.int64))
-
-    def _explores(self, asked: int) -> bool:
-        """Whether the question after so many ones explores."""
-        return self.explore_every is not None and (asked + 1) % self.explore_every == 0
+        return np.array(rows, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -564,7 +459,7 @@ class RandomPoints:
     >>> import numpy as np
     >>> from tvbandits.queries import RandomPoints, Pool
     >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
-    >>> len(RandomPoints(3).choose(pool, np.random.default_rng(0)).rows)
+    >>> len(RandomPoints(3).choose(pool, np.random.default_rng(0)))
     3
     """
 
@@ -575,34 +470,15 @@ class RandomPoints:
     def __post_init__(self) -> None:
         as_budget(self.budget)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Look at nothing."""
-        N, k = _allowed(self.budget, pool)
-        return Choice(np.sort(rng.choice(N, min(k, N), replace=False)))
-
-
-def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
-    """Size of the pool, and how many questions there may be now."""
-    return len(pool), pool.allowed(budget)
-
-
-def _all_or_none(N: int, k: int) -> Choice:
-    return Choice(np.arange(N if k >= N else 0))
+        k = min(pool.allowed(self.budget), len(pool))
+        return np.sort(rng.choice(len(pool), k, replace=False))
 
 
 def _smallest(deviation: Array) -> float:
     """A deviation that counts as none."""
     return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
-
-
-# Each question of this number looks elsewhere.
-DISCOVER_EVERY = 4
-
-# At the most so many points are candidates for a question.
-LOOKED_AT = 40
-
-# At the most so many points are candidates for the next decision.
-COMPARED = 200
 
 
 @dataclass(frozen=True)
@@ -638,12 +514,12 @@ class NextDecision:
         if self.discover_every is not None:
             whole_number("discover_every", self.discover_every)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
         allowed = pool.allowed(self.budget)
         if allowed >= len(pool) or allowed == 0:
-            return Choice(np.arange(len(pool) if allowed else 0))
-        return Choice(questions(pool.believed(), allowed, pool.asked, self.discover_every))
+            return np.arange(len(pool) if allowed else 0)
+        return questions(pool.believed(), allowed, pool.asked, self.discover_every)
 
 
 def questions(
@@ -667,11 +543,6 @@ def questions(
     discover_every : int, optional
         None: never.
     """
-    if budget < 0 or (discover_every is not None and discover_every < 1):
-        raise ValueError(
-            f"budget must not be negative, and discover_every at least 1 or None; got {budget} "
-            f"and {discover_every}"
-        )
     if budget >= len(beliefs):
         return np.arange(len(beliefs))
     free = np.ones(len(beliefs), dtype=bool)

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
 from tvbandits.campaign.service.facts import Facts, StationFacts, in_words
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
-from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep, Total
+from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
 NAMES = ["north", "mill", "south", "east"]
@@ -128,8 +128,6 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
         (None, "no limit here"),
         (PerStep(2), "2 a decision"),
         (OnAverage(0.5), "0.5 a decision on average"),
-        (OnAverage(2, 3), "2 a decision on average, at most 3"),
-        (Total(200, 500), "200 over 500 decisions"),
         (LogSchedule(), "6 log t in decision t"),
     ],
 )

@@ -19,7 +19,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
-from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep, Total
+from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
@@ -287,12 +287,8 @@ def in_words(budget: Any) -> str:
             return "no limit here"
         case PerStep(number):
             return f"{number} a decision"
-        case OnAverage(rate, None):
+        case OnAverage(rate):
             return f"{rate:g} a decision on average"
-        case OnAverage(rate, most):
-            return f"{rate:g} a decision on average, at most {most}"
-        case Total(total, horizon, _):
-            return f"{total} over {horizon} decisions"
         case LogSchedule(factor):
             return f"{factor:g} log t in decision t"
         case _:
