@@ -20,11 +20,11 @@ from tvbandits.acquisition.batches import (
     BatchLimitWarning,
     BatchRule,
     BatchStep,
-    FixedSize,
     GlobalRatio,
     LocalRatio,
     One,
     ProductRatio,
+    fixed_size,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
@@ -39,7 +39,7 @@ BOUNDS = st.floats(1.0, 6.0)
 
 def length(rule: BatchRule, steps: list[BatchStep]) -> int:
     monitor = rule.monitor()
-    return next((n for n, step in enumerate(steps, 1) if monitor.full(step)), len(steps) + 1)
+    return next((n for n, step in enumerate(steps, 1) if monitor(step)), len(steps) + 1)
 
 
 def first_above(values: list[float], bound: float) -> int:
@@ -103,8 +103,8 @@ def test_one_and_fixed_sizes() -> None:
     assert length(One(), [free] * 3) == 1
     assert One().ratio_bound == 1.0
     for size in (1, 2, 5):
-        monitor = FixedSize(size)
-        assert [monitor.full(free) for _ in range(size)] == [False] * (size - 1) + [True]
+        monitor = fixed_size(size)
+        assert [monitor(free) for _ in range(size)] == [False] * (size - 1) + [True]
 
 
 # --- whole batches --------------------------------------------------------------------------------

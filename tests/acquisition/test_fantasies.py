@@ -97,7 +97,6 @@ def test_the_lazy_batch_is_the_plain_one_with_fewer_looks(kernel: Kernel, seed: 
     for step, other in zip(steps, others, strict=True):
         assert (step.start, step.now) == pytest.approx((other.start, other.now), rel=1e-9)
         np.testing.assert_allclose(step.local(), other.local(), rtol=1e-7, atol=1e-12)
-    assert plain.looks >= 25 * 300
     assert 25 <= lazy.looks < 100
 
 
@@ -228,10 +227,10 @@ def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
         def check(self, domain: Any, posterior: Any) -> None:
             """Works everywhere."""
 
-        def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+        def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
             seen.append(decision.deviation()(sites.X))
             x, _ = decision.domain.maximise(decision.deviation(), rng)
-            return x[None], 0
+            return x[None]
 
     looking = Bandit.from_state(replace(bandit.recipe, acquisition=MostUncertain()), bandit.state)
     first = looking.ask(2.0)

@@ -25,7 +25,7 @@ ROOMS = """
 INSIDE = frozenset(
     """
     forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
-    acquisition.batches.BatchStep acquisition.batches.FixedSize
+    acquisition.batches.BatchStep acquisition.batches.fixed_size
     acquisition.batches.FantasyModel acquisition.batches.JointFantasy acquisition.batches.LazyFantasy
     acquisition.batches.PlainFantasy acquisition.batches.UntoldFantasy acquisition.batches.Width
     acquisition.batches.fantasise

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -58,25 +58,15 @@ class BatchStep:
 
     start: float
     now: float
-    local: LocalShares
+    local: Callable[[], Array]
 
 
 class BatchLimitWarning(UserWarning):
     """A batch ended at its largest size, and its rule would have gone on; the message says why."""
 
 
-class LocalShares(Protocol):
-    """Computes the local rule's shares when they are needed."""
-
-    def __call__(self) -> Array:
-        """Return an array of shape (A,)."""
-
-
-class Monitor(Protocol):
-    """Watches one batch."""
-
-    def full(self, step: BatchStep) -> bool:
-        """Whether the batch ends with this point."""
+# Watches one batch: whether it ends with the point that was added.
+Monitor: TypeAlias = Callable[[BatchStep], bool]
 
 
 class BatchRule(Protocol):
@@ -109,28 +99,35 @@ class One:
 
     def monitor(self) -> Monitor:
         """Ends at once."""
-        return _Always()
+        return fixed_size(1)
 
 
-class _Always:
-    def full(self, step: BatchStep) -> bool:  # noqa: ARG002 - one face for all
-        return True
-
-
-class FixedSize:
+def fixed_size(size: int) -> Monitor:
     """Watches a batch of a given size."""
+    left = size
 
-    def __init__(self, size: int) -> None:
-        self.left = size
+    def full(step: BatchStep) -> bool:  # noqa: ARG001 - one face for all
+        nonlocal left
+        left -= 1
+        return left <= 0
 
-    def full(self, step: BatchStep) -> bool:  # noqa: ARG002 - one face for all
-        """Count down."""
-        self.left -= 1
-        return self.left <= 0
+    return full
 
 
 @dataclass(frozen=True)
-class GlobalRatio:
+class _Ratio:
+    """A rule that ends a batch once the ratio of deviations may exceed its bound."""
+
+    ratio_bound: float = 2.0
+
+    def __post_init__(self) -> None:
+        # A batch of n plays of one point shrinks its deviation by about the square root of n: a larger
+        # ratio is that of a batch that nobody waits for.
+        finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
+
+
+@dataclass(frozen=True)
+class GlobalRatio(_Ratio):
     """Lemma 1 of BBKB: a sum over the batch, O(1) a point.
 
     Examples
@@ -145,27 +142,20 @@ class GlobalRatio:
     2 points at once
     """
 
-    ratio_bound: float = 2.0
-
-    def __post_init__(self) -> None:
-        _check_bound(self.ratio_bound)
-
     def monitor(self) -> Monitor:
         """A running sum."""
-        return _Sum(self.ratio_bound)
+        total = 1.0
 
+        def full(step: BatchStep) -> bool:
+            nonlocal total
+            total += step.start
+            return total > self.ratio_bound
 
-class _Sum:
-    def __init__(self, bound: float) -> None:
-        self.bound, self.total = bound, 1.0
-
-    def full(self, step: BatchStep) -> bool:
-        self.total += step.start
-        return self.total > self.bound
+        return full
 
 
 @dataclass(frozen=True)
-class LocalRatio:
+class LocalRatio(_Ratio):
     """Lemma 1 of BBKB while it suffices, then Lemma 3: a sum at every point of the domain, O(A m).
 
     Examples
@@ -180,37 +170,26 @@ class LocalRatio:
     3 points at once
     """
 
-    ratio_bound: float = 2.0
-
-    def __post_init__(self) -> None:
-        _check_bound(self.ratio_bound)
-
     def monitor(self) -> Monitor:
         """A running sum, then running sums."""
-        return _LocalSum(self.ratio_bound)
+        enough = GlobalRatio(self.ratio_bound).monitor()
+        waiting: list[Callable[[], Array]] = []
+        sums: Array | float = 0.0
 
+        def full(step: BatchStep) -> bool:
+            nonlocal sums
+            waiting.append(step.local)
+            if not enough(step):
+                return False
+            while waiting:
+                sums = sums + waiting.pop(0)()
+            return 1.0 + float(np.max(sums)) > self.ratio_bound
 
-class _LocalSum:
-    def __init__(self, bound: float) -> None:
-        self.bound, self.total = bound, 1.0
-        self.waiting: list[LocalShares] = []
-        self.sums: Array | None = None
-
-    def full(self, step: BatchStep) -> bool:
-        self.total += step.start
-        self.waiting.append(step.local)
-        if self.total <= self.bound:
-            return False
-        for local in self.waiting:
-            shares = local()
-            self.sums = shares if self.sums is None else self.sums + shares
-        self.waiting = []
-        assert self.sums is not None
-        return 1.0 + float(self.sums.max()) > self.bound
+        return full
 
 
 @dataclass(frozen=True)
-class ProductRatio:
+class ProductRatio(_Ratio):
     """The rule of GP-BUCB: a product of the variances as they shrink.
 
     Examples
@@ -225,29 +204,16 @@ class ProductRatio:
     2 points at once
     """
 
-    ratio_bound: float = 2.0
-
-    def __post_init__(self) -> None:
-        _check_bound(self.ratio_bound)
-
     def monitor(self) -> Monitor:
         """A running product."""
-        return _Product(self.ratio_bound)
+        bound, log_total = math.log(self.ratio_bound), 0.0
 
+        def full(step: BatchStep) -> bool:
+            nonlocal log_total
+            log_total += math.log1p(step.now)
+            return log_total > bound
 
-class _Product:
-    def __init__(self, bound: float) -> None:
-        self.bound, self.log_total = math.log(bound), 0.0
-
-    def full(self, step: BatchStep) -> bool:
-        self.log_total += math.log1p(step.now)
-        return self.log_total > self.bound
-
-
-def _check_bound(bound: float) -> None:
-    # A batch of n plays of one point shrinks its deviation by about the square root of n: a larger ratio
-    # is that of a batch that nobody waits for.
-    finite_number("ratio_bound", bound, low=1.0, high=MOST_RATIO)
+        return full
 
 
 @dataclass(frozen=True)
@@ -324,8 +290,6 @@ class FantasyModel:
     noise : float
         Noise variance of the imagined observations, in prior units.
     width : Width
-    looks : int
-        How many variances have been computed.
     largest : float
         The upper confidence bound of what was best the last time.
     """
@@ -336,7 +300,6 @@ class FantasyModel:
     inputs: Callable[[Array], Array]
     noise: float
     width: Width
-    looks: int = field(default=0, init=False)
     largest: float = field(default=math.inf, init=False)
 
     def best(self, rng: np.random.Generator) -> Array:
@@ -411,6 +374,7 @@ class LazyFantasy(FantasyModel):
     surface: CandidateGrid
 
     def __post_init__(self) -> None:
+        self.looks = 0  # variances that were computed
         upper, fresh = self.start.upper_variances()
         self.upper, self.fresh = upper.copy(), fresh.copy()
         self.V, self.factor = self.start.V, self.start.factor
@@ -560,7 +524,6 @@ class PlainFantasy(FantasyModel):
         self.now = self.now.shrunk(self.inputs(X), noise, self.surface)
 
     def _variance(self, posterior: Posterior, X: Array) -> Array:
-        self.looks += len(X)
         if self.surface is not None and X is self.surface.points:
             return np.asarray(posterior.on_surface()[1])
         return np.asarray(posterior.predict(self.inputs(X))[1])
@@ -589,7 +552,6 @@ class JointFantasy(FantasyModel):
         fixed = self.surface is not None
         self.variance = self.start.on_surface()[1].copy() if fixed else np.empty(0)
         self.reach = np.empty((0, len(self.variance)))
-        self.looks = len(self.variance)
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
@@ -634,7 +596,6 @@ class JointFantasy(FantasyModel):
                 return self.variance
             assert isinstance(self.domain, Candidates)  # they have fixed points
             return self.variance[self.domain.index(X)]
-        self.looks += len(X)
         Z = self.inputs(X)
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))

@@ -28,12 +28,12 @@ from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
     FantasyModel,
-    FixedSize,
     Monitor,
     One,
     UntoldFantasy,
     Width,
     fantasise,
+    fixed_size,
 )
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, row_of_largest, whole_number
@@ -182,11 +182,11 @@ class Acquisition(Protocol):
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if it cannot work on such a domain or posterior rule."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
 
 
-def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
     """As `rule.choose`; where there are fewer points than are asked for, by Thompson shares.
 
     Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
@@ -198,7 +198,7 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> t
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
     drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
-    return X[allowed.only(lambda _: drawn)(X).argmax(axis=1)], 0
+    return X[allowed.only(lambda _: drawn)(X).argmax(axis=1)]
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ class UpperConfidenceBound:
     def check(self, domain: Domain, posterior: Any) -> None:
         """Works everywhere."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         uncertain = decision.batching.smallest > 1 and self._uncertain(decision, rng)
         if decision.leaders is None or decision.untold:
             return self._chosen(decision, uncertain, rng)
@@ -254,10 +254,8 @@ class UpperConfidenceBound:
             decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
         return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
 
-    def _chosen(
-        self, decision: Decision, uncertain: bool, rng: np.random.Generator
-    ) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def _chosen(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         view, batching = decision.view, decision.batching
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         simple = plain and isinstance(batching.rule, One) and not uncertain
@@ -272,18 +270,18 @@ class UpperConfidenceBound:
                 worth = decision.allowed().only(bound)
                 if decision.overtakes(float(worth(x[None, :])[0])):
                     raise OvertakenError
-            return np.array([x]), 0 if view.surface is None else len(view.surface.points)
+            return np.array([x])
         allowed = decision.allowed()
         monitor: Monitor
         if uncertain:
             # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
-            width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), FixedSize(batching.smallest)
+            width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), fixed_size(batching.smallest)
         else:
             times = batching.rule.ratio_bound * decision.beta * view.scale
             width = Width(view.mean, times, view.smooth_bound)
             monitor = batching.rule.monitor()
         if decision.n is not None:
-            monitor = FixedSize(decision.n)
+            monitor = fixed_size(decision.n)
         return self._batch(decision, allowed, width, monitor, rng)
 
     def _batch(
@@ -293,7 +291,7 @@ class UpperConfidenceBound:
         width: Width,
         monitor: Monitor,
         rng: np.random.Generator,
-    ) -> tuple[Array, int]:
+    ) -> Array:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
@@ -310,7 +308,7 @@ class UpperConfidenceBound:
                 raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
-            if monitor.full(fantasy.add(batch[-1])):
+            if monitor(fantasy.add(batch[-1])):
                 break
             if len(batch) == most:
                 warnings.warn(
@@ -323,7 +321,7 @@ class UpperConfidenceBound:
             if decision.n is not None:
                 allowed.exclude(batch[-1])
                 fantasy.means_changed()
-        return np.array(batch), fantasy.looks
+        return np.array(batch)
 
 
 @dataclass(frozen=True)
@@ -351,8 +349,8 @@ class RandomFirst:
     def check(self, domain: Domain, posterior: Any) -> None:
         """Works everywhere."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         if decision.view.posterior.size + len(decision.pending) >= self.count:
             return UpperConfidenceBound().choose(decision, rng)
         allowed = Allowed(decision.domain, decision.available, decision.taken)
@@ -360,7 +358,7 @@ class RandomFirst:
         for _ in range(decision.n or 1):
             batch.append(allowed.sample(rng))
             allowed.exclude(batch[-1])
-        return np.array(batch), 0
+        return np.array(batch)
 
 
 # What the first plays tell is reckoned at no more candidates than these, after no more failed
@@ -402,8 +400,8 @@ class SpreadFirst:
                 f"what a play tells is reckoned at candidates: give Candidates, got {shown(domain)}"
             )
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         domain, view = decision.domain, decision.view
         count = view.posterior.size + len(decision.pending)
         if count >= self.count or decision.move is not None or decision.price is not None:
@@ -415,7 +413,7 @@ class SpreadFirst:
         for _ in range(decision.n or 1):
             known = np.vstack([known, most_telling(decision, known, allowed, rng)])
             allowed.exclude(known[-1])
-        return known[before:], 0
+        return known[before:]
 
 
 def most_telling(
@@ -502,8 +500,8 @@ class ThompsonSampling:
                 f"got {len(domain)}: give posterior=Nystrom()"
             )
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The best candidates (b, d) of b samples; no variances are computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The best candidates (b, d) of b samples."""
         domain = decision.domain
         assert isinstance(domain, Candidates)  # `check` has seen to it
         count = decision.batching.largest if decision.n is None else decision.n
@@ -514,7 +512,7 @@ class ThompsonSampling:
             batch.append(domain.X[domain.best_of(values, rng)])
             if decision.n is not None:
                 allowed.exclude(batch[-1])
-        return np.array(batch), 0
+        return np.array(batch)
 
 
 def samples(
@@ -562,8 +560,8 @@ class LastingBound:
                 f"got {shown(posterior)}"
             )
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         domain, view = decision.domain, decision.view
         known = view.posterior
         assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
@@ -574,15 +572,13 @@ class LastingBound:
             known = known.shrunk(Z, decision.pending_noise, view.surface)
         count = decision.batching.smallest if decision.n is None else decision.n
         batch: list[Array] = []
-        looks = 0
         while len(batch) < count:
             mean, variance = known.on_surface()
             bound = mean[:, 0] + width * np.sqrt(variance)
-            looks += len(bound)
             batch.append(allowed.best(lambda X, bound=bound: bound[domain.index(X)], rng))  # type: ignore[misc]
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
                 known = known.shrunk(z, decision.noise_variance / view.scale**2, view.surface)
             if decision.n is not None:
                 allowed.exclude(batch[-1])
-        return np.array(batch), looks
+        return np.array(batch)

@@ -383,12 +383,12 @@ class Bandit:
         if recipe.chooses_plainly and near is None:
             decision = model.decision(state, now, beta, n, domain, free)
             rule = recipe.acquisition
-            X, looks = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
+            X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
             options = state, now, beta, n, domain, free, near, rng
-            state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
+            state, X = points_of_decision(recipe, model, self._outcomes, *options)
         seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        about = {"beta": beta, "batch_size": len(X), "batch_looks": looks, "seconds": seconds}
+        about = {"beta": beta, "batch_size": len(X), "seconds": seconds}
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)

@@ -43,7 +43,7 @@ def points_of_decision(
     free: Available | None,
     near: float | None,
     rng: np.random.Generator,
-) -> tuple[State, Array, int]:
+) -> tuple[State, Array]:
     """Where to play with a control, with limits, or from where one is.
 
     The control comes first, then others, in the order of a tour where moves cost something.
@@ -67,13 +67,11 @@ def points_of_decision(
     state : State
         With what was learned of the outcomes.
     X : array of shape (b, d)
-    looks : int
-        Variances that had to be computed for them.
     """
     control = _control_first(recipe, state, now, n, free, near)
     rest = None if n is None else n - len(control)
     if rest == 0:  # the control is all that is played
-        return state, control, 0
+        return state, control
     decision = model.decision(state, now, beta, rest, domain, free)
     if near is not None or recipe.move_cost is not None:
         start = _position(recipe, state)
@@ -86,13 +84,13 @@ def points_of_decision(
     if outcomes:
         state, beliefs, own = outcomes.believed(state, now)
         first, rule = outcomes.start(state, decision.available), recipe.acquisition
-        X, looks = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
+        X = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
         state = state if len(first) else outcomes.played(state, beliefs, X)
     else:
-        X, looks = chosen(recipe.acquisition, decision, rng)
+        X = chosen(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
         X = X[tour(recipe.domain, control[-1] if len(control) else decision.move.start.x, X)]
-    return state, np.concatenate([control, X]), looks
+    return state, np.concatenate([control, X])
 
 
 def _position(recipe: Recipe, state: State) -> Position | None:

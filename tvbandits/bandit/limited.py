@@ -245,7 +245,7 @@ def play_within(
     rng: np.random.Generator,
     own: np.random.Generator,
     warn: Callable[[str | None], None],
-) -> tuple[Array, int]:
+) -> Array:
     """As `rule.choose`, among the points that are known to satisfy all limits.
 
     Parameters
@@ -262,7 +262,7 @@ def play_within(
     """
     count = 1 if decision.n is None else decision.n
     if len(start):
-        return start[np.arange(count) % len(start)], 0
+        return start[np.arange(count) % len(start)]
     unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
     if unread:
         warn(
@@ -281,17 +281,17 @@ def play_within(
             f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
             f"probability: the play is where it is likeliest ({chances})"
         )
-        return np.repeat(likeliest, count, axis=0), 0
+        return np.repeat(likeliest, count, axis=0)
     warn(None)
     decision = priced(decision, outcomes, own)
     try:
-        X, looks = chosen(rule, replace(decision, available=within), rng)
+        X = chosen(rule, replace(decision, available=within), rng)
     except NothingAvailableError:  # there is so little of it that points at random miss it
-        return np.repeat(likeliest, count, axis=0), 0
+        return np.repeat(likeliest, count, axis=0)
     sure = decision.price is None
     if sure and within is not free and len(X) == 1 and len(decision.pending) == 0:
         X = look_at_the_edge(decision, outcomes, X, own)
-    return X, looks
+    return X
 
 
 def look_at_the_edge(

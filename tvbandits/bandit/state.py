@@ -139,8 +139,6 @@ class Info:
         Confidence width of the last decision, in posterior deviations.
     batch_size : int
         Points returned by the last ask.
-    batch_looks : int
-        Variances that had to be computed for them.
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
@@ -164,7 +162,6 @@ class Info:
     outliers: int = 0
     beta: float = math.nan
     batch_size: int = 0
-    batch_looks: int = 0
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
