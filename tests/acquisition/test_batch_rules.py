@@ -181,7 +181,6 @@ def test_a_batch_ends_with_the_point_that_breaks_its_rule(
         # Lemmas 1 and 3 hold for the ratio of variances, which is larger than that of deviations.
         assert (start / now).max() <= C * (1 + 1e-9)
         b.tell(batch, np.sin(5 * batch[:, 0]) + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
-        assert b.info.batch_size == len(batch)
         sizes.append(len(batch))
     assert max(sizes) > (1 if C < 2 else 4)
 

@@ -38,7 +38,7 @@ from tvbandits.gp.kernels.additive import (
 )
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 STEPS = 12
 

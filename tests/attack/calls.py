@@ -18,7 +18,7 @@ PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
 ROOMS = """
     acquisition.batches acquisition.confidence experts.budgeted experts.calibrated
     experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
-    gp.fitting.online gp.kernels policies queries.asking queries.k_dpp queries.plans
+    gp.fitting.online gp.kernels policies queries.k_dpp queries.plans
 """.split()  # noqa: SIM905 - names, as a text
 
 # What the package makes and hands out, or uses within: nobody calls it with values of their own.

@@ -18,7 +18,7 @@ from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Sta
 from tvbandits.forgetting.aging import Linear
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 
 def reward(X: Any, t: float) -> Any:

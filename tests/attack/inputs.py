@@ -52,7 +52,7 @@ from tvbandits.core.protocols import Problem
 from tvbandits.forgetting.aging import Wiener
 from tvbandits.gp.fitting.online import Every
 from tvbandits.policies.ruled import PolicyAdapter
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 # So long may a call take, with the use that is made of its result.
 SECONDS = 20

@@ -227,9 +227,6 @@ def test_the_unit_and_the_origin_of_the_reward_do_not_matter(policy: str) -> Non
     np.testing.assert_allclose(large_deviation, factor * deviation, rtol=1e-7)
     assert large.info.model.scale == pytest.approx(factor * plain.info.model.scale)
     assert large.info.model.centre == pytest.approx(shift + factor * plain.info.model.centre)
-    assert large.info.posterior.information_gain == pytest.approx(
-        plain.info.posterior.information_gain
-    )
 
 
 def test_a_constant_reward_is_no_obstacle() -> None:
@@ -267,7 +264,6 @@ def test_info_counts_queries() -> None:
         assert info.queries.total_refused == asked - answered
         assert info.queries.cost == (2.5 if q else 0.0)
     assert info.queries.total_cost == 2.5 * 29
-    assert {"queries", "expert"} <= set(info.seconds)
 
 
 # --- experts --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries import NextDecision, Pool, RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 Consult = Literal["after tell", "before ask"]
 NAN = float("nan")

@@ -19,8 +19,7 @@ from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
 from tvbandits.gp.ensemble.models import network_settings
 from tvbandits.gp.ensemble.rule import ModelEnsemble, started
 from tvbandits.queries import NextDecision
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import Asking, questions
 
 
 def reward(X: Array, t: float) -> Array:

@@ -9,7 +9,6 @@ the return: then the call raises and has happened, wholly, and `state` shows it.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -378,7 +377,6 @@ class Bandit:
         if recipe.asking is not None and news:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
-        started = time.perf_counter()
         beta = model.beta(state)
         if recipe.chooses_plainly and near is None:
             decision = model.decision(state, now, beta, n, domain, free)
@@ -387,8 +385,6 @@ class Bandit:
         else:
             options = state, now, beta, n, domain, free, near, rng
             state, X = points_of_decision(recipe, model, self._outcomes, *options)
-        seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        about = {"beta": beta, "batch_size": len(X), "seconds": seconds}
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)
@@ -398,7 +394,7 @@ class Bandit:
             pending=state.pending.append(X, np.full(len(X), now)),
             questions=questions,
             random=model.stored(rng),
-            info=Info(**vars(state.info) | about),
+            info=changed(state.info, beta=beta),
         )
         return X
 
@@ -669,7 +665,7 @@ class Bandit:
         """
         told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
-        outcomes = self._outcomes.retracted(self._state, points, told.t[rows])
+        outcomes = self._outcomes.retold(self._state, points, told.t[rows])
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -156,7 +155,6 @@ class Model:
             state.info,
             posterior=about.posterior,
             model=about.model,
-            seconds={**state.info.seconds, "posterior": about.seconds["posterior"]},
             expensive=about.expensive,
         )
         return changed(state, model=made.model, posterior=made.posterior, info=info)
@@ -164,7 +162,6 @@ class Model:
     def _conditioned(
         self, state: State, now: float, rng: np.random.Generator
     ) -> tuple[State, View]:
-        started = time.perf_counter()
         gone = state.gone
         seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
@@ -175,7 +172,7 @@ class Model:
         posterior = None if learns else self._continued(state, now, surface)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            effective_size, in_use = float((used.variance / effective).sum()), len(used.y)
+            in_use = len(used.y)
             posterior = self._recipe.beliefs[0].condition(
                 self._recipe.beliefs[1] if self._beside else state.model.kernel,
                 self._data(state, used, effective),
@@ -187,7 +184,6 @@ class Model:
             )
         else:
             in_use = len(posterior.data.Z)
-            effective_size = float(in_use)
         view = self._view(state, now, posterior, surface)
         calibration, info = state.calibration, state.info
         learned: dict[str, Any] = {
@@ -198,7 +194,6 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
-        gain = posterior.log_det_ratio / 2
         expensive = info.expensive
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
@@ -206,13 +201,10 @@ class Model:
             "posterior": PosteriorInfo(
                 in_use,
                 seen - in_use,
-                effective_size,
-                information_gain=math.nan if math.isnan(gain) else gain,  # one NaN equals itself
                 jitter=posterior.jitter,
                 dictionary_size=posterior.dictionary_size,
             ),
             "model": ModelInfo(**vars(info.model) | learned),
-            "seconds": {**info.seconds, "posterior": time.perf_counter() - started},
             "expensive": expensive,
         }
         # `replace` takes several times as long, and this is done at every step.
@@ -489,10 +481,7 @@ class Model:
             state = self._with_noise(state)
         if every is None or not every.due(before, now):
             return state
-        started = time.perf_counter()
-        state = self._refitted(state, every) if self._space_time else self._paced(state)
-        seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
-        return replace(state, info=replace(state.info, seconds=seconds))
+        return self._refitted(state, every) if self._space_time else self._paced(state)
 
     def _with_noise(self, state: State) -> State:
         """With the noise variance that everything told and answered suggests."""

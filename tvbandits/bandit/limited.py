@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr, stdtrit
 
 from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
@@ -323,10 +323,6 @@ def look_at_the_edge(
     return best if worth[there] <= worth[here] else X[looks[there]][None]
 
 
-# Readings of an outcome with others in some rows, for those of the points that are marked.
-Change = Callable[[str, ToldReadings, Index, NDArray[np.bool_]], ToldReadings]
-
-
 class Outcomes:
     """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
 
@@ -397,33 +393,40 @@ class Outcomes:
         for name, values in right.items():
             self.check(name)
             right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
-
-        def change(
-            name: str, read: ToldReadings, there: Index, which: NDArray[np.bool_]
-        ) -> ToldReadings:
-            more = {"y": np.asarray(right[name])[which]} if name in right else {}
-            return read.with_rows(there, t=told.t[rows][which], **more)
-
-        return self.retold(state.outcomes, points, before.t[rows], change)
-
-    def retracted(self, state: State, X: Array, t: Array) -> Mapping[str, State]:
-        """Their states, without what was read of points (n, d) at times (n,)."""
-        return self.retold(state.outcomes, X, t, lambda _, read, there, __: read.without(there))
+        return self.retold(state, points, before.t[rows], told.t[rows], right)
 
     def retold(
-        self, known: Mapping[str, State], X: Array, t: Array, change: Change
+        self,
+        state: State,
+        X: Array,
+        t: Array,
+        to: Array | None = None,
+        right: Mapping[str, ArrayLike] | None = None,
     ) -> Mapping[str, State]:
-        """Their states, with other readings where something was read of points (n, d) at times (n,)."""
-        made = dict(known)
+        """Their states, with other readings of points (n, d) that were told at times (n,).
+
+        Parameters
+        ----------
+        to : array of shape (n,), optional
+            The right times; None: what was read there is taken back.
+        right : mapping of str to array of shape (n,), optional
+            The right readings of outcomes, by name.
+        """
+        made = dict(state.outcomes)
         for name, (_, recipe, model) in self._parts.items():
             read = ToldReadings.of(made[name], recipe.noise_variance)
             plays = np.column_stack([read.X, read.t])
             same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
             which = same.any(axis=1)
-            if which.any():
-                rows = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
-                changed = change(name, read, rows, which)
-                made[name] = retold(recipe, model, made[name], changed)
+            if not which.any():
+                continue
+            rows = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
+            if to is None:
+                read = read.without(rows)
+            else:
+                more = {"y": np.asarray(right[name])[which]} if right and name in right else {}
+                read = read.with_rows(rows, t=to[which], **more)
+            made[name] = retold(recipe, model, made[name], read)
         return made
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
@@ -443,7 +446,7 @@ class Outcomes:
             inner = model.conditioned(state.outcomes[name], now, rng)
             own = np.random.default_rng(rng.integers(2**62))
             known[name] = replace(inner, random=rng.bit_generator.state)
-            joint = partial(_joint, model, inner, now)
+            joint = partial(joint_beliefs, model, inner, about=now, decision=now)
             view = model.view(inner, now)
             seen, risk = inner.rewards, inner.spent
             found.append(OutcomeBeliefs(limit, recipe.domain, seen, view, joint, risk))
@@ -468,8 +471,3 @@ class Outcomes:
         start = start[~(np.all(known, axis=0) | out)]
         left: Array = start if free is None or not len(start) else start[free(start)]
         return left
-
-
-def _joint(model: Model, state: State, now: float, X: Array) -> JointPosterior:
-    """What is believed of points (m, d) together, and of readings at once."""
-    return joint_beliefs(model, state, X, now, now)

@@ -66,8 +66,7 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import Asking, CandidatePool
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400

@@ -35,10 +35,6 @@ class PosteriorInfo:
     ----------
     in_use, forgotten : int
         Observations that the posterior uses, and those that aging has forgotten.
-    effective_sample_size : float
-        Sum over the observations in use of made-with variance over effective variance.
-    information_gain : float
-        1/2 log det(I + Sigma^-1 K), in nats.
     jitter : float
         What the factorisation needed on its diagonal, 0 in good health; `state.posterior` estimates its
         condition number.
@@ -48,8 +44,6 @@ class PosteriorInfo:
 
     in_use: int = 0
     forgotten: int = 0
-    effective_sample_size: float = 0.0
-    information_gain: float = 0.0
     jitter: float = 0.0
     dictionary_size: int | None = None
 
@@ -137,13 +131,9 @@ class Info:
         Rewards of those told that stand aside.
     beta : float
         Confidence width of the last decision, in posterior deviations.
-    batch_size : int
-        Points returned by the last ask.
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
-    seconds : mapping of str to float
-        Time of each part: posterior, acquisition, learning, queries, expert.
     expensive : bool
         Whether an `ExpensiveWarning` was given.
 
@@ -161,11 +151,9 @@ class Info:
     failed: int = 0
     outliers: int = 0
     beta: float = math.nan
-    batch_size: int = 0
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
-    seconds: Mapping[str, float] = field(default_factory=dict)
     expensive: bool = False
 
     @property

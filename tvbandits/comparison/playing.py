@@ -31,8 +31,7 @@ from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import Following, QueryPlan, RandomPoints
+from tvbandits.queries.plans import Asking, Following, QueryPlan, RandomPoints
 
 # Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
 # has a use for more, and a step's cost stays bounded.

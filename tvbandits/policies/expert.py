@@ -61,9 +61,9 @@ from tvbandits.policies.setting import (
     listed,
     width_of,
 )
-from tvbandits.queries.asking import Asking
 from tvbandits.queries.plans import (
     KDPP,
+    Asking,
     Budget,
     LogSchedule,
     NextDecision,

@@ -28,7 +28,7 @@ from tvbandits.gp.posteriors.predictions import (
     students_factor,
 )
 from tvbandits.queries import Pool
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 KERNEL = Matern(0.4, nu=2.5)
 RNG = np.random.default_rng(0)
