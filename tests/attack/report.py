@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tvbandits import ExpensiveWarning, ExpertDownWarning
+from tvbandits import ExpertDownWarning
 from tvbandits.acquisition.batches import BatchLimitWarning
 from tvbandits.core.linalg import FactorisationError
 
@@ -130,7 +130,7 @@ def strictly() -> Iterator[None]:
     """Warnings are errors, but those that an honest use may meet."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for each in (ExpertDownWarning, BatchLimitWarning, ExpensiveWarning, ResourceWarning):
+        for each in (ExpertDownWarning, BatchLimitWarning, ResourceWarning):
             warnings.simplefilter("ignore", each)
         yield
 

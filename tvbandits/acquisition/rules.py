@@ -198,7 +198,7 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> A
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
     drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
-    return X[allowed.only(lambda _: drawn)(X).argmax(axis=1)]
+    return np.asarray(X[allowed.only(lambda _: drawn)(X).argmax(axis=1)])
 
 
 @dataclass(frozen=True)

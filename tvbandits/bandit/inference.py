@@ -30,10 +30,8 @@ from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import components_of
-from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -89,7 +87,6 @@ class Model:
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
         self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
-        self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
@@ -155,7 +152,6 @@ class Model:
             state.info,
             posterior=about.posterior,
             model=about.model,
-            expensive=about.expensive,
         )
         return changed(state, model=made.model, posterior=made.posterior, info=info)
 
@@ -194,9 +190,6 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
-        expensive = info.expensive
-        if posterior.dense and in_use > expense.FEW:
-            expensive = self._forewarning.given(expensive, posterior, self._finite)
         about: dict[str, Any] = {
             "posterior": PosteriorInfo(
                 in_use,
@@ -205,7 +198,6 @@ class Model:
                 dictionary_size=posterior.dictionary_size,
             ),
             "model": ModelInfo(**vars(info.model) | learned),
-            "expensive": expensive,
         }
         # `replace` takes several times as long, and this is done at every step.
         info = Info(**vars(info) | about)

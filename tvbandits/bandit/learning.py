@@ -9,13 +9,12 @@ from their own, and what these come to becomes its prior. Own evidence overrules
 - Half of the prior weight of an ensemble's models is what the others' readings left of it, half is as
   before. Who learned of something else costs the right model a factor of two at most.
 - A kernel that is fitted has its learned numbers as the median of their prior, of the usual spread.
-- A pace and the first guess of an ensemble's unit are where learning begins. So is a noise variance that
-  was stated there; an estimate is not taken: what changes passes for noise, which did harm.
+- A pace and the first guess of an ensemble's unit are where learning begins. A noise variance is not
+  taken: what changes passes for noise, which did harm.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -29,7 +28,6 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.forgetting.aging import has_pace
 from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
-from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import at_step
 
 # Models of less weight are left where they were.
@@ -102,10 +100,6 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
     state = _told(recipe, other)
     model, posterior = state.model, state.posterior
     found: dict[str, object] = {}
-    # Not a number where the noise was learned there, too.
-    stated = float(np.median(other.rewards.variance))
-    if recipe.noise_variance is None and math.isfinite(stated):
-        found["noise_prior"] = NoiseEstimate(stated, stated, stated)
     if isinstance(own, ModelEnsemble) and isinstance(posterior, EnsemblePosterior):
         known = posterior.ensemble
         pairs = zip(known.members, known.weights.tolist(), strict=True)

@@ -131,8 +131,6 @@ class Recipe:
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first. Of candidates also
         a mask, or row numbers.
-    noise_prior : NoiseEstimate, optional
-        What is known of a noise variance that is learned, before any reading: see `Bandit.learn_from`.
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
@@ -185,7 +183,6 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
-    noise_prior: NoiseEstimate | None = None
     move_cost: MoveCost | None = None
     control: Any = None
     robust: bool = False
@@ -411,8 +408,6 @@ class Recipe:
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
         flag("robust", self.robust)
-        if self.noise_prior is not None:
-            of_kind("noise_prior", self.noise_prior, NoiseEstimate, "a NoiseEstimate, or None")
         check_move_cost(self.move_cost)
         if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
             raise ValueError(
@@ -604,9 +599,7 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = isinstance(recipe.posterior, ModelEnsemble)
         rival = space_kernels(recipe.domain)[1] if ensemble else None
-        return estimated_noise(recipe.kernel, seen, mean, rival, recipe.noise_prior)
-    if recipe.noise_prior is not None:
-        return recipe.noise_prior
+        return estimated_noise(recipe.kernel, seen, mean, rival)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))

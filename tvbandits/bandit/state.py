@@ -134,8 +134,6 @@ class Info:
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
-    expensive : bool
-        Whether an `ExpensiveWarning` was given.
 
     Examples
     --------
@@ -154,7 +152,6 @@ class Info:
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
-    expensive: bool = False
 
     @property
     def summary(self) -> list[tuple[str, object]]:

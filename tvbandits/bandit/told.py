@@ -5,9 +5,9 @@ What was told, to be told again otherwise: readings as one table, in the order i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -254,22 +254,12 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-# A state as it speaks about a time, and what it says of points (n, d): mean and deviation.
-Expected: TypeAlias = "Callable[[State, Array, float], tuple[State, Array, Array]]"
-
-# Errors (n,) of rewards against what all that was told before each says of it, and their variances.
-Errors: TypeAlias = "Callable[[State, Observations], tuple[Array, Array]]"
-
 # From so many late rewards on, what is said of them is taken from their joint distribution.
 MANY_LATE = 8
 
 
 def calibrated(
-    recipe: Recipe,
-    state: State,
-    told: Observations,
-    expected: Expected,
-    errors_of: Errors | None = None,
+    recipe: Recipe, model: Model, state: State, told: Observations
 ) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
@@ -278,8 +268,8 @@ def calibrated(
     `IntervalCalibration`),
     and before the first fit there is nothing to watch.
 
-    A late reward takes a filter back to its time: of many, `errors_of` says at once what `expected` says
-    one by one, to rounding.
+    A late reward takes a filter back to its time: of many, `Model.errors` says at once what
+    `Model.expected` says one by one, to rounding.
     """
     known, learned = state.calibration, state.model.learned
     if recipe.learn is None or learned is None or learned.fits == 0:
@@ -287,8 +277,8 @@ def calibrated(
     X = np.concatenate([state.rewards.X[-1:], told.X])
     elsewhere = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
     late = 0 if state.time is None else int((told.t < state.time).sum())
-    if late >= MANY_LATE and errors_of is not None:
-        errors, variances = errors_of(state, told)
+    if late >= MANY_LATE and model.speaks_jointly(state):
+        errors, variances = model.errors(state, told)
         for i in elsewhere:
             known = known.after(float(errors[i]), float(variances[i]))
         return known
@@ -299,7 +289,7 @@ def calibrated(
             times = more.t if state.time is None else np.append(more.t, state.time)
             state = replace(state, rewards=state.rewards.append(more), time=float(times.max()))
         # Each goes on from the one before: the time taken would be the square of their number.
-        state, mean, deviation = expected(state, told.X[i : i + 1], float(told.t[i]))
+        state, mean, deviation = model.expected(state, told.X[i : i + 1], float(told.t[i]))
         count = i
         error = sign * float(told.y[i]) - float(mean[0])
         known = known.after(error, float(deviation[0]) ** 2 + float(told.variance[i]))
@@ -318,8 +308,7 @@ def with_rewards(
     calibration, spent = state.calibration, state.spent
     if state.model.learned is not None or model.counts_spent or recipe.reset is not None:
         rewards = model.known(state, told.rewards)
-        errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(recipe, state, rewards, model.expected, errors)
+        calibration = calibrated(recipe, model, state, rewards)
         spent += model.information(state, rewards)
         state = model.reset_at_events(state, rewards, rng)
     questions = state.questions
