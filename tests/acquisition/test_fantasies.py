@@ -13,7 +13,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
-from tvbandits.acquisition.batches import AT_ONCE, LazyFantasy, PlainFantasy, Width, fantasise
+from tvbandits.acquisition.batches import AT_ONCE, LazyFantasy, PlainFantasy, Width
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BKBWidth,
@@ -208,7 +208,8 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
     p = part.condition(kernel, data, surface=surface)
     width = Width(lambda X: np.zeros(len(X)), 1.0)
-    fantasy = fantasise(p, domain, surface, lambda X: X, NOISE, width)
+    kind: Any = PlainFantasy if isinstance(part, Exact) else LazyFantasy
+    fantasy = kind(p, domain, surface, lambda X: X, NOISE, width)
     fantasy.best(np.random.default_rng(0))
     shares = fantasy.add(domain.X[2]).local()
     assert shares[0] == 0.0

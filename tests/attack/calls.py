@@ -28,7 +28,6 @@ INSIDE = frozenset(
     acquisition.batches.BatchStep acquisition.batches.fixed_size
     acquisition.batches.FantasyModel acquisition.batches.JointFantasy acquisition.batches.LazyFantasy
     acquisition.batches.PlainFantasy acquisition.batches.UntoldFantasy acquisition.batches.Width
-    acquisition.batches.fantasise
     acquisition.confidence.Situation experts.Calibration
     experts.Finding experts.Outcome experts.Report experts.Spent
     experts.Reading experts.asking experts.calibrated.estimate

@@ -327,40 +327,6 @@ class FantasyModel:
         """Ask for the means anew, where they are kept: points have been taken out of the choice."""
 
 
-def fantasise(
-    posterior: Posterior,
-    domain: Domain,
-    surface: CandidateGrid | None,
-    inputs: Callable[[Array], Array],
-    noise: float,
-    width: Width,
-    joint: bool = False,
-) -> FantasyModel:
-    """The fantasy that suits the posterior.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    domain : Domain
-    surface : Surface, optional
-        The candidates of a finite domain.
-    inputs : callable
-        Kernel inputs (n, p) of points (n, d), now.
-    noise : float
-        Noise variance of the imagined observations, in prior units.
-    width : Width
-    joint : bool
-        Whether points beyond the dictionary of a sparse posterior lower the variance around them: for
-        points that are out, and for a number of points that is asked for. A batch rule adds its points
-        to what the dictionary spans, and to nothing else ([BB] Algorithm 1).
-    """
-    if joint and posterior.dictionary_size is not None:
-        return JointFantasy(posterior, domain, surface, inputs, noise, width)
-    if isinstance(domain, Candidates) and surface and isinstance(posterior, NystromPosterior):
-        return LazyFantasy(posterior, domain, surface, inputs, noise, width)
-    return PlainFantasy(posterior, domain, surface, inputs, noise, width)
-
-
 @dataclass
 class LazyFantasy(FantasyModel):
     """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.

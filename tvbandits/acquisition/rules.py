@@ -28,11 +28,13 @@ from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
     FantasyModel,
+    JointFantasy,
+    LazyFantasy,
     Monitor,
     One,
+    PlainFantasy,
     UntoldFantasy,
     Width,
-    fantasise,
     fixed_size,
 )
 from tvbandits.core import linalg
@@ -44,6 +46,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
 from tvbandits.gp.posteriors.predictions import View
+from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 
 @dataclass(frozen=True)
@@ -143,22 +146,23 @@ class Decision:
 
     def fantasy(self, width: Width) -> FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
-        view = self.view
+        view, noise = self.view, self.noise_variance / self.view.scale**2
+        parts = view.posterior, self.domain, view.surface, view.inputs, noise, width
         if self.untold:
             assert isinstance(self.domain, Candidates)  # they are many
             mask = None if self.available is None else self.available.mask
             free = None if mask is None else np.flatnonzero(mask)
-            noise = self.noise_variance / view.scale**2
             return UntoldFantasy(view.posterior, self.domain, None, view.inputs, noise, width, free)
-        fantasy = fantasise(
-            view.posterior,
-            self.domain,
-            view.surface,
-            view.inputs,
-            self.noise_variance / view.scale**2,
-            width,
-            joint=len(self.pending) > 0 or self.n not in (None, 1),
-        )
+        joint = len(self.pending) > 0 or self.n not in (None, 1)
+        fantasy: FantasyModel
+        if joint and view.posterior.dictionary_size is not None:
+            # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
+            # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
+            fantasy = JointFantasy(*parts)
+        elif isinstance(view.posterior, NystromPosterior) and view.surface is not None:
+            fantasy = LazyFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
+        else:
+            fantasy = PlainFantasy(*parts)
         if len(self.pending):
             fantasy.observe(self.pending, self.pending_noise)
         return fantasy

@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among, Available, at_hand, available
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import best_point, points_of_decision
+from tvbandits.bandit.deciding import Outcomes, best_point, points_of_decision
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import begun_with, retold
-from tvbandits.bandit.limited import Outcomes
 from tvbandits.bandit.recipe import (
     Recipe,
     changed_candidates,

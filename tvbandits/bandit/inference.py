@@ -27,7 +27,6 @@ from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, h
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
-from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
@@ -210,23 +209,16 @@ class Model:
         whole = learns or model.learned is not None or self._beside or not many
         every, effective, used = self._aged(state, now, whole=whole)
         if learns:
-            least = self.noise_variance(state)
-            scaled = self._scaled(state, every, used, least)
+            some, those = every, used
+            if self._beside:  # of differences within a time
+                some = every.take(used).beside_levels()
+                those = np.ones(len(some), dtype=bool)
+            least, gone = self.noise_variance(state), state.gone.rewards + state.gone.answers
+            scaled = standardisation.learn(model.scaling, model.kernel, some, those, least, gone)
             if scaled is not model.scaling:
                 state = replace(state, model=replace(model, scaling=scaled))
         used = np.logical_and(used, self._remembered(state, every))
         return state, every if used.all() else every.take(used), effective[used]
-
-    def _scaled(
-        self, state: State, every: Observations, used: Array, noise_variance: float
-    ) -> Scaling:
-        """Centre and unit of all that was seen; beside a control, of differences within a time."""
-        model = state.model
-        if self._beside:
-            every = every.take(used).beside_levels()
-            used = np.ones(len(every), dtype=bool)
-        gone = state.gone.rewards + state.gone.answers
-        return standardisation.learn(model.scaling, model.kernel, every, used, noise_variance, gone)
 
     def _continued(
         self, state: State, now: float, surface: CandidateGrid | None

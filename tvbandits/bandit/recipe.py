@@ -191,10 +191,14 @@ class Recipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
         optional = {each.name for each in fields(self) if each.default is None}
-        for name, needs, method in _PARTS:
+        for name, needs, by in _PARTS:
             part = getattr(self, name)
-            if part is not None or name not in optional:
-                check_part(name, part, needs, method)
+            if part is None and name in optional:
+                continue
+            if isinstance(by, str):
+                check_part(name, part, needs, by)
+            else:
+                of_kind(name, part, by, needs)
         if self.posterior.self_learning:
             self._check_ensemble()
         self._check_numbers()
@@ -414,14 +418,6 @@ class Recipe:
                 f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
             )
         choice("consult", self.consult, ("after tell", "before ask"))
-        for name, kind, say in (
-            ("batching", Batching, "Batching()"),
-            ("asking", Asking, "None"),
-            ("reset", EventTrigger, "None"),
-        ):
-            part = getattr(self, name)
-            if not (isinstance(part, kind) or (part is None and say == "None")):
-                raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
 
 # Rewards that are kept at least: as many as anything is learned from at once.
@@ -436,14 +432,17 @@ MOST_BESIDE = 200
 # How far candidates may resemble each other then, in extents; 0: not at all.
 LENGTHS = (0.0, 0.1, 0.3)
 
-# The parts: what each must be, and the method that tells it.
-_PARTS = (
+# The parts: what each must be, and the method or the class that tells it.
+_PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
     ("posterior", "Exact(), Nystrom(), StateSpace() or ModelEnsemble()", "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
+    ("batching", "Batching(...)", Batching),
+    ("asking", "Asking(...) or None", Asking),
+    ("reset", "EventTrigger(...) or None", EventTrigger),
 )
 
 

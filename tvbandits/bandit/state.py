@@ -283,7 +283,7 @@ class State:
         The recipe's; the posterior belongs to it.
     spent : float
         Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB. Of an
-        outcome: the risk taken (`bandit.limited.OutcomeBeliefs`).
+        outcome: the risk taken (`bandit.deciding.OutcomeBeliefs`).
     since : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     calibration : Calibration
