@@ -393,7 +393,7 @@ class Bandit:
             pending=state.pending.append(X, np.full(len(X), now)),
             questions=questions,
             random=model.stored(rng),
-            info=changed(state.info, beta=beta),
+            info=Info(**vars(state.info) | {"beta": beta}),
         )
         return X
 
