@@ -147,11 +147,7 @@ class Model:
             return made
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
-        info = changed(
-            state.info,
-            posterior=about.posterior,
-            model=about.model,
-        )
+        info = changed(state.info, posterior=about.posterior, model=about.model)
         return changed(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(
@@ -189,13 +185,9 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
+        size = posterior.dictionary_size
         about: dict[str, Any] = {
-            "posterior": PosteriorInfo(
-                in_use,
-                seen - in_use,
-                jitter=posterior.jitter,
-                dictionary_size=posterior.dictionary_size,
-            ),
+            "posterior": PosteriorInfo(in_use, seen - in_use, posterior.jitter, size),
             "model": ModelInfo(**vars(info.model) | learned),
         }
         # `replace` takes several times as long, and this is done at every step.

@@ -266,12 +266,8 @@ class Recipe:
             raise ValueError(
                 f"an ensemble of models needs a finite domain: give Candidates, got {self.domain!r}"
             )
-        for name, plain in (
-            ("aging", Constant()),
-            ("learn", None),
-            ("reset", None),
-            ("mean", "online"),
-        ):
+        usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
+        for name, plain in usual.items():
             if getattr(self, name) != plain:
                 raise ValueError(
                     f"an ensemble of models learns by itself: {name} must be {plain!r}, "
@@ -464,10 +460,8 @@ def check_mean(mean: object) -> None:
 
 def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
     """Nothing was told."""
-    none, no_plays = (
-        Observations.empty(recipe.domain.dimension),
-        Plays.none(recipe.domain.dimension),
-    )
+    dimension = recipe.domain.dimension
+    none, no_plays = Observations.empty(dimension), Plays.none(dimension)
     return State(
         rewards=none,
         answers=none,
