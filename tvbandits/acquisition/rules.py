@@ -256,7 +256,9 @@ class UpperConfidenceBound:
             return float(view.posterior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
         if decision.leaders is not None:
             decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
-        return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
+            view = decision.view
+        _, largest = decision.domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
+        return largest > noise / smallest
 
     def _chosen(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
@@ -451,12 +453,6 @@ FEWEST_LEADERS = 64
 
 class OvertakenError(Exception):
     """The leaders have fallen so far that another candidate may have the largest bound."""
-
-
-def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:
-    """Largest posterior variance over the domain, in prior units."""
-    _, largest = domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
-    return largest
 
 
 # A joint draw from the exact posterior factors a matrix of so many rows at the most.

@@ -505,9 +505,9 @@ def state_for(recipe: Recipe, state: State) -> State:
         told = state.readings
         state = replace(state.with_outliers(told, np.zeros(len(told), dtype=bool)), posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
+    kernel = state.model.kernel if recipe.control is None else recipe.beliefs[1]
     same = state.domain == recipe.domain and (
-        state.posterior is not None
-        and bool(state.posterior.kernel == conditioning_kernel(recipe, state))
+        state.posterior is not None and bool(state.posterior.kernel == kernel)
     )
     questions = state.questions
     if state.domain != recipe.domain:
@@ -561,11 +561,6 @@ def on_candidates(
     control = None if recipe.control is None else (*recipe.control, *none)
     wide = replace(recipe, domain=domain, kernel=kernel, safe=safe, control=control)
     return wide, state.widened(columns)
-
-
-def conditioning_kernel(recipe: Recipe, state: State) -> Any:
-    """The kernel that the posterior is conditioned with: what was learned, or beside the control."""
-    return state.model.kernel if recipe.control is None else recipe.beliefs[1]
 
 
 def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:

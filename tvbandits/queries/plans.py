@@ -429,7 +429,8 @@ class PlausibleMaximisers:
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
             promise = beliefs.mean + PROMISE * beliefs.deviation
-            short = (promise.max() - promise[plausible]) / _smallest(beliefs.deviation)
+            none = max(1e-9 * float(beliefs.deviation.max()), 1e-300)  # a deviation that is none
+            short = (promise.max() - promise[plausible]) / none
             # Points that tie keep their order, whatever the last bits say.
             ranked = plausible[np.argsort(np.rint(short), kind="stable")]
             candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
@@ -476,11 +477,6 @@ class RandomPoints:
         """Look at nothing."""
         k = min(pool.allowed(self.budget), len(pool))
         return np.sort(rng.choice(len(pool), k, replace=False))
-
-
-def _smallest(deviation: Array) -> float:
-    """A deviation that counts as none."""
-    return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
 
 
 @dataclass(frozen=True)
