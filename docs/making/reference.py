@@ -97,7 +97,7 @@ TOPICS = (
         "queries",
         "Query plans",
         "Which points a bandit asks its expert about, and how many.",
-        ("tvbandits.queries.plans", "tvbandits.queries.budgets", "tvbandits.queries"),
+        ("tvbandits.queries.plans", "tvbandits.queries"),
     ),
     Topic(
         "experts",

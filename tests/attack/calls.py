@@ -21,8 +21,8 @@ INSIDE = frozenset(
     """
     experts.Calibration experts.Finding experts.Outcome experts.Reading experts.Report experts.Spent
     policies.PlotStyle policies.Policy policies.Setting
-    queries.Choice queries.JointPosterior queries.Pool
-    tvbandits.Info tvbandits.Observations.checked tvbandits.Played tvbandits.State
+    queries.JointPosterior queries.Pool
+    tvbandits.Info tvbandits.Observations.checked tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 

@@ -18,7 +18,7 @@ from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Sta
 from tvbandits.forgetting.aging import Linear
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 
 def reward(X: Any, t: float) -> Any:
@@ -236,8 +236,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
-    "tvbandits.evaluate.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
-    "tvbandits.play.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,

@@ -40,19 +40,19 @@ from tvbandits import (
     Bandit,
     Campaign,
     Clock,
-    EvaluationError,
     Exact,
     ExpertError,
     Nystrom,
     Recipe,
     StateSpace,
 )
+from tvbandits.acquisition.batches import Batching
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Problem
 from tvbandits.forgetting.aging import Wiener
 from tvbandits.gp.fitting.online import Every
 from tvbandits.policies.ruled import PolicyAdapter
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 # So long may a call take, with the use that is made of its result.
 SECONDS = 20
@@ -171,7 +171,6 @@ def play(bandit: Any) -> None:
 
 # Kinds of errors with a message for people.
 OURS = (
-    EvaluationError,
     ValueError,
     TypeError,
     OSError,

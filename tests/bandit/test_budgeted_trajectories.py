@@ -19,7 +19,7 @@ from tests.oracles.plain_budgeted import (
     product,
 )
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     Batching,
     BatchRule,
     GlobalRatio,

@@ -18,8 +18,7 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.queries import NextDecision
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import Asking, questions
 
 
 def reward(X: Array, t: float) -> Array:
@@ -167,9 +166,6 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
     assert isinstance(recipe, Recipe)
 
 
-def test_learning_is_refused_by_name() -> None:
-    refused(
-        ValueError, "an ensemble of models learns by itself: learn must be None", alone, learn=True
-    )
+def test_who_has_one_model_takes_no_ensemble() -> None:
     with pytest.raises(ValueError, match=r"has one model: .* adaptive_gp_ucb, got 'ensemble'"):
         policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="ensemble")

@@ -1,7 +1,6 @@
 """A bandit that plays for long: it goes on as one that was resumed, and says what it will cost."""
 
 import pickle
-import warnings
 from typing import Any
 
 import numpy as np
@@ -9,21 +8,19 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-import tvbandits
 from tvbandits import (
     Answers,
     Bandit,
     Box,
     Candidates,
     Every,
-    ExpensiveWarning,
     StateSpace,
     policies,
 )
 from tvbandits.bandit import inference, recipe
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.gp.posteriors import expense, predictions
+from tvbandits.gp.posteriors import predictions
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
 KERNEL = RBF(3.0)

@@ -13,8 +13,7 @@ import numpy as np
 
 from tvbandits.acquisition.confidence import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import Player
-from tvbandits.bandit.state import Info
+from tvbandits.bandit.state import Info, Player
 from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
 from tvbandits.comparison.setup import (
     REWARD_NOISE,
@@ -32,9 +31,7 @@ from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.budgets import Following
-from tvbandits.queries.plans import QueryPlan, RandomPoints
+from tvbandits.queries.plans import Asking, Following, QueryPlan, RandomPoints
 
 # Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
 # has a use for more, and a step's cost stays bounded.

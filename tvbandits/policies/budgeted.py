@@ -20,7 +20,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     LARGEST_BATCH,
     USUAL_LARGEST,
     Batching,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
-from tvbandits.acquisition.batch_rules import Batching
+from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
@@ -61,12 +61,13 @@ from tvbandits.policies.setting import (
     listed,
     width_of,
 )
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
+    Asking,
+    Budget,
     LogSchedule,
     NextDecision,
+    OnAverage,
     PlausibleMaximisers,
     QueryPlan,
     RandomPoints,

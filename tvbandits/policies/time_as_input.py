@@ -204,7 +204,7 @@ class DesiredOutcome:
         if self.scaled and not isinstance(domain, Candidates):
             raise ValueError(f"scaled needs a finite domain: give Candidates, got {domain!r}")
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point after the other, each another one than those before it and those that are out.
 
         G is least where much is known: a lower variance around what is out would draw it back there.
@@ -223,7 +223,7 @@ class DesiredOutcome:
         for _ in range(decision.n or 1):
             batch.append(allowed.best(less, rng))
             allowed.exclude(batch[-1])
-        return np.array(batch), 0
+        return np.array(batch)
 
     def value(self, mean: Array, deviation: Array, noise: float, outcome: float) -> Array:
         """G at points of these means and deviations, shape (n,)."""
