@@ -46,7 +46,6 @@ from tvbandits import (
     Recipe,
     StateSpace,
 )
-from tvbandits.acquisition.batches import Batching
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.core.protocols import Problem
 from tvbandits.forgetting.aging import Wiener
