@@ -485,10 +485,10 @@ def recipe(name: str, unit: float = 1.0, learn: Any = LEARN) -> Bandit:
         return policies.sparq_gp_ucb(*parts, expert=expert, rate=None, learn=learn)
     if name == "w":
         return policies.w_gp_ucb(*parts, learn=learn)
-    return policies.ui_gp_ucb(*parts, growth="linear" if name == "ui" else "wiener", learn=learn)
+    return policies.ui_gp_ucb(*parts, learn=learn)
 
 
-NAMES = ["ui", "ui wiener", "w", "sparq"]
+NAMES = ["ui", "w", "sparq"]
 
 
 def play_learned_rate(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
@@ -556,8 +556,8 @@ def test_another_map_has_its_own_pace() -> None:
     bandit = recipe("ui")
     play_learned_rate(bandit, range(1, 15))
     parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01)
-    given = policies.ui_gp_ucb(*parts, rate=0.3, growth="linear")
-    for other in (recipe("w"), recipe("ui wiener"), policies.gp_ucb(*parts), given):
+    given = policies.ui_gp_ucb(*parts, rate=0.3)
+    for other in (recipe("w"), policies.gp_ucb(*parts), given):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.aging == other.recipe.aging
         assert math.isnan(taken.info.model.pace)

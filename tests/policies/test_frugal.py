@@ -95,7 +95,7 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
 
 def test_the_plan_is_the_one_that_is_given() -> None:
     assert frugal(Asked(), budget=2.5).recipe.asking.plan == PlausibleMaximisers(OnAverage(2.5))
-    assert frugal(Asked(), queries=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
+    assert frugal(Asked(), plan=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
 
 
 def test_answers_are_kept_as_observations() -> None:

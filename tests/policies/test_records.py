@@ -6,7 +6,7 @@ import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pytest
@@ -25,8 +25,6 @@ from tvbandits.policies.setting import (
     FROM_THE_PROBLEM,
     LISTED,
     Common,
-    Seed,
-    Width,
     assembled,
     described,
 )
@@ -78,9 +76,9 @@ EXAMPLES = dict(
     for each in """
     largest_batch=7, noise_variance=none, confidence=1.5, posterior=exact, mean=0.5,
     minimise=true, consult=before ask, about=domain, informed_width=1, learn=false,
-    reset_every=9, period=bogunovic, window=9, discount=0.9, epsilon=0.1, growth=linear,
-    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, sweeps=2, threshold=math:sqrt,
-    pool_size=20, budget=2, plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
+    reset_every=9, window=9, discount=0.9, epsilon=0.1, ask_every=2,
+    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, threshold=math:sqrt, budget=2,
+    plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
     rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3, mutation=2,
     first_sample=20, alpha=0.5, removal=oldest, first=6, refit_every=3, span=30, outcome=1,
     beta=0.5, scaled=true, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
@@ -152,8 +150,7 @@ def halving(
     noise_variance: float,
     *,
     life: float = 20.0,
-    confidence: Width = DEFAULT_WIDTH,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """Forgets half in every life.
 
@@ -162,8 +159,7 @@ def halving(
     life : float
         In units of time.
     """
-    common = Common(confidence, "exact", "online", seed)
-    return assembled(domain, kernel, noise_variance, common, aging=Halving(life))
+    return assembled(domain, kernel, noise_variance, aging=Halving(life), **common)
 
 
 HALVING = Policy(
@@ -185,5 +181,6 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     assert load(name) is HALVING
     known = gathered([*POLICIES.values(), HALVING])
     assert list(known)[-1] == "halving"
-    assert list(known["halving"].parameters) == ["noise_variance", "life", "confidence"]
+    options = ["noise_variance", "life", "confidence", "posterior", "mean", "minimise"]
+    assert list(known["halving"].parameters) == options
     assert documented(halving)["seed"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -31,7 +31,7 @@ from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
-from tvbandits.policies.setting import PlotStyle, Seed, listed
+from tvbandits.policies.setting import PlotStyle, Shared, listed
 
 
 @dataclass(eq=False)
@@ -110,7 +110,7 @@ class EpsilonGreedy:
     look=PlotStyle("#767676", "-", 1.6, "o"),
     first_comparison=1,
 )
-def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> PolicyAdapter:
+def uniform(domain: Domain, **common: Unpack[Shared]) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
     Examples
@@ -124,7 +124,7 @@ def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Policy
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return adapted(domain, Uniform(chosen_of(domain)), minimise, seed)
+    return adapted(domain, Uniform(chosen_of(domain)), **common)
 
 
 @listed(
@@ -137,8 +137,7 @@ def eps_greedy(
     *,
     epsilon: float = 1.0,
     decay: float | None = 100.0,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
 
@@ -175,7 +174,7 @@ def eps_greedy(
         positive_number("decay", decay)
     chosen = chosen_of(domain)
     rule = EpsilonGreedy(chosen, float(epsilon), decay, np.empty((0, chosen.dimension)))
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, **common)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +250,7 @@ def evolution(
     population: int = 100,
     tournament: int = 10,
     mutation: int | float | None = None,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 
@@ -305,4 +303,4 @@ def evolution(
     else:
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
     rule = RegularisedEvolution(chosen, mutate, tournament, deque(maxlen=population))
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, **common)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from tvbandits.acquisition.batch_rules import (
     LARGEST_BATCH,
@@ -50,10 +50,9 @@ from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Mean,
+    Modelled,
     PlotStyle,
     Posterior,
-    Seed,
     Setting,
     Width,
     assembled,
@@ -82,9 +81,7 @@ def bkb(
     keep: bool = True,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """BKB (Calandriello 2019), [B] Algorithm 1: a dictionary by leverage scores, drawn at every step.
 
@@ -112,8 +109,8 @@ def bkb(
     10 [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
-    common = Common(_width(confidence, BKBWidth()), sparse, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common)
+    width = _width(confidence, BKBWidth())
+    return assembled(domain, kernel, noise_variance, confidence=width, posterior=sparse, **common)
 
 
 def theory_of_bbkb(setting: Setting) -> Confidence:
@@ -145,9 +142,7 @@ def bbkb(
     largest_batch: int = USUAL_LARGEST,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """BBKB (Calandriello 2020), [BB] Algorithm 1: batches that end before deviations halve.
 
@@ -184,9 +179,15 @@ def bbkb(
     [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
-    common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = _batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch)
-    return assembled(domain, kernel, noise_variance, common, batching=batching)
+    return assembled(
+        domain,
+        kernel,
+        noise_variance,
+        confidence=_width(confidence, BBKBWidth()),
+        posterior=sparse,
+        batching=_batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch),
+        **common,
+    )
 
 
 def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
@@ -215,9 +216,7 @@ def tv_bbkb(
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
     confidence: Width = 1.0,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - epsilon)^(abs(t - t') / 2), for large domains.
 
@@ -228,6 +227,8 @@ def tv_bbkb(
     ----------
     epsilon : float, optional
         Rate of forgetting for a unit of time. Without it, it is learned by log evidence while it plays.
+    learn : Every, int or bool, optional
+        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
     ratio_bound : float
         C, the bound on the ratio of deviations at a batch's start to those in it.
     rule : "global" or "local"
@@ -261,10 +262,16 @@ def tv_bbkb(
     else:
         finite_number("epsilon", epsilon, low=0.0, below=1.0)
         drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
-    sparse = NystromFilter(oversampling, keep)
-    common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = _batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch)
-    return assembled(domain, drifting, noise_variance, common, batching=batching, learn=learns)
+    return assembled(
+        domain,
+        drifting,
+        noise_variance,
+        confidence=_width(confidence, BBKBWidth()),
+        posterior=NystromFilter(oversampling, keep),
+        batching=_batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch),
+        learn=learns,
+        **common,
+    )
 
 
 @listed(
@@ -280,11 +287,7 @@ def gp_bucb(
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior.
 
@@ -314,8 +317,8 @@ def gp_bucb(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise),
         batching=_batching(ProductRatio(ratio_bound), minimum_batch, largest_batch),
+        **common,
     )
 
 
@@ -333,9 +336,7 @@ def thompson(
     batch: int = 30,
     confidence: Width = 1.0,
     posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """Thompson sampling in batches (Kandasamy 2018): play the best points of posterior samples.
 
@@ -362,14 +363,15 @@ def thompson(
     >>> print(info.told, bandit.recommend())
     20 [2.]
     """
-    sparse = Nystrom() if posterior is None else posterior
     return assembled(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, sparse, mean, seed, minimise),
+        confidence=confidence,
+        posterior=Nystrom() if posterior is None else posterior,
         acquisition=ThompsonSampling(),
         batching=Batching(largest=whole_number("batch", batch, at_most=LARGEST_BATCH)),
+        **common,
     )
 
 

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from inspect import Parameter
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import tvbandits.policies.theory as theory
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import (
     LARGEST_WHOLE,
@@ -28,10 +26,9 @@ from tvbandits.core.arrays import (
     finite_number,
     whole_number,
 )
-from tvbandits.core.coercion import choice, shown
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
-from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
@@ -40,12 +37,9 @@ from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Mean,
+    Learning,
     PlotStyle,
-    Posterior,
-    Seed,
     Setting,
-    Width,
     as_posterior,
     assembled,
     learning_rule,
@@ -63,12 +57,7 @@ def gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float | None,
-    *,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten.
 
@@ -84,30 +73,14 @@ def gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common)
-
-
-def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
-    """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
-        return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
-    return theory.window_length(*setting.budgets)
+    return assembled(domain, kernel, noise_variance, **common)
 
 
 @listed(
-    "starts afresh every reset_every rewards, period=variation|bogunovic",
+    "starts afresh every reset_every rewards",
     paper="Bogunovic 2016",
     look=PlotStyle("#0072b2", "--", 1.8, "D"),
-    recommended={"reset_every": recommended_period},
-    words=(
-        Parameter(
-            "period",
-            Parameter.KEYWORD_ONLY,
-            default="variation",
-            annotation=Literal["variation", "bogunovic"],
-        ),
-    ),
+    recommended={"reset_every": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=3,
 )
 def r_gp_ucb(
@@ -116,11 +89,7 @@ def r_gp_ucb(
     noise_variance: float | None,
     *,
     reset_every: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
 
@@ -141,10 +110,9 @@ def r_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
     # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
     period = aging.ResetEvery(whole_number("reset_every", reset_every))
-    return assembled(domain, kernel, noise_variance, common, aging=period)
+    return assembled(domain, kernel, noise_variance, aging=period, **common)
 
 
 @listed(
@@ -160,11 +128,7 @@ def sw_gp_ucb(
     noise_variance: float | None,
     *,
     window: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """SW-GP-UCB (Zhou & Shroff 2021): a sliding window.
 
@@ -185,10 +149,9 @@ def sw_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
     # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
     latest = aging.Window(last=whole_number("window", window))
-    return assembled(domain, kernel, noise_variance, common, aging=latest)
+    return assembled(domain, kernel, noise_variance, aging=latest, **common)
 
 
 def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
@@ -210,12 +173,7 @@ def w_gp_ucb(
     *,
     discount: float | None = None,
     learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
 
@@ -223,6 +181,8 @@ def w_gp_ucb(
     ----------
     discount : float, optional
         In (0, 1). Without it, it is learned while the bandit plays.
+    learn : Every, int or bool, optional
+        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
 
     Examples
     --------
@@ -236,15 +196,14 @@ def w_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
     return assembled(
         domain,
         kernel,
         noise_variance,
-        common,
         learn=learning_rule("discount", discount, learn),
         aging=aging.Exponential(0.95 if discount is None else discount),
+        **common,
     )
 
 
@@ -271,12 +230,7 @@ def tv_gp_ucb(
     *,
     epsilon: float | None = None,
     first_sample: int | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
 
@@ -300,7 +254,7 @@ def tv_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
+    posterior = common.get("posterior", "exact")
     if isinstance(as_posterior(posterior), ModelEnsemble):
         raise ValueError(
             f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
@@ -312,7 +266,7 @@ def tv_gp_ucb(
             LARGEST_WHOLE, (rewards,), observations=rewards, iterations=50, spread=math.inf
         )
         drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
-        return assembled(domain, drifting, noise_variance, common, learn=once)
+        return assembled(domain, drifting, noise_variance, learn=once, **common)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     if first_sample is not None:
         raise ValueError(
@@ -320,7 +274,7 @@ def tv_gp_ucb(
         )
     # The model of Bogunovic 2016, as [S] eq. 8 has it; its bound is GP-UCB's under this kernel.
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
-    return assembled(domain, drifting, noise_variance, common)
+    return assembled(domain, drifting, noise_variance, **common)
 
 
 def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
@@ -329,12 +283,11 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None
         return None
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
     increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-    wiener = given.get("growth", "wiener") == "wiener"
-    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
+    return max(increment * setting.scale**2, 1e-12)
 
 
 @listed(
-    "injects noise at rate, growth=wiener|linear",
+    "injects noise at rate",
     paper="Brunzema 2022",
     look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
     recommended={"rate": recommended_rate},
@@ -346,23 +299,17 @@ def ui_gp_ucb(
     noise_variance: float | None,
     *,
     rate: float | None = None,
-    growth: Literal["wiener", "linear"] = "wiener",
     learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
 
     Parameters
     ----------
     rate : float, optional
-        Of the growth. Without it, it is learned while the bandit plays.
-    growth : "wiener" or "linear"
-        s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+        Of the growth: s^2 + rate age. Without it, it is learned while the bandit plays.
+    learn : Every, int or bool, optional
+        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
 
     Examples
     --------
@@ -376,16 +323,11 @@ def ui_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    choice("growth", growth, ("wiener", "linear"))
     rule = learning_rule("rate", rate, learn)
-    if growth == "linear":
-        injected: Aging = aging.Linear(1.0 if rate is None else rate)
-    else:
-        # Without a noise variance, next to nothing ages before a rate is learned.
-        start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
-        injected = aging.Wiener(start if rate is None else rate)
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
-    return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
+    # Without a noise variance, next to nothing ages before a rate is learned.
+    start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
+    injected = aging.Wiener(start if rate is None else rate)
+    return assembled(domain, kernel, noise_variance, learn=rule, aging=injected, **common)
 
 
 @listed(
@@ -399,11 +341,7 @@ def et_gp_ucb(
     noise_variance: float | None,
     *,
     delta: float = 0.1,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """ET-GP-UCB (Brunzema 2025): forget everything when a reward leaves its confidence interval.
 
@@ -426,5 +364,4 @@ def et_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
+    return assembled(domain, kernel, noise_variance, reset=EventTrigger(delta), **common)

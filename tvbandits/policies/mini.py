@@ -9,7 +9,7 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Scaling Gaus
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -19,21 +19,11 @@ from tvbandits.acquisition.batch_rules import (
     USUAL_LARGEST,
     Batching,
 )
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Decision, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.setting import (
-    Common,
-    Mean,
-    PlotStyle,
-    Posterior,
-    Seed,
-    Width,
-    assembled,
-    listed,
-)
+from tvbandits.policies.setting import Common, PlotStyle, assembled, listed
 
 
 @dataclass(frozen=True)
@@ -75,11 +65,7 @@ def mini_gp_ucb(
     *,
     ratio_bound: float = 2.0,
     largest_batch: int = USUAL_LARGEST,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """mini-GP-UCB (Calandriello 2022): one point again and again, until its deviation has shrunk enough.
 
@@ -109,7 +95,7 @@ def mini_gp_ucb(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise),
         acquisition=RepeatedUpperBound(ratio_bound),
         batching=Batching(largest=most),
+        **common,
     )

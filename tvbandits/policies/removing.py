@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from scipy.special import erfc, gamma, kv
@@ -37,7 +37,7 @@ from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
-from tvbandits.policies.setting import PlotStyle, Seed, listed
+from tvbandits.policies.setting import PlotStyle, Shared, listed
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -394,8 +394,7 @@ def w_dbo(
     removal: Removal = "relevance",
     first: int = 15,
     refit_every: int = 1,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
 
@@ -433,4 +432,4 @@ def w_dbo(
     choice("removal", removal, ("relevance", "oldest", "random"))
     chosen = chosen_of(domain)
     rule = Relevant.on(chosen, noise_variance, alpha, removal, first, refit_every)
-    return adapted(domain, rule, minimise, seed, space_kernels(chosen)[0], noise_variance)
+    return adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
@@ -26,11 +26,10 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.setting import (
-    Common,
     Learn,
-    Mean,
+    Modelled,
     PlotStyle,
-    Seed,
+    Shared,
     Width,
     as_rule,
     assembled,
@@ -79,10 +78,8 @@ def time_gp_ucb(
     span: float = 500.0,
     learn: Learn = 10,
     confidence: Width = DEFAULT_WIDTH,
-    mean: Mean = "online",
-    minimise: bool = False,
     robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """GP-UCB with time as one more input: Matern-5/2, a length scale for each coordinate and for time.
 
@@ -106,10 +103,15 @@ def time_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, "exact", mean, seed, minimise, robust)
-    rule = as_rule(learn, Every(10))
-    start = time_as_input(domain, span) if kernel is None else space_time(kernel)
-    return assembled(domain, start, noise_variance, common, learn=rule)
+    return assembled(
+        domain,
+        time_as_input(domain, span) if kernel is None else space_time(kernel),
+        noise_variance,
+        learn=as_rule(learn, Every(10)),
+        confidence=confidence,
+        robust=robust,
+        **common,
+    )
 
 
 def constant_width(epsilon: float) -> float:
@@ -137,9 +139,7 @@ def mk_gp_ucb(
     *,
     epsilon: float,
     confidence: Width | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """TV-GP-UCB with a constant width that its rate of change decides (Mandl & Kekkonen 2026).
 
@@ -163,9 +163,8 @@ def mk_gp_ucb(
     10 [2.]
     """
     width = constant_width(epsilon) if confidence is None else confidence
-    common = Common(width, "exact", mean, seed, minimise)
     drifting = space_time(kernel) * Drift(epsilon, "fixed")
-    return assembled(domain, drifting, noise_variance, common)
+    return assembled(domain, drifting, noise_variance, confidence=width, **common)
 
 
 @dataclass(frozen=True)
@@ -261,8 +260,7 @@ def boba(
     scaled: bool = False,
     span: float = 500.0,
     learn: Learn = 10,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> Bandit:
     """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
 
@@ -294,10 +292,8 @@ def boba(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    sign = -1.0 if minimise else 1.0
-    common = Common(DEFAULT_WIDTH, "exact", "online", seed, minimise)
-    rule = as_rule(learn, Every(10))
+    sign = -1.0 if common.get("minimise") else 1.0
     desired = None if outcome is None else sign * _outcome(outcome)
     acquisition = DesiredOutcome(desired, beta, scaled)
-    kernel = time_as_input(domain, span)
-    return assembled(domain, kernel, noise_variance, common, learn=rule, acquisition=acquisition)
+    kernel, rule = time_as_input(domain, span), as_rule(learn, Every(10))
+    return assembled(domain, kernel, noise_variance, learn=rule, acquisition=acquisition, **common)
