@@ -132,7 +132,6 @@ LAZY = {
     "tvbandits/core/rows.py": "pyarrow is an extra, imported where a Parquet file is read",
     "tvbandits/gp/posteriors/leaders.py": "distributed is an extra, used where there is a client",
     "tvbandits/queries/k_dpp.py": "dppy, where a k-DPP is drawn exactly",
-    "tvbandits/policies/__init__.py": "a policy is imported when it is used first",
     "tvbandits/cli/stopping.py": "a command is imported when it is called, so that help is quick",
     "tvbandits/cli/campaign_actions.py": "what makes a campaign's own expert, where one is named",
     "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",

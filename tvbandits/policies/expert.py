@@ -101,7 +101,8 @@ def learned_parts(domain: Domain, wanted: Wanted, *, asks: bool) -> tuple[Any, d
     The one place that decides it, for `adaptive_gp_ucb` and, where it `asks`, for `frugal_gp_ucb`;
     `docs/which-policy.md` has its table.
     """
-    learn, confidence, mean = wanted.learn, wanted.confidence, {"mean": wanted.mean}
+    learn, confidence = wanted.learn, wanted.confidence
+    mean: dict[str, Any] = {"mean": wanted.mean}
     if not asks and wanted.kernel is None and wanted.posterior is None and has_several(domain):
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
         return box_kernel(domain), mean | {

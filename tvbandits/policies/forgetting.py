@@ -282,7 +282,7 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None
     if given.get("learn"):
         return None
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-    increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+    increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
     return max(increment * setting.scale**2, 1e-12)
 
 
