@@ -1,4 +1,4 @@
-"""Signatures and docstrings of policies as `help` shows them: a decorator writes what they have in common."""
+"""Signatures and docstrings of policies as `help` shows them: a decorator adds what they share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import griffe
 
 
 class RuntimeDocstrings(griffe.Extension):
-    """Takes the signature and docstring of a function of `tvbandits.policies` from the function itself."""
+    """Takes signature and docstring of a function of `tvbandits.policies` from the function itself."""
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Called for every function that is read."""

@@ -80,7 +80,7 @@ EXAMPLES = dict(
     rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, threshold=math:sqrt, budget=2,
     plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
     rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3, mutation=2,
-    first_sample=20, alpha=0.5, removal=oldest, first=6, refit_every=3, span=30, outcome=1,
+    first_sample=20, alpha=0.5, removal=oldest, first=6, span=30, outcome=1,
     beta=0.5, scaled=true, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
     horizon=40, regret=2, second=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
     c3=0.5, c4=0.5

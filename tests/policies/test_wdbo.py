@@ -32,7 +32,7 @@ def test_all_relevances_at_once_are_those_of_the_loop() -> None:
     for d, n in ((1, 6), (2, 15), (3, 40)):
         X, y, t, now = example(n, d)
         K = kernel_of(X, t)
-        C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
+        C = over_space(X, 0.3) * over_future(t, now, 0.4)
         found = relevance(precision(K, 0.05), y, C)
         np.testing.assert_allclose(found, relevances_by_leaving_out(K, 0.05, y, C), rtol=1e-7)
 
@@ -55,7 +55,7 @@ AUTHORS = [
 
 def test_relevances_are_those_of_the_authors_program() -> None:
     X, y, t, now = example()
-    C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
+    C = over_space(X, 0.3) * over_future(t, now, 0.4)
     found = relevance(precision(kernel_of(X, t), 0.05), y, C)
     np.testing.assert_allclose(found, AUTHORS, atol=1e-8)
 
@@ -71,7 +71,7 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> A
     y = (before.y - before.y.mean()) / before.y.std()
     r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)) / found.space
     K = found.variance * matern52(r) * matern32((t[:, None] - t) / found.time)
-    C = over_space(X, found.space, 2.5) * over_future(t, now, found.time, 1.5)
+    C = over_space(X, found.space) * over_future(t, now, found.time)
     kept = list(range(len(y)))
     while len(kept) > 2:
         part = np.ix_(kept, kept)
@@ -85,9 +85,8 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> A
 
 
 def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
-    rule = Relevant.on(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3)
-    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01)
-    player.rule = rule
+    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01, alpha=0.5, first=4)
+    rule: Any = player.rule
     budget, last, removed = 1.0, None, 0
     for t in range(1, 31):
         before = rule.data

@@ -45,7 +45,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse_lower
+from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.priors import Centre, features_of
@@ -63,8 +63,7 @@ def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
     """S(P)^-1, shape (r, r)."""
     S = (features.T * P) @ features
     S[np.diag_indices_from(S)] += ridge
-    lower = inverse_lower(cholesky(S, "second moment").L)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return inverse(cholesky(S, "second moment").L)
 
 
 class Moment:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
-from scipy.special import erfc, gamma, kv
+from scipy.special import gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
@@ -30,7 +30,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
 from tvbandits.core.context import chosen_of
-from tvbandits.core.linalg import cholesky, inverse_lower
+from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.evidence import fit
@@ -42,8 +42,7 @@ from tvbandits.policies.setting import PlotStyle, Shared, listed
 
 def precision(K: Array, noise: float) -> Array:
     """Q = (K + noise I)^-1, shape (n, n)."""
-    lower = inverse_lower(cholesky(K + noise * np.eye(len(K))).L)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return inverse(cholesky(K + noise * np.eye(len(K))).L)
 
 
 def relevance(Q: Array, y: Array, C: Array) -> Array:
@@ -64,50 +63,41 @@ def without(Q: Array, i: int) -> Array:
 
 # --- products of kernels, integrated ----------------------------------------------------------------
 
+# Smoothness of the kernels.
+SPACE_NU, TIME_NU = 2.5, 1.5
+
 
 def over_candidates(cross: Array) -> Array:
     """Products over a finite domain, from the kernel between data and candidates (n, A)."""
     return np.asarray(cross @ cross.T / cross.shape[1])
 
 
-def over_space(X: Array, length: float, nu: float) -> Array:
-    """Products of isotropic Matern kernels over all of R^d, but for a constant factor, (n, n).
+def over_space(X: Array, length: float) -> Array:
+    """Products of isotropic Matern-5/2 kernels over all of R^d, but for a constant factor, (n, n).
 
-    The spectral density of the product is the square of Matern's, (a^2 + w^2)^-(2 nu + d), which is
-    that of a Matern kernel of smoothness 2 nu + d / 2 and the same a = sqrt(2 nu) / length. An infinite
-    nu is the RBF kernel: exp(-r^2 / (4 length^2)).
+    With nu = 5/2 the spectral density of the product is the square of Matern's,
+    (a^2 + w^2)^-(2 nu + d), which is that of a Matern kernel of smoothness 2 nu + d / 2 and the same
+    a = sqrt(2 nu) / length.
     """
     r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
-    if math.isinf(nu):
-        return np.asarray(np.exp(-(r**2) / (4 * length**2)))
-    smooth = 2 * nu + X.shape[1] / 2
-    scaled = math.sqrt(2 * nu) / length * r
+    smooth = 2 * SPACE_NU + X.shape[1] / 2
+    scaled = math.sqrt(2 * SPACE_NU) / length * r
     apart = scaled > 1e-10
     scaled = np.where(apart, scaled, 1.0)
     found = 2 ** (1 - smooth) / gamma(smooth) * scaled**smooth * kv(smooth, scaled)
     return np.where(apart, found, 1.0)
 
 
-def over_future(t: Array, now: float, length: float, nu: float) -> Array:
-    """Products of kernels over all times from `now` on, (n, n); nu is 1/2, 3/2 or infinite.
+def over_future(t: Array, now: float, length: float) -> Array:
+    """Products of Matern-3/2 kernels over all times from `now` on, (n, n).
 
-    With p = a (now - t_i), q = a (now - t_j):
-    1/2: exp(-(p + q)) / (2 a);
-    3/2: exp(-(p + q)) / (2 a) ((1 + p)(1 + q) + (2 + p + q) / 2 + 1/2);
-    RBF: sqrt(pi) l / 2 exp(-(t_i - t_j)^2 / (4 l^2)) erfc((2 now - t_i - t_j) / (2 l)).
+    With p = a (now - t_i), q = a (now - t_j) they are
+    exp(-(p + q)) / (2 a) ((1 + p)(1 + q) + (2 + p + q) / 2 + 1/2).
     """
     age = now - t
-    if math.isinf(nu):
-        apart, both = age[:, None] - age, age[:, None] + age
-        bell = np.exp(-(apart**2) / (4 * length**2))
-        return np.asarray(0.5 * math.sqrt(math.pi) * length * bell * erfc(both / (2 * length)))
-    if nu not in (0.5, 1.5):
-        raise ValueError(f"products over the future are known for nu = 0.5, 1.5 and inf, got {nu}")
-    a = math.sqrt(2 * nu) / length
+    a = math.sqrt(2 * TIME_NU) / length
     p, q = a * age[:, None], a * age
     fall = np.exp(-(p + q)) / (2 * a)
-    if nu == 0.5:
-        return np.asarray(fall)
     return np.asarray(fall * ((1 + p) * (1 + q) + (2 + p + q) / 2 + 0.5))
 
 
@@ -117,7 +107,6 @@ def matern(X: Array, Z: Array, length: float, nu: float) -> Array:
     return np.asarray(kernel(X, Z))
 
 
-SPACE_NU, TIME_NU = 2.5, 1.5
 # So many observations are always kept, as in the authors' program.
 FEWEST = 2
 # No time scale is fitted that is shorter than so many mean times between rewards.
@@ -154,8 +143,6 @@ class Relevant:
         What goes, when W-DBO's budget lets something go.
     first : int
         So many points are uniform.
-    refit_every : int
-        Rewards between two fits of the hyperparameters.
     low, side : array of shape (d,)
         Of the domain, which becomes the unit cube.
     data : Observations
@@ -163,8 +150,8 @@ class Relevant:
     hyperparameters : Hyperparameters
         As they were fitted last.
     budget : float
-    told, fitted : int
-        Rewards so far, and at the last fit.
+    told : int
+        Rewards so far.
     time, began : float, optional
         Of the last cleaning, and of the first reward.
     """
@@ -174,40 +161,14 @@ class Relevant:
     alpha: float
     removal: Removal
     first: int
-    refit_every: int
     low: Array
     side: Array
     data: Observations
     hyperparameters: Hyperparameters = Hyperparameters()
     budget: float = 1.0
     told: int = 0
-    fitted: int = 0
     time: float | None = None
     began: float | None = None
-
-    @classmethod
-    def on(
-        cls,
-        domain: Domain,
-        noise_variance: float | None,
-        alpha: float,
-        removal: Removal,
-        first: int,
-        refit_every: int,
-    ) -> Relevant:
-        """Before the first reward."""
-        if isinstance(domain, Candidates):
-            low, high = np.min(domain.X, axis=0), np.max(domain.X, axis=0)
-        elif isinstance(domain, Box):
-            low, high = domain.bounds.T
-        else:
-            raise ValueError(
-                f"the domain of W-DBO must be a Box or Candidates, got {shown(domain)}"
-            )
-        side = np.where(high > low, high - low, 1.0)
-        none = Observations.empty(domain.dimension)
-        numbers = noise_variance, alpha, removal, first, refit_every
-        return cls(domain, *numbers, low, side, none)
 
     @property
     def kept(self) -> int:
@@ -239,9 +200,7 @@ class Relevant:
         self.began = first if self.began is None else min(self.began, first)
         if self.told < self.first or len(self.data) < FEWEST:
             return
-        if self.fitted == 0 or self.told - self.fitted >= self.refit_every:
-            self._fit()
-            self.fitted = self.told
+        self._fit()
         self._clean(float(self.data.t.max()), rng)
 
     def learn_noise(self, variance: float) -> None:
@@ -334,8 +293,8 @@ class Relevant:
             grid = self._unit(self.domain.X)
             space = over_candidates(matern(data.X, grid, found.space, SPACE_NU))
         else:
-            space = over_space(data.X, found.space, SPACE_NU)
-        return np.asarray(space * over_future(data.t, now, found.time, TIME_NU))
+            space = over_space(data.X, found.space)
+        return np.asarray(space * over_future(data.t, now, found.time))
 
     def _other(self, gone: int, rng: np.random.Generator) -> Index:
         """What a control keeps, which removes as many."""
@@ -393,7 +352,6 @@ def w_dbo(
     alpha: float = 0.25,
     removal: Removal = "relevance",
     first: int = 15,
-    refit_every: int = 1,
     **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
@@ -412,8 +370,6 @@ def w_dbo(
     first : int
         So many points are uniform. A comparison of T steps takes ceil(T / 40), at least 2 and at most
         15: the share of time of the authors' 15 starts, not their count.
-    refit_every : int
-        Rewards between two fits.
 
     Examples
     --------
@@ -428,8 +384,14 @@ def w_dbo(
     """
     not_negative("alpha", alpha)
     whole_number("first", first)
-    whole_number("refit_every", refit_every)
     choice("removal", removal, ("relevance", "oldest", "random"))
     chosen = chosen_of(domain)
-    rule = Relevant.on(chosen, noise_variance, alpha, removal, first, refit_every)
+    if isinstance(chosen, Candidates):
+        low, high = np.min(chosen.X, axis=0), np.max(chosen.X, axis=0)
+    elif isinstance(chosen, Box):
+        low, high = chosen.bounds.T
+    else:
+        raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
+    side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
+    rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
     return adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)
