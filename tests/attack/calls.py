@@ -39,7 +39,7 @@ INSIDE = frozenset(
     gp.kernels.additive.joint_box_kernel
     gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern gp.kernels.structure
     policies.baselines
-    gp.kernels.space_time.Beside gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting
+    gp.kernels.space_time.Beside gp.kernels.terms policies.Policy policies.Setting
     policies.expert.chosen_coordinates
     policies.budgeted.program_of_bbkb policies.budgeted.recommended_epsilon
     policies.budgeted.theory_of_bbkb

@@ -18,7 +18,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
-from tvbandits.policies import POLICIES, PlotStyle, Policy
+from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parse_call, written
 from tvbandits.policies.registry import gathered
 from tvbandits.policies.setting import (
@@ -167,7 +167,6 @@ HALVING = Policy(
     halving,
     "forgets half in every life",
     paper="",
-    look=PlotStyle("#123456", "-", 1.0, "o"),
 )
 
 

@@ -45,11 +45,7 @@ from tvbandits.policies.priors import (
 )
 from tvbandits.policies.registry import FIRST_COMPARISON as FIRST_COMPARISON, POLICIES as POLICIES
 from tvbandits.policies.removing import w_dbo as w_dbo
-from tvbandits.policies.setting import (
-    PlotStyle as PlotStyle,
-    Policy as Policy,
-    Setting as Setting,
-)
+from tvbandits.policies.setting import Policy as Policy, Setting as Setting
 from tvbandits.policies.time_as_input import (
     boba as boba,
     mk_gp_ucb as mk_gp_ucb,
@@ -58,7 +54,7 @@ from tvbandits.policies.time_as_input import (
 
 __all__ = [
     *sorted(policy.recipe.__name__ for policy in POLICIES.values()),
-    *("discounted_thompson", "FIRST_COMPARISON", "POLICIES", "PlotStyle", "Policy", "Setting"),
+    *("discounted_thompson", "FIRST_COMPARISON", "POLICIES", "Policy", "Setting"),
 ]
 
 

@@ -31,7 +31,7 @@ from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
-from tvbandits.policies.setting import PlotStyle, Shared, listed
+from tvbandits.policies.setting import Shared, listed
 
 
 @dataclass(eq=False)
@@ -104,12 +104,7 @@ class EpsilonGreedy:
             self.means[row] += (value - self.means[row]) / self.counts[row]
 
 
-@listed(
-    "a point of the domain at random",
-    paper="",
-    look=PlotStyle("#767676", "-", 1.6, "o"),
-    first_comparison=1,
-)
+@listed("a point of the domain at random", paper="", first_comparison=1)
 def uniform(domain: Domain, **common: Unpack[Shared]) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
@@ -127,11 +122,7 @@ def uniform(domain: Domain, **common: Unpack[Shared]) -> PolicyAdapter:
     return adapted(domain, Uniform(chosen_of(domain)), **common)
 
 
-@listed(
-    "the best point so far, at random min(epsilon, decay / t)",
-    paper="Auer 2002",
-    look=PlotStyle("#294e66", (0, (1, 1, 1, 3)), 2.4, "8"),
-)
+@listed("the best point so far, at random min(epsilon, decay / t)", paper="Auer 2002")
 def eps_greedy(
     domain: Domain,
     *,
@@ -239,11 +230,7 @@ class RegularisedEvolution:
         self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
 
 
-@listed(
-    "regularised evolution",
-    paper="Real 2019",
-    look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
-)
+@listed("regularised evolution", paper="Real 2019")
 def evolution(
     domain: Domain,
     *,

@@ -51,7 +51,6 @@ from tvbandits.policies.setting import (
     Common,
     Learn,
     Modelled,
-    PlotStyle,
     Posterior,
     Setting,
     Width,
@@ -69,7 +68,6 @@ def theory_of_bkb(setting: Setting) -> Confidence:
 @listed(
     "a dictionary by leverage scores at every step",
     paper="Calandriello 2019",
-    look=PlotStyle("#662514", (0, (9, 2)), 1.8, "<"),
     widths={"theory": theory_of_bkb},
 )
 def bkb(
@@ -126,7 +124,6 @@ def program_of_bbkb(setting: Setting) -> Confidence:
 @listed(
     "the same in batches, rule=global|local",
     paper="Calandriello 2020",
-    look=PlotStyle("#7e30f2", (0, (9, 2, 2, 2)), 1.8, ">"),
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
 def bbkb(
@@ -198,7 +195,6 @@ def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | N
 @listed(
     "bbkb whose dictionary forgets at rate epsilon",
     paper="Calandriello 2020 and Bogunovic 2016",
-    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, r"$\odot$"),
     recommended={"epsilon": recommended_epsilon},
     widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
 )
@@ -274,11 +270,7 @@ def tv_bbkb(
     )
 
 
-@listed(
-    "GP-UCB in batches",
-    paper="Desautels 2014",
-    look=PlotStyle("#38418c", (0, (5, 1, 1, 1)), 2.2, "p"),
-)
+@listed("GP-UCB in batches", paper="Desautels 2014")
 def gp_bucb(
     domain: Domain,
     kernel: Any,
@@ -325,7 +317,6 @@ def gp_bucb(
 @listed(
     "batches of posterior samples",
     paper="Kandasamy 2018",
-    look=PlotStyle("#d92b4e", (0, (2, 2)), 2.0, "d"),
     widths={"theory": theory_of_bbkb},
 )
 def thompson(

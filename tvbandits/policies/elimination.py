@@ -28,7 +28,7 @@ from tvbandits.policies.ruled import (
     first_noise,
     in_unit,
 )
-from tvbandits.policies.setting import Mean, Modelled, PlotStyle, Setting, listed
+from tvbandits.policies.setting import Mean, Modelled, Setting, listed
 
 
 def most_uncertain(K: Array, noise: float, count: int) -> Index:
@@ -158,8 +158,7 @@ def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
 @listed(
     "phases in random order, elimination, restarts",
     paper="Iwazaki & Takeno 2025",
-    look=PlotStyle("#5d24b2", (0, (1, 2)), 2.2, "|"),
-    recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
+    recommended={"reset_every": recommended_period},
 )
 def r_perp(
     domain: Domain,

@@ -49,7 +49,6 @@ from tvbandits.policies.setting import (
     Learn,
     Learning,
     Mean,
-    PlotStyle,
     Posterior,
     Season,
     Shared,
@@ -253,12 +252,7 @@ INFORMED_WIDTH = 1.0
 INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 
 
-@listed(
-    "asks an expert about queries * log t points",
-    paper="Mauduit 2025",
-    look=PlotStyle("#000000", "-", 3.0, "X"),
-    first_comparison=8,
-)
+@listed("asks an expert about queries * log t points", paper="Mauduit 2025", first_comparison=8)
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -364,12 +358,7 @@ PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
 PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
-@listed(
-    "learns the drift, and asks budget questions a step or fewer",
-    paper="this package",
-    look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
-)
+@listed("learns the drift, and asks budget questions a step or fewer", paper="this package")
 def frugal_gp_ucb(
     domain: Domain,
     kernel: Any | None = None,
@@ -467,12 +456,7 @@ def frugal_gp_ucb(
     )
 
 
-@listed(
-    "learns by itself how the reward drifts",
-    paper="this package",
-    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
-    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
-)
+@listed("learns by itself how the reward drifts", paper="this package")
 def adaptive_gp_ucb(
     domain: Domain,
     kernel: Any | None = None,

@@ -38,7 +38,6 @@ from tvbandits.policies.setting import (
     Common,
     Learn,
     Learning,
-    PlotStyle,
     Setting,
     as_posterior,
     assembled,
@@ -47,12 +46,7 @@ from tvbandits.policies.setting import (
 )
 
 
-@listed(
-    "never forgets",
-    paper="Srinivas 2010",
-    look=PlotStyle("#d55e00", "-", 1.8, "s"),
-    first_comparison=2,
-)
+@listed("never forgets", paper="Srinivas 2010", first_comparison=2)
 def gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -79,7 +73,6 @@ def gp_ucb(
 @listed(
     "starts afresh every reset_every rewards",
     paper="Bogunovic 2016",
-    look=PlotStyle("#0072b2", "--", 1.8, "D"),
     recommended={"reset_every": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=3,
 )
@@ -118,7 +111,6 @@ def r_gp_ucb(
 @listed(
     "the last window rewards",
     paper="Zhou & Shroff 2021",
-    look=PlotStyle("#00805d", "-.", 1.8, "^"),
     recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=4,
 )
@@ -162,7 +154,6 @@ def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | 
 @listed(
     "weights discount^age",
     paper="Deng 2022",
-    look=PlotStyle("#b8478d", ":", 2.4, "v"),
     recommended={"discount": recommended_discount},
     first_comparison=5,
 )
@@ -219,7 +210,6 @@ def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | N
 @listed(
     "a kernel that forgets at rate epsilon",
     paper="Bogunovic 2016",
-    look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
     recommended={"epsilon": recommended_epsilon},
     first_comparison=6,
 )
@@ -289,7 +279,6 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None
 @listed(
     "injects noise at rate",
     paper="Brunzema 2022",
-    look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
     recommended={"rate": recommended_rate},
     first_comparison=7,
 )
@@ -330,11 +319,7 @@ def ui_gp_ucb(
     return assembled(domain, kernel, noise_variance, learn=rule, aging=injected, **common)
 
 
-@listed(
-    "starts afresh when a reward is a surprise",
-    paper="Brunzema 2025",
-    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
-)
+@listed("starts afresh when a reward is a surprise", paper="Brunzema 2025")
 def et_gp_ucb(
     domain: Domain,
     kernel: Any,

@@ -23,7 +23,7 @@ from tvbandits.acquisition.rules import Decision, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.setting import Common, PlotStyle, assembled, listed
+from tvbandits.policies.setting import Common, assembled, listed
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,7 @@ class RepeatedUpperBound(UpperConfidenceBound):
         return np.repeat(X, int(np.clip(times, 1.0, decision.batching.largest)), axis=0), looks
 
 
-@listed(
-    "few points, each many times",
-    paper="Calandriello 2022",
-    look=PlotStyle("#66701f", (0, (7, 3, 1, 3)), 2.0, "$\\otimes$"),
-)
+@listed("few points, each many times", paper="Calandriello 2022")
 def mini_gp_ucb(
     domain: Domain,
     kernel: Any,

@@ -37,7 +37,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
 from tvbandits.policies.ruled import PolicyAdapter, adapted, in_unit
-from tvbandits.policies.setting import Mean, Modelled, PlotStyle, Width, listed
+from tvbandits.policies.setting import Mean, Modelled, Width, listed
 
 Base = Callable[..., Bandit]
 
@@ -219,15 +219,7 @@ class Master:
         return missed >= tests.second * tests.surely(step + 1)
 
 
-@listed(
-    "copies of a bandit on many scales, and two tests",
-    paper="Wei & Luo 2021",
-    look=PlotStyle("#442459", (0, (8, 2, 2, 2)), 1.8, "4"),
-    recommended={
-        "horizon": lambda setting, _: setting.horizon,
-        "scale": lambda setting, _: setting.scale,
-    },
-)
+@listed("copies of a bandit on many scales, and two tests", paper="Wei & Luo 2021")
 def master(
     domain: Domain,
     kernel: Any,

@@ -50,7 +50,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
-from tvbandits.policies.setting import PlotStyle, Shared, listed
+from tvbandits.policies.setting import Shared, listed
 
 # Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
 SWEEPS, ENOUGH = 5000, 1e-11
@@ -364,12 +364,7 @@ class Opkb:
 @listed(
     "solves for whom to play, replays the past, restarts",
     paper="Hong 2023",
-    look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
-    recommended={
-        "gain": lambda setting, _: max(setting.information_gain, 1e-6),
-        "horizon": lambda setting, _: setting.horizon,
-        "scale": lambda setting, _: setting.scale,
-    },
+    recommended={"gain": lambda setting, _: max(setting.information_gain, 1e-6)},
 )
 def ada_opkb(
     domain: Domain,

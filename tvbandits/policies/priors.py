@@ -52,7 +52,7 @@ from tvbandits.policies.ruled import (
     in_unit,
     numbers_in,
 )
-from tvbandits.policies.setting import Mean, Modelled, PlotStyle, listed
+from tvbandits.policies.setting import Mean, Modelled, listed
 
 # Eigenvalues below this share of the largest are left out.
 SMALLEST = 1e-10
@@ -237,15 +237,7 @@ class PredictiveSampling:
         self.noise = variance
 
 
-@listed(
-    "draws what all future rewards would still confirm",
-    paper="Liu 2023",
-    look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
-    recommended={
-        "epsilon": lambda setting, _: setting.epsilon,
-        "scale": lambda setting, _: setting.scale,
-    },
-)
+@listed("draws what all future rewards would still confirm", paper="Liu 2023")
 def predictive_sampling(
     domain: Domain,
     kernel: Any,
@@ -457,12 +449,7 @@ def priors_of(kernel: Any, arms: Candidates, lengths: str, rates: str) -> list[M
     return [Member(ArmFilter.prior(each, rate)) for each in features for rate in of_change]
 
 
-@listed(
-    "the most optimistic of several priors, with elimination",
-    paper="Ziomek 2025",
-    look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
-    recommended={"scale": lambda setting, _: setting.scale},
-)
+@listed("the most optimistic of several priors, with elimination", paper="Ziomek 2025")
 def pe_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -511,12 +498,7 @@ def pe_gp_ucb(
     return adapted(domain, rule, kernel, noise_variance, unit, **common)
 
 
-@listed(
-    "Thompson sampling of a prior, then of the reward",
-    paper="Sandberg & Chehreghani 2026",
-    look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
-    recommended={"scale": lambda setting, _: setting.scale},
-)
+@listed("Thompson sampling of a prior, then of the reward", paper="Sandberg & Chehreghani 2026")
 def hp_gp_ts(
     domain: Domain,
     kernel: Any,

@@ -37,7 +37,7 @@ from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
-from tvbandits.policies.setting import PlotStyle, Shared, listed
+from tvbandits.policies.setting import Shared, listed
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -341,7 +341,6 @@ class Optimism:
 @listed(
     "removes what the future can do without, removal=relevance|oldest|random",
     paper="Bardou 2024",
-    look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
     # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
     recommended={"first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))},
 )

@@ -1,7 +1,7 @@
 """What the recipes share: how their parts are put together, and how a comparison makes them.
 
 A named policy is a function, its recipe, and beside it a `Policy`, the record of what else belongs to
-the name: the paper, the settings that are recommended for a problem, and its look in a picture.
+the name: the paper, and the settings that are recommended for a problem.
 """
 
 from __future__ import annotations
@@ -317,26 +317,6 @@ class Setting:
         return self.horizon, self.variation * self.horizon, self.information_gain
 
 
-Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class PlotStyle:
-    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help.
-
-    Examples
-    --------
-    >>> from tvbandits.policies import PlotStyle
-    >>> look = PlotStyle("#0072b2", "--", 1.8, "D")  # colour, dashes, width and marker of a curve
-    """
-
-    colour: str
-    dashes: Dashes
-    width: float
-    marker: str
-    hollow: bool = False
-
-
 # What a comparison gives a recipe; everything else in its signature is for the user. The noise
 # variance is the problem's unless the user says another, or none: then it is learned.
 FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
@@ -348,7 +328,7 @@ Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Policy:
-    """A named policy: its recipe, and all that a comparison and a picture need besides.
+    """A named policy: its recipe, and all that a comparison needs besides.
 
     Attributes
     ----------
@@ -360,11 +340,10 @@ class Policy:
         One line.
     paper : str
         Whose idea it is; an empty text, if nobody's.
-    look : Look, optional
-        In pictures; without one, the next that is free.
     recommended : mapping of str to callable
         `recommended[name](setting, given)` is what its authors recommend for an option that is not given
-        (None: the recipe's default), out of the problem and what else is given.
+        (None: the recipe's default), out of the problem and what else is given. What a problem says
+        itself, such as epsilon, scale and horizon, needs none.
     widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
         `widths[name](setting)` is the width of that name on a problem: the delta of an experiment, or
         the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
@@ -383,7 +362,6 @@ class Policy:
     recipe: Callable[..., Player]
     summary: str
     paper: str
-    look: PlotStyle | None = None
     recommended: Mapping[str, Recommendation] = field(default_factory=dict)
     widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
     first_comparison: int | None = None
@@ -420,8 +398,12 @@ class Policy:
         known = inspect.signature(self.recipe).parameters
         from_problem = {
             "domain": setting.domain,
-            "kernel": setting.kernel,
+            "kernel": None if self.learns_kernel else setting.kernel,
             "noise_variance": setting.noise_variance,
+            "epsilon": setting.epsilon,
+            "scale": setting.scale,
+            "horizon": setting.horizon,
+            "span": float(setting.horizon),
             "seed": setting.seed,
         }
         options = {name: value for name, value in from_problem.items() if name in known}
@@ -451,7 +433,7 @@ class Policy:
 LISTED: dict[str, list[Policy]] = {}
 
 
-def listed(summary: str, paper: str, look: PlotStyle, **more: Any) -> Callable[[F], F]:
+def listed(summary: str, *, paper: str, **more: Any) -> Callable[[F], F]:
     """Decorator of a recipe: `described`, and entered as the `Policy` of its name, with hyphens.
 
     Takes the fields of `Policy` but the first two.
@@ -459,7 +441,7 @@ def listed(summary: str, paper: str, look: PlotStyle, **more: Any) -> Callable[[
 
     def entered(recipe: F) -> F:
         made = described(recipe)
-        policy = Policy(recipe.__name__.replace("_", "-"), made, summary, paper, look, **more)
+        policy = Policy(recipe.__name__.replace("_", "-"), made, summary, paper, **more)
         LISTED.setdefault(recipe.__module__, []).append(policy)
         return made
 

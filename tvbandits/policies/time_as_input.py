@@ -28,7 +28,6 @@ from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.setting import (
     Learn,
     Modelled,
-    PlotStyle,
     Shared,
     Width,
     as_rule,
@@ -61,15 +60,7 @@ def time_as_input(domain: Domain, span: float) -> Any:
     return ConstantKernel(1.0, (0.05, 20.0)) * OnSpace(space) * OnTime(time)
 
 
-@listed(
-    "GP-UCB to which time is one more input",
-    paper="Bardou 2024",
-    look=PlotStyle("#2121a6", (0, (1, 1)), 2.0, "$\\heartsuit$"),
-    recommended={
-        "kernel": lambda *_: None,  # one of its own
-        "span": lambda setting, _: float(setting.horizon),
-    },
-)
+@listed("GP-UCB to which time is one more input", paper="Bardou 2024")
 def time_gp_ucb(
     domain: Domain,
     kernel: Any | None,
@@ -126,12 +117,7 @@ def constant_width(epsilon: float) -> float:
     return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
 
 
-@listed(
-    "TV-GP-UCB, the width decided by epsilon",
-    paper="Mandl & Kekkonen 2026",
-    look=PlotStyle("#795ba6", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
-    recommended={"epsilon": lambda setting, _: setting.epsilon},
-)
+@listed("TV-GP-UCB, the width decided by epsilon", paper="Mandl & Kekkonen 2026")
 def mk_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -245,12 +231,7 @@ def _unit_range(values: Array) -> Array:
     return np.zeros_like(values) if extent == 0 else np.asarray((values - values.min()) / extent)
 
 
-@listed(
-    "near a desired outcome that must be known",
-    paper="Kelly 2026",
-    look=PlotStyle("#3057f2", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
-    recommended={"span": lambda setting, _: float(setting.horizon)},
-)
+@listed("near a desired outcome that must be known", paper="Kelly 2026")
 def boba(
     domain: Domain,
     *,
