@@ -25,7 +25,7 @@ def world(t: float, switch: float = 60) -> Any:
 
 
 def test_the_thresholds_are_those_of_the_paper() -> None:
-    tests = MasterTests(horizon=1024, delta=0.1, regret=2.0, first=9.0, second=3.0, sure=6.0)
+    tests = MasterTests(horizon=1024, delta=0.1, regret=2.0, sure=6.0)
     assert tests.rho(1) == 1.0
     assert tests.rho(100) == pytest.approx(0.2)
     assert tests.surely(100) == pytest.approx(6 * 11 * math.log(10240) * 0.2)
@@ -65,11 +65,11 @@ def plainly_changed(block: Any, tests: Any) -> bool:
     first = any(
         c.end == done - 1
         and sum(block.rewards[c.start : done]) / (done - c.start)
-        >= min(block.optimistic) + tests.first * tests.surely(done - c.start)
+        >= min(block.optimistic) + 9.0 * tests.surely(done - c.start)
         for c in block.copies
     )
     gap = sum(g - r for g, r in zip(block.optimistic, block.rewards, strict=True)) / done
-    return first or gap >= tests.second * tests.surely(done)
+    return first or gap >= 3.0 * tests.surely(done)
 
 
 def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:

@@ -77,12 +77,12 @@ EXAMPLES = dict(
     largest_batch=7, noise_variance=none, confidence=1.5, posterior=exact, mean=0.5,
     minimise=true, consult=before ask, about=domain, informed_width=1, learn=false,
     reset_every=9, window=9, discount=0.9, epsilon=0.1, ask_every=2,
-    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, threshold=math:sqrt, budget=2,
+    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, budget=2,
     plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
-    rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3, mutation=2,
+    rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3,
     first_sample=20, alpha=0.5, removal=oldest, first=6, span=30, outcome=1,
-    beta=0.5, scaled=true, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
-    horizon=40, regret=2, second=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
+    beta=0.5, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
+    horizon=40, regret=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
     c3=0.5, c4=0.5
     """.split(",")  # noqa: SIM905 - words, as a text
 )

@@ -23,7 +23,7 @@ from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, function, shown
+from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
@@ -262,7 +262,6 @@ def sparq_gp_ucb(
     queries: QueryPlan | float = 6.0,
     ask_every: int = 1,
     rate: float | None = None,
-    threshold: Callable[[int], float] | None = None,
     learn: Learn | None = None,
     about: Literal["played", "domain"] = "played",
     informed_width: float | None = None,
@@ -282,8 +281,6 @@ def sparq_gp_ucb(
         worth. The paper's is 1. Only where `queries` is a number.
     rate : float, optional
         Of the linear injection s^2 (1 + (rate age)^2); 1, as in [S] eq. 15, unless it is learned.
-    threshold : callable, optional
-        g(t): observations above it are discarded; noise_variance log t by default.
     about : "played" or "domain"
         What may be asked about: the points played so far, as in the paper, or all of the domain. With a
         sparse posterior a point joins the first 256 only if they do not determine its value.
@@ -322,10 +319,8 @@ def sparq_gp_ucb(
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
-    if threshold is not None:
-        function("threshold", threshold, "a function of the number of rewards, or None")
     # Line 4: what has aged beyond sigma^2 log t is discarded.
-    discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
+    discarded = aging.DiscardAbove(LogThreshold(noise_variance))
     return assembled(
         domain,
         kernel,

@@ -50,14 +50,12 @@ class Tests:
     ----------
     horizon : int
         T.
-    delta, regret, first, second, sure : float
+    delta, regret, sure : float
     """
 
     horizon: int
     delta: float
     regret: float
-    first: float
-    second: float
     sure: float
 
     def rho(self, t: float) -> float:
@@ -213,10 +211,10 @@ class Master:
         for copy in block.copies:
             if copy.end == step:
                 earned = float(np.mean(block.rewards[copy.start : copy.end + 1]))
-                if earned >= lowest + tests.first * tests.surely(2**copy.order):
+                if earned >= lowest + 9.0 * tests.surely(2**copy.order):
                     return True
         missed = float(np.mean(np.subtract(block.optimistic, block.rewards)))
-        return missed >= tests.second * tests.surely(step + 1)
+        return missed >= 3.0 * tests.surely(step + 1)
 
 
 @listed("copies of a bandit on many scales, and two tests", paper="Wei & Luo 2021")
@@ -229,8 +227,6 @@ def master(
     horizon: int = 500,
     delta: float = 0.05,
     regret: float = 1.0,
-    first: float = 9.0,
-    second: float = 3.0,
     sure: float = 6.0,
     scale: float = 1.0,
     confidence: Width = DEFAULT_WIDTH,
@@ -249,12 +245,8 @@ def master(
         Probability of a false alarm.
     regret : float
         The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
-    first : float
-        Factor in the first test, 9 in the paper.
-    second : float
-        Factor in the second test, 3 in the paper.
     sure : float
-        Factor in both, 6 in the paper.
+        Factor in both tests, 6 in the paper.
     scale : float
         Prior deviation of rewards, where the mean is "online".
 
@@ -272,9 +264,7 @@ def master(
     """
     whole_number("horizon", horizon)
     finite_number("delta", delta, above=0.0, below=1.0)
-    for name, value in (("first", first), ("second", second), ("sure", sure)):
-        not_negative(name, value)
-    tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
+    tests = Tests(horizon, delta, positive_number("regret", regret), not_negative("sure", sure))
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = in_unit(noise_variance, scale, **common)

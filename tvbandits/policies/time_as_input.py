@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number, flag
+from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
@@ -161,33 +161,27 @@ class DesiredOutcome:
 
         G(x) = -beta / 2 log(1 + sd^2 / s^2) + log(s / sd) + (sd^2 + (m - o)^2) / (2 s^2) - 1/2
 
-    with mean m and deviation sd of the reward, noise variance s^2 and the outcome o; where `scaled`,
-    both terms go from 0 to 1 over the points looked at ("N" in the paper).
+    with mean m and deviation sd of the reward, noise variance s^2 and the outcome o.
 
     Attributes
     ----------
     outcome : float or None
         o, in the unit of reward, more being better; None: the largest upper bound, mean + 2 deviations.
     beta : float
-    scaled : bool
     """
 
     outcome: float | None
     beta: float = 1.0
-    scaled: bool = False
 
     weighs_reward: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
-        flag("scaled", self.scaled)
         if self.outcome is not None:
             _outcome(self.outcome)
 
-    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face for all
-        """Scaled terms need a finite domain: their range is over all points."""
-        if self.scaled and not isinstance(domain, Candidates):
-            raise ValueError(f"scaled needs a finite domain: give Candidates, got {domain!r}")
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """It plays on any domain, with any posterior."""
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
         """One point after the other, each another one than those before it and those that are out.
@@ -217,18 +211,11 @@ class DesiredOutcome:
         missed = (
             0.5 * np.log(noise / variance) + (variance + (mean - outcome) ** 2) / (2 * noise) - 0.5
         )
-        if self.scaled:
-            learned, missed = _unit_range(learned), _unit_range(missed)
         return np.asarray(missed - self.beta * learned)
 
 
 def _outcome(value: object) -> float:
     return finite_number("outcome", value, low=-LARGEST_VALUE, high=LARGEST_VALUE)
-
-
-def _unit_range(values: Array) -> Array:
-    extent = float(np.ptp(values))
-    return np.zeros_like(values) if extent == 0 else np.asarray((values - values.min()) / extent)
 
 
 @listed("near a desired outcome that must be known", paper="Kelly 2026")
@@ -238,7 +225,6 @@ def boba(
     noise_variance: float | None,
     outcome: float | None = None,
     beta: float = 1.0,
-    scaled: bool = False,
     span: float = 500.0,
     learn: Learn = 10,
     **common: Unpack[Shared],
@@ -255,8 +241,6 @@ def boba(
         bound of the model.
     beta : float
         How much learning counts; the paper tunes it for every problem.
-    scaled : bool
-        Both terms from 0 to 1 over the candidates.
     span : float
         Time that a run takes.
     learn : Every, int or bool
@@ -275,6 +259,6 @@ def boba(
     """
     sign = -1.0 if common.get("minimise") else 1.0
     desired = None if outcome is None else sign * _outcome(outcome)
-    acquisition = DesiredOutcome(desired, beta, scaled)
+    acquisition = DesiredOutcome(desired, beta)
     kernel, rule = time_as_input(domain, span), as_rule(learn, Every(10))
     return assembled(domain, kernel, noise_variance, learn=rule, acquisition=acquisition, **common)
