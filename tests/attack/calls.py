@@ -48,7 +48,7 @@ INSIDE = frozenset(
     policies.forgetting.recommended_discount policies.forgetting.recommended_epsilon
     policies.forgetting.recommended_period policies.forgetting.recommended_rate
     policies.multi_scale policies.names policies.opkb policies.player.ModelFree
-    policies.predictive policies.priors policies.registry policies.removing policies.ruled
+    policies.predictive policies.priors policies.removing policies.ruled
     policies.setting policies.theory policies.time_as_input queries.Choice
     queries.JointPosterior queries.Pool queries.budgets.as_budget queries.budgets.check_number
     queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool

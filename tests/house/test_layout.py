@@ -138,7 +138,7 @@ LAZY = {
     "tvbandits/core/files/values.py": "every package whose parts a file may hold",
     "tvbandits/comparison/compare.py": "distributed is an extra, imported where it is used",
     "datasets/registry.py": "every module of its folder",
-    "tvbandits/policies/registry.py": "every module that stands beside it",
+    "tvbandits/policies/__init__.py": "every module that stands beside it",
     "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
 }
 

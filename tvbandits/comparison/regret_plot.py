@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots.figure import NotebookFigure
-from tvbandits.policies.registry import POLICIES
+from tvbandits.policies import POLICIES
 
 Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
 
@@ -44,15 +44,15 @@ MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
 # Of the policies, in the order of their register: told apart by colour, and by marker alone.
 COLOURS = (
     "#767676", "#d55e00", "#0072b2", "#00805d", "#b8478d", "#7f6000", "#3a86c8", "#000000",
-    "#294e66", "#333314", "#662514", "#7e30f2", "#a0522d", "#38418c", "#d92b4e", "#5d24b2",
-    "#a11d1d", "#4d7c0f", "#59513e", "#66701f", "#442459", "#a65642", "#125920", "#bc29cc",
+    "#294e66", "#333314", "#662514", "#7e30f2", "#a0522d", "#38418c", "#66701f", "#d92b4e", "#5d24b2",
+    "#a11d1d", "#4d7c0f", "#59513e", "#442459", "#a65642", "#125920", "#bc29cc",
     "#811c8c", "#80465d", "#2121a6", "#795ba6", "#3057f2",
 )  # fmt: skip
 
 
 MARKERS = (
-    "o", "s", "D", "^", "v", "P", "*", "X", "8", "h", "<", ">", r"$\odot$", "p", "d", "|",
-    r"$\spadesuit$", r"$\infty$", "H", r"$\otimes$", "4", "x", "3", "1", "2", r"$\clubsuit$",
+    "o", "s", "D", "^", "v", "P", "*", "X", "8", "h", "<", ">", r"$\odot$", "p", r"$\otimes$", "d", "|",
+    r"$\spadesuit$", r"$\infty$", "H", "4", "x", "3", "1", "2", r"$\clubsuit$",
     r"$\heartsuit$", r"$\diamondsuit$", r"$\oplus$",
 )  # fmt: skip
 

@@ -5,6 +5,9 @@
 ['ada-opkb', 'adaptive-gp-ucb', 'bbkb']
 """
 
+import math
+import pkgutil
+from importlib import import_module
 from typing import Any
 
 from tvbandits.policies.baselines import (
@@ -17,6 +20,7 @@ from tvbandits.policies.budgeted import (
     bbkb as bbkb,
     bkb as bkb,
     gp_bucb as gp_bucb,
+    mini_gp_ucb as mini_gp_ucb,
     thompson as thompson,
     tv_bbkb as tv_bbkb,
 )
@@ -35,7 +39,6 @@ from tvbandits.policies.forgetting import (
     ui_gp_ucb as ui_gp_ucb,
     w_gp_ucb as w_gp_ucb,
 )
-from tvbandits.policies.mini import mini_gp_ucb as mini_gp_ucb
 from tvbandits.policies.multi_scale import master as master
 from tvbandits.policies.opkb import ada_opkb as ada_opkb
 from tvbandits.policies.priors import (
@@ -43,14 +46,29 @@ from tvbandits.policies.priors import (
     pe_gp_ucb as pe_gp_ucb,
     predictive_sampling as predictive_sampling,
 )
-from tvbandits.policies.registry import FIRST_COMPARISON as FIRST_COMPARISON, POLICIES as POLICIES
 from tvbandits.policies.removing import w_dbo as w_dbo
-from tvbandits.policies.setting import Policy as Policy, Setting as Setting
+from tvbandits.policies.setting import LISTED, Policy as Policy, Setting as Setting
 from tvbandits.policies.time_as_input import (
     boba as boba,
     mk_gp_ucb as mk_gp_ucb,
     time_gp_ucb as time_gp_ucb,
 )
+
+# A module that nobody imports has policies, too.
+for _module in pkgutil.iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+POLICIES = dict(
+    sorted(
+        LISTED.items(),
+        key=lambda item: (item[1].first_comparison or math.inf, item[1].recipe.__module__),
+    )
+)
+"""The policies by command-line name: what every module of this folder lists."""
+
+
+FIRST_COMPARISON = tuple(name for name, policy in POLICIES.items() if policy.first_comparison)
+"""The policies of a comparison that names none: those of the paper of SparQ-GP-UCB, and two more."""
 
 __all__ = [
     *sorted(policy.recipe.__name__ for policy in POLICIES.values()),

@@ -186,100 +186,6 @@ def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
     return np.asarray(half.T @ half)
 
 
-@dataclass(eq=False)
-class PredictiveSampling:
-    """The rule.
-
-    Parameters
-    ----------
-    domain : Candidates
-    filter : ArmFilter
-    noise : float
-        Of a reward, in prior deviations squared.
-    centre : Centre
-    stretch : float
-        What deviations are multiplied by.
-    eigenvalues : array of shape (r,)
-        lambda.
-    """
-
-    domain: Candidates
-    filter: ArmFilter
-    noise: float
-    centre: Centre
-    stretch: float
-    eigenvalues: Array
-
-    @property
-    def gamma(self) -> float:
-        """What is left of w after one unit of time."""
-        return math.sqrt(1.0 - self.filter.epsilon)
-
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
-        """The best point of a draw."""
-        found = self.filter.awaiting(out, self.domain, self.noise).at(now)
-        future = future_variance(self.gamma, self.noise / self.eigenvalues)
-        covariance = drawn_covariance(found.covariance, self.gamma, future)
-        root = square_root(covariance)
-        step = root @ rng.standard_normal(root.shape[1])
-        values = found.features @ (found.centred(self.centre.value) + self.stretch * step)
-        return allowed.best(lambda X: values[self.domain.index(X)], rng)
-
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Filter them."""
-        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            row = int(self.domain.index(x[None])[0])
-            self.filter = self.filter.at(float(t)).observed(row, float(y), self.noise)
-            self.centre = self.centre.seen(float(y))
-
-    def learn_noise(self, variance: float) -> None:
-        """For rewards from now on."""
-        self.noise = variance
-
-
-@listed("draws what all future rewards would still confirm", paper="Liu 2023")
-def predictive_sampling(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float | None,
-    *,
-    epsilon: float,
-    scale: float = 1.0,
-    confidence: float = 1.0,
-    **common: Unpack[Modelled],
-) -> PolicyAdapter:
-    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate of change.
-    scale : float
-        Prior deviation of rewards, where the mean is "online".
-    confidence : float
-        What the deviations of a draw are multiplied by.
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Candidates, policies
-    >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
-    >>> for t in range(1, 11):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
-    10 (1, 1)
-    """
-    finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    width, arms = constant(confidence), finite(domain, "predictive sampling")
-    unit, noise, prior = in_unit(noise_variance, scale, **common)
-    features, values = features_of(kernel, arms.X)
-    found = ArmFilter.prior(features, epsilon)
-    rule = PredictiveSampling(arms, found, noise, Centre(prior), width, values)
-    return adapted(domain, rule, kernel, noise_variance, unit, **common)
-
-
 # The default priors: nine, three length scales times three rates of change.
 LENGTHS, RATES = "0.5 1 2", "0.001 0.01 0.1"
 
@@ -311,7 +217,7 @@ class Member:
 
 @dataclass(eq=False)
 class SeveralPriors:
-    """What both rules share: filters of all priors, told every reward.
+    """What the rules share: filters of all priors, told every reward.
 
     Parameters
     ----------
@@ -331,7 +237,12 @@ class SeveralPriors:
     noise: float
     centre: Centre
     width: float
-    steps: int = 0
+    steps: int = field(default=0, kw_only=True)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """All priors see the rewards."""
+        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
+            self._observe(float(t), x, float(y))
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
@@ -355,6 +266,23 @@ class SeveralPriors:
     def learn_noise(self, variance: float) -> None:
         """For rewards from now on."""
         self.noise = variance
+
+
+@dataclass(eq=False)
+class PredictiveSampling(SeveralPriors):
+    """The rule of `predictive_sampling`: one prior, whose deviations are multiplied by `width`."""
+
+    eigenvalues: Array
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The best point of a draw."""
+        found = self._at(0, now, out)
+        gamma = math.sqrt(1.0 - found.epsilon)
+        future = future_variance(gamma, self.noise / self.eigenvalues)
+        root = square_root(drawn_covariance(found.covariance, gamma, future))
+        step = root @ rng.standard_normal(root.shape[1])
+        values = found.features @ (found.centred(self.centre.value) + self.width * step)
+        return self._best(values, allowed, rng)[1]
 
 
 @dataclass(eq=False)
@@ -431,10 +359,48 @@ class PosteriorOfPriors(SeveralPriors):
         )
         return self._best(found.features @ w, allowed, rng)[1]
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """All priors see the rewards."""
-        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            self._observe(float(t), x, float(y))
+
+@listed("draws what all future rewards would still confirm", paper="Liu 2023")
+def predictive_sampling(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float | None,
+    *,
+    epsilon: float,
+    scale: float = 1.0,
+    confidence: float = 1.0,
+    **common: Unpack[Modelled],
+) -> PolicyAdapter:
+    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    confidence : float
+        What the deviations of a draw are multiplied by.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    width, arms = constant(confidence), finite(domain, "predictive sampling")
+    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    features, values = features_of(kernel, arms.X)
+    known = [Member(ArmFilter.prior(features, epsilon))]
+    rule = PredictiveSampling(arms, known, noise, Centre(prior), width, values)
+    return adapted(domain, rule, kernel, noise_variance, unit, **common)
 
 
 def priors_of(kernel: Any, arms: Candidates, lengths: str, rates: str) -> list[Member]:

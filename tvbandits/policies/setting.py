@@ -429,20 +429,26 @@ class Policy:
         return width
 
 
-# The policies of each module, in the order of their recipes.
-LISTED: dict[str, list[Policy]] = {}
+# The policies of the modules that are imported.
+LISTED: dict[str, Policy] = {}
 
 
 def listed(summary: str, *, paper: str, **more: Any) -> Callable[[F], F]:
     """Decorator of a recipe: `described`, and entered as the `Policy` of its name, with hyphens.
 
     Takes the fields of `Policy` but the first two.
+
+    Raises
+    ------
+    ValueError
+        If another one has that name.
     """
 
     def entered(recipe: F) -> F:
-        made = described(recipe)
-        policy = Policy(recipe.__name__.replace("_", "-"), made, summary, paper, **more)
-        LISTED.setdefault(recipe.__module__, []).append(policy)
+        made, name = described(recipe), recipe.__name__.replace("_", "-")
+        if name in LISTED:
+            raise ValueError(f'two policies are called "{name}"')
+        LISTED[name] = Policy(name, made, summary, paper, **more)
         return made
 
     return entered
