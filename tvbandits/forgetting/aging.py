@@ -242,7 +242,7 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Rated:
+class _Rated:
     """A map with a positive rate, which is its pace."""
 
     rate: float
@@ -263,7 +263,7 @@ class Rated:
 
 
 @dataclass(frozen=True)
-class Linear(Rated):
+class Linear(_Rated):
     """A noise deviation that grows linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15).
 
     Examples
@@ -285,7 +285,7 @@ class Linear(Rated):
 
 
 @dataclass(frozen=True)
-class Wiener(Rated):
+class Wiener(_Rated):
     """A reward that diffuses: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
 
     `rate` is in the unit of reward squared per unit of time.
