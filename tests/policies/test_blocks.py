@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Box, Candidates, policies
+from tvbandits import Candidates, policies
 from tvbandits.policies.elimination import most_uncertain
 from tvbandits.policies.multi_scale import Tests as MasterTests
 from tvbandits.policies.opkb import inverse_moment, strategy
@@ -236,13 +236,6 @@ def test_it_starts_again_when_a_replay_disagrees() -> None:
             player.tell(x, 3 * world(t, 90)[LINE.index(x)], float(t))
     assert quiet.rule.restarts == 0
     assert loud.rule.restarts > 0
-
-
-def test_boxes_are_refused() -> None:
-    with pytest.raises(ValueError, match="needs a finite domain"):
-        policies.ada_opkb(Box([[0, 1]]), RBF(), 1.0)
-    with pytest.raises(ValueError, match="needs a finite domain"):
-        policies.r_perp(Box([[0, 1]]), RBF(), 1.0, reset_every=5)
 
 
 def test_rewards_told_together_may_end_several_blocks() -> None:

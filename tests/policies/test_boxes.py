@@ -42,26 +42,6 @@ def test_predictions_are_the_dense_ones() -> None:
     assert (widened > deviation).all()
 
 
-@pytest.mark.parametrize("name", ["rosenbrock3", "hartmann6"])
-def test_more_starts_find_nothing_more(name: str) -> None:
-    bandit, problem = played(40, name)
-    state, now, _ = bandit._conditioned_for(41.0)
-    view = bandit._model.view(state, now)
-    bound = view.bound(1.0)
-    spread = view.scale
-    box, d = problem.domain, problem.domain.dimension
-    once, twice = (
-        max(
-            Box(box.bounds, starts=k * (4 + 4 * d), samples=k * 2048).maximise(
-                bound, np.random.default_rng(seed)
-            )[1]
-            for seed in range(1 if k == 1 else 4)
-        )
-        for k in (1, 2)
-    )
-    assert twice - once <= 0.01 * spread
-
-
 def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
     peak = np.array([0.31, 0.77, 0.52, 0.13])
 

@@ -28,15 +28,6 @@ def kernel_of(X: Any, t: Any) -> Any:
     return 1.3 * matern52(r / 0.3) * matern32((t[:, None] - t) / 0.4)
 
 
-def test_all_relevances_at_once_are_those_of_the_loop() -> None:
-    for d, n in ((1, 6), (2, 15), (3, 40)):
-        X, y, t, now = example(n, d)
-        K = kernel_of(X, t)
-        C = over_space(X, 0.3) * over_future(t, now, 0.4)
-        found = relevance(precision(K, 0.05), y, C)
-        np.testing.assert_allclose(found, relevances_by_leaving_out(K, 0.05, y, C), rtol=1e-7)
-
-
 # wdbo_criterion 2.2.1 on `example()`: variance 1.3, noise 0.05, lengths 0.3 and 0.4, nu 5/2 and
 # 3/2.
 AUTHORS = [
