@@ -46,7 +46,7 @@ AUTHORS = [
 
 def test_relevances_are_those_of_the_authors_program() -> None:
     X, y, t, now = example()
-    C = over_space(X, 0.3) * over_future(t, now, 0.4)
+    C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
     found = relevance(precision(kernel_of(X, t), 0.05), y, C)
     np.testing.assert_allclose(found, AUTHORS, atol=1e-8)
 
@@ -62,7 +62,7 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> A
     y = (before.y - before.y.mean()) / before.y.std()
     r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)) / found.space
     K = found.variance * matern52(r) * matern32((t[:, None] - t) / found.time)
-    C = over_space(X, found.space) * over_future(t, now, found.time)
+    C = over_space(X, found.space, 2.5) * over_future(t, now, found.time, 1.5)
     kept = list(range(len(y)))
     while len(kept) > 2:
         part = np.ix_(kept, kept)

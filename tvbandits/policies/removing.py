@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
-from scipy.special import gamma, kv
+from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
@@ -72,32 +72,44 @@ def over_candidates(cross: Array) -> Array:
     return np.asarray(cross @ cross.T / cross.shape[1])
 
 
-def over_space(X: Array, length: float) -> Array:
-    """Products of isotropic Matern-5/2 kernels over all of R^d, but for a constant factor, (n, n).
+def over_space(X: Array, length: float, nu: float) -> Array:
+    """Products of isotropic Matern kernels over all of R^d, but for a constant factor, (n, n).
 
-    With nu = 5/2 the spectral density of the product is the square of Matern's,
-    (a^2 + w^2)^-(2 nu + d), which is that of a Matern kernel of smoothness 2 nu + d / 2 and the same
-    a = sqrt(2 nu) / length.
+    The spectral density of the product is the square of Matern's, (a^2 + w^2)^-(2 nu + d), which is
+    that of a Matern kernel of smoothness 2 nu + d / 2 and the same a = sqrt(2 nu) / length. An infinite
+    nu is the RBF kernel: exp(-r^2 / (4 length^2)).
     """
     r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
-    smooth = 2 * SPACE_NU + X.shape[1] / 2
-    scaled = math.sqrt(2 * SPACE_NU) / length * r
+    if math.isinf(nu):
+        return np.asarray(np.exp(-(r**2) / (4 * length**2)))
+    smooth = 2 * nu + X.shape[1] / 2
+    scaled = math.sqrt(2 * nu) / length * r
     apart = scaled > 1e-10
     scaled = np.where(apart, scaled, 1.0)
     found = 2 ** (1 - smooth) / gamma(smooth) * scaled**smooth * kv(smooth, scaled)
     return np.where(apart, found, 1.0)
 
 
-def over_future(t: Array, now: float, length: float) -> Array:
-    """Products of Matern-3/2 kernels over all times from `now` on, (n, n).
+def over_future(t: Array, now: float, length: float, nu: float) -> Array:
+    """Products of kernels over all times from `now` on, (n, n); nu is 1/2, 3/2 or infinite.
 
-    With p = a (now - t_i), q = a (now - t_j) they are
-    exp(-(p + q)) / (2 a) ((1 + p)(1 + q) + (2 + p + q) / 2 + 1/2).
+    With p = a (now - t_i), q = a (now - t_j):
+    1/2: exp(-(p + q)) / (2 a);
+    3/2: exp(-(p + q)) / (2 a) ((1 + p)(1 + q) + (2 + p + q) / 2 + 1/2);
+    RBF: sqrt(pi) l / 2 exp(-(t_i - t_j)^2 / (4 l^2)) erfc((2 now - t_i - t_j) / (2 l)).
     """
     age = now - t
-    a = math.sqrt(2 * TIME_NU) / length
+    if math.isinf(nu):
+        apart, both = age[:, None] - age, age[:, None] + age
+        bell = np.exp(-(apart**2) / (4 * length**2))
+        return np.asarray(0.5 * math.sqrt(math.pi) * length * bell * erfc(both / (2 * length)))
+    if nu not in (0.5, 1.5):
+        raise ValueError(f"products over the future are known for nu = 0.5, 1.5 and inf, got {nu}")
+    a = math.sqrt(2 * nu) / length
     p, q = a * age[:, None], a * age
     fall = np.exp(-(p + q)) / (2 * a)
+    if nu == 0.5:
+        return np.asarray(fall)
     return np.asarray(fall * ((1 + p) * (1 + q) + (2 + p + q) / 2 + 0.5))
 
 
@@ -293,8 +305,8 @@ class Relevant:
             grid = self._unit(self.domain.X)
             space = over_candidates(matern(data.X, grid, found.space, SPACE_NU))
         else:
-            space = over_space(data.X, found.space)
-        return np.asarray(space * over_future(data.t, now, found.time))
+            space = over_space(data.X, found.space, SPACE_NU)
+        return np.asarray(space * over_future(data.t, now, found.time, TIME_NU))
 
     def _other(self, gone: int, rng: np.random.Generator) -> Index:
         """What a control keeps, which removes as many."""
