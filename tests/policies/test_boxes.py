@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.players import deciding
-from tvbandits import Bandit, Box, Exact, StateSpace, policies
+from tvbandits import Bandit, Box, policies
 from tvbandits.core.box_search import climb
 from tvbandits.datasets import Lifted
 
@@ -95,12 +95,6 @@ def test_the_width_is_the_one_that_is_given() -> None:
         bandit.tell(X, X[:, 0], times)
         bandit.ask(20.0)
         assert bandit.info.beta == pytest.approx(width)
-
-
-def test_an_interval_keeps_its_features() -> None:
-    for d, kind in ((1, StateSpace), (2, Exact)):
-        bandit = policies.adaptive_gp_ucb(Box(np.array([[0.0, 1.0]] * d)), None, 0.01)
-        assert type(bandit.recipe.posterior) is kind
 
 
 def sum_of_waves(X: np.ndarray, t: float) -> np.ndarray:

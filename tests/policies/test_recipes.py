@@ -90,15 +90,12 @@ def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed
 def test_no_drift_is_gp_ucb() -> None:
     options: dict[str, Any] = {"seed": 4, "confidence": 1.5}
     still = run(policies.gp_ucb(*PARTS, **options), BUMP, 60)
-    np.testing.assert_array_equal(
-        run(policies.tv_gp_ucb(*PARTS, epsilon=0.0, **options), BUMP, 60), still
-    )
-    np.testing.assert_array_equal(
-        run(policies.sw_gp_ucb(*PARTS, window=60, **options), BUMP, 60), still
-    )
-    np.testing.assert_array_equal(
-        run(policies.r_gp_ucb(*PARTS, reset_every=61, **options), BUMP, 60), still
-    )
+    for other in (
+        policies.tv_gp_ucb(*PARTS, epsilon=0.0, **options),
+        policies.sw_gp_ucb(*PARTS, window=60, **options),
+        policies.r_gp_ucb(*PARTS, reset_every=61, **options),
+    ):
+        np.testing.assert_array_equal(run(other, BUMP, 60), still)
 
 
 # --- by name --------------------------------------------------------------------------------------
