@@ -226,7 +226,6 @@ def boba(
     outcome: float | None = None,
     beta: float = 1.0,
     span: float = 500.0,
-    learn: Learn = 10,
     **common: Unpack[Shared],
 ) -> Bandit:
     """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
@@ -243,8 +242,6 @@ def boba(
         How much learning counts; the paper tunes it for every problem.
     span : float
         Time that a run takes.
-    learn : Every, int or bool
-        When hyperparameters are fitted.
 
     Examples
     --------
@@ -260,5 +257,7 @@ def boba(
     sign = -1.0 if common.get("minimise") else 1.0
     desired = None if outcome is None else sign * _outcome(outcome)
     acquisition = DesiredOutcome(desired, beta)
-    kernel, rule = time_as_input(domain, span), as_rule(learn, Every(10))
-    return assembled(domain, kernel, noise_variance, learn=rule, acquisition=acquisition, **common)
+    kernel = time_as_input(domain, span)
+    return assembled(
+        domain, kernel, noise_variance, learn=Every(10), acquisition=acquisition, **common
+    )
