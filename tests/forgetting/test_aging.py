@@ -140,7 +140,7 @@ def test_the_threshold_sees_the_number_of_rewards_told() -> None:
 
     kept(DiscardAbove(threshold), observed([1, 2, 3, 3], [0, 0, 0, 1]), 4.0)
     assert seen == [3]
-    with pytest.raises(ValueError, match=r"threshold\(2\) is NaN"):
+    with pytest.raises(ValueError, match=r"threshold\(2\) must be .*nan"):
         DiscardAbove(lambda _: math.nan)(np.ones(2), ages(np.zeros(2)))
 
 

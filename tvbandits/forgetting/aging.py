@@ -354,8 +354,8 @@ class DiscardAbove:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
         limit = self.threshold(ages.told)
-        if math.isnan(limit):
-            raise ValueError(f"threshold({ages.told}) is NaN")
+        if not isinstance(limit, float) or math.isnan(limit):
+            limit = finite_number(f"threshold({ages.told})", limit)
         # [S] Algorithm 1, line 4.
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
