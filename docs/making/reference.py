@@ -67,7 +67,7 @@ TOPICS = (
         "budgeted",
         "Policies for many points",
         "Dictionaries and batches: `bkb`, `bbkb`, `tv_bbkb`, `gp_bucb`, `thompson`, `mini_gp_ucb`.",
-        ("tvbandits.policies.budgeted", "tvbandits.policies.mini"),
+        ("tvbandits.policies.budgeted",),
     ),
     Topic(
         "rivals",

@@ -20,7 +20,7 @@ PARTS = ("aging map", "width", "batch rule", "budget", "plan")
 INSIDE = frozenset(
     """
     experts.Calibration experts.Finding experts.Outcome experts.Reading experts.Report experts.Spent
-    policies.PlotStyle policies.Policy policies.Setting
+    policies.Policy policies.Setting
     queries.JointPosterior queries.Pool
     tvbandits.Info tvbandits.Observations.checked tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text

@@ -25,7 +25,7 @@ from tvbandits.cli.data import SPREAD, app
 from tvbandits.cli.main import spread
 from tvbandits.datasets import ozone
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.policies.registry import POLICIES
+from tvbandits.policies import POLICIES
 
 
 @pytest.fixture

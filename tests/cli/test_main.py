@@ -71,7 +71,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
 ) -> None:
     made = functools.partial(Console, width=width)
     monkeypatch.setattr("tvbandits.cli.terminal.Console", lambda **_: made())
-    long = "sparq-gp-ucb:queries=2.0,rate=1.0,sweeps=2.0,posterior=exact"
+    long = "sparq-gp-ucb:queries=2.0,rate=1.0,ask_every=2,posterior=exact"
     said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
     assert said.status == 0
     cells = re.findall(r"^│ (.+?) *│", said.out, re.MULTILINE)

@@ -34,8 +34,8 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
+from tvbandits.policies import POLICIES
 from tvbandits.policies.names import known_spec, load, means_none, parse_call
-from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
 # What may stand in which part of the file; in [policy] also what is an option of the policy.
