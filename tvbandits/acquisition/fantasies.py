@@ -20,8 +20,8 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 # Stale points that are looked at together once single looks have not found the largest bound.
 AT_ONCE = 32

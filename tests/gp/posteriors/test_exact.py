@@ -21,7 +21,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data
 from tvbandits.gp.posteriors.exact import spanning
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, spanning_state
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 
 LINE = np.linspace(-50, 50, 401)[:, None]

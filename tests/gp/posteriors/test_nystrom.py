@@ -13,8 +13,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.nystrom import leverage_dictionary, leverage_scores
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, leverage_dictionary, leverage_scores
 
 # The largest uniform number: who is drawn by it is certain to be.
 UNLUCKY = np.nextafter(1.0, 0.0)

@@ -30,8 +30,8 @@ from tvbandits.gp.posteriors.data import (
     without_negligible,
 )
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, SPAN_TOLERANCE, cheaper_state
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, assemble
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 

@@ -10,7 +10,7 @@ terms of one S share it. With Q = (K + Sigma)^-1,
     mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
 
 and the slopes follow from those of S. On a dictionary of root R, with k(x) of its points, it is the same
-with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`sparse`).
+with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`nystrom`).
 """
 
 from __future__ import annotations

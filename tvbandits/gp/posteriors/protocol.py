@@ -202,10 +202,6 @@ class KernelPosterior:
     def lookahead(self, points: Array, about: float, beta: float, noise_variance: float) -> None:
         """None: `cross_covariance` says it."""
 
-    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Posterior | None:  # noqa: ARG002
-        """None: more observations take `condition`."""
-        return None
-
     def since(self, t: float) -> Posterior | None:  # noqa: ARG002
         """None: all it knows is in its rows."""
         return None
