@@ -337,7 +337,7 @@ class JointFantasy(FantasyModel):
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
         Z = self.inputs(X)
-        rows, _ = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
+        rows = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
         self._observed(rows.Z, rows.variance)
 
     def _observed(self, Z: Array, noise: Array) -> Array:

@@ -30,7 +30,6 @@ from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.exact import Exact
@@ -545,8 +544,7 @@ class Model:
             model.scaling.scale / scaled.scale,
         )
         learned = replace(learned, at=(len(state.rewards), len(state.answers)))
-        terms = components_of(learned.kernel, scaled.scale)
-        about = replace(state.info.model, fits=learned.fits, terms=terms)
+        about = replace(state.info.model, fits=learned.fits)
         return replace(
             state,
             model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),

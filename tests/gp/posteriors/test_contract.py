@@ -205,7 +205,7 @@ def test_it_is_what_dense_algebra_says(case: Any) -> None:
     assert made.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-6)
     np.testing.assert_allclose(made.products[:, 1], oracle.products()[:, 1], rtol=1e-6)
     # Values at one input are averaged by some rules; what they differ by is in the first entry alone.
-    averaged = oracle_of(made, Groups.of(setting.data.Z).merge(setting.data)[0])
+    averaged = oracle_of(made, Groups.of(setting.data.Z).merge(setting.data))
     wholes = [each.products()[0, 0] for each in (oracle, averaged)]
     assert np.isclose(made.products[0, 0], wholes, rtol=1e-6).any()
 
@@ -221,7 +221,6 @@ def test_its_variance_is_below_the_prior_s(case: Any) -> None:
     assert (made.on_surface()[1] < 0.95 * setting.prior).any()  # something was learned
     assert made.log_det_ratio > 0.0
     assert 0.0 < made.effective_dimension() < 24.0
-    assert made.condition_number >= 1.0
 
 
 @every_case

@@ -68,7 +68,6 @@ class ExactPosterior(KernelPosterior):
     """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
     jitter: float
     """What had to be added to the diagonal for the factorisation; 0 in good health."""
-    merged_log_density: Array  # (c,): what merging takes out of the log evidence
     surface: GridPosterior | None
     extended: bool = False
     """Whether it came from an earlier posterior, row by row."""
@@ -148,7 +147,7 @@ class ExactPosterior(KernelPosterior):
         Variances are those of the larger set; means are of no use.
         """
         rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
-        rows, _ = Groups.of(Z).merge(rows)
+        rows = Groups.of(Z).merge(rows)
         grow = _append if len(rows) == 1 else _append_together
         appended = grow(self, rows, surface)
         if appended is not None:
@@ -200,13 +199,6 @@ class ExactPosterior(KernelPosterior):
         same = self.size >= n and np.array_equal(self.rows.Z[:n], other.rows.Z)
         return same and np.array_equal(self.factor.array[:n, :n], other.factor.array)
 
-    def log_evidence(self) -> Array:
-        """Log marginal likelihood of each value column, shape (c,)."""
-        W, v = self.weights.array, self.rows.variance
-        log_det = self.log_det_ratio + float(np.log(v).sum())
-        gaussian = -0.5 * ((W**2).sum(axis=0) + log_det + self.size * math.log(2 * math.pi))
-        return np.asarray(gaussian + self.merged_log_density)
-
 
 def by_cholesky(
     kernel: Any,
@@ -237,7 +229,7 @@ def by_cholesky(
 
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows, merged_log_density = Groups.of(data.apart).merge(data)
+    rows = Groups.of(data.apart).merge(data)
     across = K = np.empty((0, 0))
     if surface is not None and len(rows.Z):
         across = surface.rows(rows.Z, now)
@@ -261,7 +253,6 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         weights=AppendBuffer.of(linalg.solve_lower(made.L, rows.Y)),
         log_det_ratio=linalg.log_determinant(made.L) - noise,
         jitter=made.jitter,
-        merged_log_density=merged_log_density,
         surface=None,
         merged=len(rows.Z),
     )
@@ -396,7 +387,6 @@ def _append(
         + 2 * math.log(pivot)
         - math.log(float(row.variance[0])),
         jitter=posterior.jitter,
-        merged_log_density=posterior.merged_log_density,
         surface=on,
         extended=posterior.extended,
         merged=posterior.merged,

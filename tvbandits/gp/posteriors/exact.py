@@ -138,7 +138,6 @@ def spanning(surface: CandidateGrid) -> ExactPosterior | None:
         weights=AppendBuffer.of(nothing),
         log_det_ratio=0.0,
         jitter=0.0,
-        merged_log_density=np.empty(0),
         surface=GridPosterior(
             AppendBuffer.of(G),
             0.0,

@@ -185,7 +185,7 @@ def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArra
     counts = r2 * (1.0 + COUNTS) >= 1.0
     here, r2 = here[counts], r2[counts]
     noise = (np.asarray(kernel.diag(here)) * (1.0 - r2) + data.variance[counts]) / r2
-    return Groups.of(here).merge(Data(here, data.Y[counts], noise))[0], counts
+    return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
 
 
 def _goes_on(known: NystromPosterior, data: Data, dictionary: ExactPosterior) -> bool:

@@ -74,10 +74,6 @@ class Posterior(Protocol):
         """What had to be added to a diagonal, in prior units; 0 in good health."""
 
     @property
-    def condition_number(self) -> float:
-        """Lower estimate of the condition number of what was factored; at least 1 and finite."""
-
-    @property
     def settled(self) -> bool:
         """Whether the variances at the fixed points, if there are any, are all computed already."""
 

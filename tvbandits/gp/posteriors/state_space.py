@@ -481,11 +481,6 @@ class StateSpacePosterior(KernelPosterior):
         """Number of observations."""
         return len(self.data)
 
-    @property
-    def condition_number(self) -> float:
-        """Largest over smallest variance of the state in units of its prior: a lower estimate."""
-        return linalg.spread_of(np.diagonal(self.covariance) / self.space.prior)
-
     def continues(self, kernel: Any, data: Data, surface: CandidateGrid | None) -> bool:
         """Whether data (sorted by time) begin with what is known, and go on from there in time."""
         same = self.kernel is kernel or bool(self.kernel == kernel)
