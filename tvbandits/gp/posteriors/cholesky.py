@@ -112,9 +112,7 @@ class ExactPosterior(KernelPosterior):
             on = on.moved(surface, self.rows.Z, now) if moves else replace(on, now=now)
             if on is None or (moves and cheaper_state(len(self.data.Z) + n, surface, False)):
                 return None
-        made: ExactPosterior | None = replace(self, surface=on, extended=True)
-        for i in range(n):
-            made = None if made is None else _append(made, rows if n == 1 else rows.row(i), surface)
+        made = _appended(replace(self, surface=on, extended=True), rows, surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
@@ -148,8 +146,7 @@ class ExactPosterior(KernelPosterior):
         """
         rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
         rows = Groups.of(Z).merge(rows)
-        grow = _append if len(rows) == 1 else _append_together
-        appended = grow(self, rows, surface)
+        appended = _appended(self, rows, surface)
         if appended is not None:
             return appended
         rows = self.rows.joined(rows)
@@ -291,10 +288,8 @@ def extend(
     posterior: ExactPosterior | None = replace(previous, surface=on)
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
-    for i in range(len(previous.data) - dropped, len(data)):
-        if posterior is None:
-            return None
-        posterior = _append(posterior, data.row(i), surface)
+    if posterior is not None:
+        posterior = _appended(posterior, data.rows(len(previous.data) - dropped), surface)
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
@@ -357,6 +352,16 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
     )
 
 
+def _appended(
+    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
+) -> ExactPosterior | None:
+    """Add observations, one after the other; None where digits would be lost."""
+    made: ExactPosterior | None = posterior
+    for i in range(len(rows.Z)):
+        made = None if made is None else _append(made, rows.row(i), surface)
+    return made
+
+
 def _append(
     posterior: ExactPosterior, row: Data, surface: CandidateGrid | None
 ) -> ExactPosterior | None:
@@ -390,40 +395,6 @@ def _append(
         surface=on,
         extended=posterior.extended,
         merged=posterior.merged,
-    )
-
-
-def _append_together(
-    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
-) -> ExactPosterior | None:
-    """Add several observations at once, whose own factor L2 is that of what the others leave of them."""
-    kernel, on, old = posterior.kernel, posterior.surface, posterior.rows
-    below = linalg.solve_lower(posterior._lower, np.asarray(kernel(old.Z, rows.Z)))
-    left = np.asarray(kernel(rows.Z) - below.T @ below) + np.diag(rows.variance)
-    made = linalg.cholesky(left, "what observations leave of others")
-    if made.jitter > 0 or np.square(np.diagonal(made.L)).min() < CANCELLED_IF_REPEATED * left.max():
-        return None
-    n, k = len(old), len(rows)
-    L = np.zeros((n + k, n + k))
-    L[:n, :n], L[n:, :n], L[n:, n:] = posterior.factor.array, below.T, made.L
-    weights = linalg.solve_lower(made.L, rows.Y - below.T @ posterior.weights.array)
-    if on is not None and surface is not None:
-        spread = surface.rows(rows.Z, on.now) - (below.T @ on.V.array) * on.shrink
-        V = linalg.solve_lower(made.L, spread) / on.shrink
-        on = replace(
-            on,
-            V=AppendBuffer.of(np.vstack([on.V.array, V])),
-            means=on.means + V.T @ weights,
-            explained=on.explained + (V**2).sum(axis=0),
-        )
-    log_det_ratio = linalg.log_determinant(made.L) - float(np.log(rows.variance).sum())
-    return replace(
-        posterior,
-        rows=old.joined(rows),
-        factor=AppendBuffer.of(L, square=True),
-        weights=AppendBuffer.of(np.vstack([posterior.weights.array, weights])),
-        log_det_ratio=posterior.log_det_ratio + log_det_ratio,
-        surface=on,
     )
 
 
