@@ -484,7 +484,9 @@ class Nystrom:
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         rows = groups.merge(data)
         if previous is not None and np.array_equal(data.Z, previous.data.Z):
-            dictionary = _moved(previous.dictionary, surface, now)
+            # The same inducing points, embedding the fixed points at another time.
+            known = previous.dictionary
+            dictionary = by_cholesky(kernel, known.data, surface=surface, now=now, previous=known)
         else:
             rng = np.random.default_rng(0) if rng is None else rng
             dictionary = self.drawn(kernel, rows, surface, now, previous, rng)
@@ -580,10 +582,3 @@ def on_points(
     noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
     return by_cholesky(kernel, data, surface=surface, now=now, previous=previous)
-
-
-def _moved(dictionary: ExactPosterior, surface: CandidateGrid | None, now: float) -> ExactPosterior:
-    """The same inducing points, embedding the fixed points at another time."""
-    return by_cholesky(
-        dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
-    )
