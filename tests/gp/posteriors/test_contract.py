@@ -260,22 +260,6 @@ def test_before_any_observation_it_is_the_prior(case: Any) -> None:
 
 
 @every_exact_case
-def test_more_observations_leave_less_variance(case: Any) -> None:
-    setting = Setting(case)
-    made = setting.condition(to(setting.data, 0))
-    for n in range(2, 25, 2):
-        more = setting.condition(to(setting.data, n), made)
-        for Z in setting.places():
-            before, after = made.predict(Z)[1], more.predict(Z)[1]
-            assert (after <= before + 1e-8 * setting.prior).all()
-        assert more.log_det_ratio >= made.log_det_ratio
-        made = more
-    less_noise = Data(setting.data.Z, setting.data.Y, setting.data.variance / 2)
-    sharper = setting.condition(less_noise).on_surface()[1]
-    assert (sharper <= made.on_surface()[1] + 1e-8 * setting.prior).all()
-
-
-@every_exact_case
 def test_the_order_of_observations_does_not_matter(case: Any) -> None:
     setting = Setting(case)
     order = np.random.default_rng(5).permutation(24)
@@ -352,18 +336,6 @@ def test_an_imagined_observation_shrinks_as_a_real_one(case: Any) -> None:
 
 
 @every_case
-def test_an_imagined_observation_never_widens(case: Any) -> None:
-    setting = Setting(case)
-    made = setting.condition(setting.data)
-    for row in (0, 4, 11):
-        shrunk = made.shrunk(setting.at(NOW)[row : row + 1], 0.2, setting.surface)
-        before, after = made.on_surface()[1], shrunk.on_surface()[1]
-        assert (after <= before + 1e-9 * setting.prior).all()
-        assert after[row] < before[row]
-        assert (after >= 0.0).all()
-
-
-@every_case
 def test_several_without_their_values_are_one_after_the_other(case: Any) -> None:
     setting = Setting(case)
     made = one_by_one = setting.condition(setting.data)
@@ -376,6 +348,9 @@ def test_several_without_their_values_are_one_after_the_other(case: Any) -> None
         (together.predict(setting.at(NOW))[1], one_by_one.predict(setting.at(NOW))[1]),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-11)
+    before, after = made.on_surface()[1], together.on_surface()[1]
+    assert (after <= before + 1e-9 * setting.prior).all()
+    assert (after[[1, 3, 7]] < before[[1, 3, 7]]).all()
 
 
 # --- numbers --------------------------------------------------------------------------------------
