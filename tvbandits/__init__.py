@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tvbandits.core.space import Arms as Arms, Space as Space
     from tvbandits.gp.fitting.online import Every as Every
     from tvbandits.gp.posteriors.exact import Exact as Exact
+    from tvbandits.gp.posteriors.expense import ExpensiveWarning as ExpensiveWarning
     from tvbandits.gp.posteriors.nystrom import Nystrom as Nystrom
     from tvbandits.gp.posteriors.nystrom_filter import NystromFilter as NystromFilter
     from tvbandits.gp.posteriors.state_space import StateSpace as StateSpace
@@ -68,6 +69,7 @@ _HOMES = {
     "core.space": "Arms Space",
     "gp.fitting.online": "Every",
     "gp.posteriors.exact": "Exact",
+    "gp.posteriors.expense": "ExpensiveWarning",
     "gp.posteriors.nystrom": "Nystrom",
     "gp.posteriors.nystrom_filter": "NystromFilter",
     "gp.posteriors.state_space": "StateSpace",

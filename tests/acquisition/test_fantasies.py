@@ -32,7 +32,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 
 KERNELS: dict[str, Kernel] = {
     "matern": Matern([0.3, 0.5], nu=2.5),

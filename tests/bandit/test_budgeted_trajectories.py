@@ -29,7 +29,7 @@ from tvbandits.acquisition.batches import (
 )
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
 from tvbandits.core.arrays import Array
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 
 STEPS, DELTA = 300, 1 / 300
 

@@ -1,6 +1,7 @@
 """A bandit that plays for long: it goes on as one that was resumed, and says what it will cost."""
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,19 +9,21 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+import tvbandits
 from tvbandits import (
     Answers,
     Bandit,
     Box,
     Candidates,
     Every,
+    ExpensiveWarning,
     StateSpace,
     policies,
 )
 from tvbandits.bandit import inference, recipe
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.gp.posteriors import predictions
+from tvbandits.gp.posteriors import expense, predictions
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
 KERNEL = RBF(3.0)

@@ -48,7 +48,6 @@ def assert_mirrored(one: Any, other: Any, t: float) -> None:
     np.testing.assert_array_equal(one.recommend(t), other.recommend(t))
     assert one.info.model.centre == -other.info.model.centre
     assert one.info.model.scale == other.info.model.scale
-    assert one.info.model.terms == other.info.model.terms
     assert one.info.posterior == other.info.posterior
     assert one.info.queries.total_asked == other.info.queries.total_asked
 

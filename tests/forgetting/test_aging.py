@@ -493,7 +493,6 @@ def test_a_bandit_learns_its_pace(name: str) -> None:
         assert state.model.aging.pace == bandit.info.model.pace  # type: ignore[attr-defined]
         assert state.model.aging == bandit.recipe.aging.at_pace(bandit.info.model.pace)  # type: ignore[attr-defined]
         assert state.model.kernel is bandit.recipe.kernel
-        assert bandit.info.model.terms == ()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,6 +9,7 @@ from tests.helpers.players import deciding
 from tvbandits import Bandit, Box, policies
 from tvbandits.core.box_search import climb
 from tvbandits.datasets import Lifted
+from tvbandits.gp.kernels.terms import terms_of
 
 
 def played(steps: int, name: str = "ackley4", seed: int = 0) -> tuple[Bandit, Lifted]:
@@ -64,11 +65,11 @@ def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None
         X = box.sample(1, rng)
         shared = np.sin(0.7 * t) + np.cos(0.41 * t)
         bandit.tell(X, shared - 2.0 * ((X - 0.6) ** 2).sum(axis=1), t)
-    field, level, _ = bandit.info.model.terms
-    assert field.space
+    field, level, _ = terms_of(bandit.state.model.kernel) or ()
+    assert field.space is not None
     assert field.time_scale > 20.0
-    assert not level.space
-    assert level.deviation > 0.5
+    assert level.space is None
+    assert level.amplitude > (0.5 / bandit.info.model.scale) ** 2
     assert np.abs(bandit.recommend(61.0) - 0.6).max() < 0.1
 
 

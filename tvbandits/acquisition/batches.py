@@ -37,8 +37,8 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 # Of a batch's bounds to those of its start.
 MOST_RATIO = 1e6
@@ -529,7 +529,7 @@ class JointFantasy(FantasyModel):
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
         Z = self.inputs(X)
-        rows, _ = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
+        rows = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
         self._observed(rows.Z, rows.variance)
 
     def _observed(self, Z: Array, noise: Array) -> Array:

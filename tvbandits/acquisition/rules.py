@@ -469,7 +469,7 @@ class ThompsonSampling:
     reward as it arrives it is the asynchronous form.
 
     A sample from the exact posterior is a joint draw at all candidates. On a dictionary of inducing
-    points, with the embedding z and V of `tvbandits.gp.posteriors.sparse`, it is
+    points, with the embedding z and V of `tvbandits.gp.posteriors.nystrom`, it is
 
         f(x) = z(x)^T w + e(x),   w ~ N(V^-1 b, V^-1),   e(x) ~ N(0, k(x, x) - z(x)^T z(x)),
 

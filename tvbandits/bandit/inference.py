@@ -28,9 +28,10 @@ from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.kernels.terms import components_of
+from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.exact import Exact
+from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -86,6 +87,7 @@ class Model:
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
         self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
+        self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
@@ -147,7 +149,9 @@ class Model:
             return made
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
-        info = changed(state.info, posterior=about.posterior, model=about.model)
+        info = changed(
+            state.info, posterior=about.posterior, model=about.model, expensive=about.expensive
+        )
         return changed(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(
@@ -185,10 +189,14 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
+        expensive = info.expensive
+        if posterior.dense and in_use > expense.FEW:
+            expensive = self._forewarning.given(expensive, posterior, self._finite)
         size = posterior.dictionary_size
         about: dict[str, Any] = {
             "posterior": PosteriorInfo(in_use, seen - in_use, posterior.jitter, size),
             "model": ModelInfo(**vars(info.model) | learned),
+            "expensive": expensive,
         }
         # `replace` takes several times as long, and this is done at every step.
         info = Info(**vars(info) | about)
@@ -510,8 +518,7 @@ class Model:
             model.scaling.scale / scaled.scale,
         )
         learned = replace(learned, at=(len(state.rewards), len(state.answers)))
-        terms = components_of(learned.kernel, scaled.scale)
-        about = replace(state.info.model, fits=learned.fits, terms=terms)
+        about = replace(state.info.model, fits=learned.fits)
         return replace(
             state,
             model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),

@@ -640,8 +640,4 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
         if len(given) == len(known) and all(map(same_form, known, given)):
             return replace(state, model=replace(state.model, kernel=learned.kernel))
     model = replace(state.model, kernel=recipe.kernel, learned=None)
-    state = replace(state, calibration=IntervalCalibration())
-    if learned is None:
-        return replace(state, model=model)
-    about = replace(state.info.model, terms=())
-    return replace(state, model=model, info=replace(state.info, model=about))
+    return replace(state, model=model, calibration=IntervalCalibration())

@@ -21,7 +21,6 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.kernels.terms import Component
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.plans import CandidatePool
@@ -60,8 +59,6 @@ class ModelInfo:
         How many times something was learned.
     pace : float
         The pace of the aging map, where it was learned; NaN elsewhere.
-    terms : tuple of Component
-        The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
     nugget : float
@@ -80,7 +77,6 @@ class ModelInfo:
     scale: float = 1.0
     fits: int = 0
     pace: float = math.nan
-    terms: tuple[Component, ...] = ()
     resets: int = 0
     nugget: float = 0.0
     members: tuple[tuple[float, ModelSpec], ...] = ()
@@ -134,6 +130,8 @@ class Info:
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
+    expensive : bool
+        Whether an `ExpensiveWarning` was given.
 
     Examples
     --------
@@ -152,6 +150,7 @@ class Info:
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
+    expensive: bool = False
 
     @property
     def summary(self) -> list[tuple[str, object]]:

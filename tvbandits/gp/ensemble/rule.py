@@ -464,7 +464,6 @@ class CandidatePosterior:
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
     jitter: ClassVar[float] = 0.0
-    condition_number: ClassVar[float] = 1.0
     log_det_ratio: ClassVar[float] = math.nan
     """Widths that depend on it belong to theorems about one known kernel."""
 
@@ -525,7 +524,7 @@ class CandidatePosterior:
     def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Self:  # noqa: ARG002
         """The same with more readings of candidates `Z` (k, p), their values unknown."""
         readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
-        readings, _ = Groups.of(Z).merge(readings)
+        readings = Groups.of(Z).merge(readings)
         rows = candidate_rows(self.surface, readings.Z)
         spread = np.zeros(len(self.surface.points))
         spread[rows] = readings.variance
