@@ -490,24 +490,21 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 5, 8])
-@pytest.mark.parametrize("equally", [False, True])
 def test_a_run_that_was_stopped_is_resumed(
-    typed: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, equally: bool
+    typed: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    given = [*GIVEN, *["--equal-information"][:equally]]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert typed(*given, "--out", whole)[0] == 0
+    assert typed(*GIVEN, "--out", whole)[0] == 0
     with monkeypatch.context() as patch:
         patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count))
-        assert typed(*given, "--out", parts)[0] == 130
+        assert typed(*GIVEN, "--out", parts)[0] == 130
     assert len(rows_of(parts)) == count * 7
     before = pd.read_csv(parts / files.ROWS)["seconds"]
-    status, _, err = typed(*given, "--out", parts)
+    status, _, err = typed(*GIVEN, "--out", parts)
     assert status == 0
     assert f"{count} of 12 runs are there already\n" in err
     pd.testing.assert_frame_equal(rows_of(parts), rows_of(whole))
-    if not equally:  # there all policies of a seed are played again
-        assert before.isin(pd.read_csv(parts / files.ROWS)["seconds"]).all()
+    assert before.isin(pd.read_csv(parts / files.ROWS)["seconds"]).all()
     assert json.loads((parts / files.RUN).read_text())["arguments"]["interrupted"] is False
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from joblib import Parallel
 from numpy.typing import ArrayLike
@@ -468,54 +467,6 @@ def test_runs_come_one_by_one() -> None:
     assert isinstance(first, Run)
     assert (first.seed, len(first.rows), sorted(made.made)) == (0, 4, [0])
     assert len(list(runs)) == 2
-
-
-# --- equal information ----------------------------------------------------------------------------
-
-
-def informed(policies: Any, **parts: Any) -> pd.DataFrame:
-    return pd.DataFrame(
-        compare(LONGER, policies, 2, confidence=2.0, equal_information=True, **parts)
-    )
-
-
-def test_who_asks_nobody_gets_as_many_answers() -> None:
-    policies = ["gp-ucb", "uniform", "sparq-gp-ucb:queries=2", "sw-gp-ucb:window=10"]
-    table = informed(policies)
-    assert list(dict.fromkeys(table["policy"])) == policies
-    counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
-    asked = counts["sparq-gp-ucb:queries=2"]
-    assert asked.sum() > 80
-    for policy in ("gp-ucb", "sw-gp-ucb:window=10"):
-        pd.testing.assert_series_equal(counts[policy], asked, check_names=False)
-    assert (counts["uniform"] == 0).all()
-    alone = pd.DataFrame(compare(LONGER, ["sparq-gp-ucb:queries=2"], 2, confidence=2.0))
-    asks = table["policy"] == "sparq-gp-ucb:queries=2"
-    assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
-
-
-def test_an_ensemble_gets_as_many_answers() -> None:
-    bump = DriftingBump(candidates=81, horizon=8)
-    policies = ["adaptive-gp-ucb", "frugal-gp-ucb:budget=2"]
-    rows = pd.DataFrame(compare(bump, policies, 1, equal_information=True))
-    counts = rows.pivot_table(index="t", columns="policy", values="answered")
-    assert counts[policies[0]].to_list() == counts[policies[1]].to_list()
-    assert counts.to_numpy().sum() == 2 * 2 * 8
-
-
-@pytest.mark.slow
-def test_several_processes_agree_on_equal_information() -> None:
-    policies = ["sw-gp-ucb:window=10", "sparq-gp-ucb"]
-    one, two = informed(policies), informed(policies, n_jobs=2)
-    columns = [name for name in one.columns if name != "seconds"]
-    pd.testing.assert_frame_equal(one[columns], two[columns])
-
-
-def test_equal_information_needs_somebody_who_asks() -> None:
-    with pytest.raises(ValueError, match="equal information needs a policy that asks an expert"):
-        informed(["gp-ucb", "uniform"])
-    with pytest.raises(ValueError, match="sparq-gp-ucb asks an expert, and none is given"):
-        informed(["gp-ucb", "sparq-gp-ucb"], expert=None)
 
 
 # --- learned noise

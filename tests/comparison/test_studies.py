@@ -60,8 +60,6 @@ def test_finished_runs_are_left_out() -> None:
     tasks = tasks_of(PLAN, [("gp-drift", "uniform", 1)])
     assert len(tasks) == 7
     assert ("gp-drift", "uniform", 1) not in {task.key for task in tasks}
-    with pytest.raises(ValueError, match="played together"):
-        tasks_of(Comparison(DriftingBump(), ["sparq-gp-ucb"], 1, 3, equal_information=True))
 
 
 def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:

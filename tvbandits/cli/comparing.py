@@ -48,13 +48,10 @@ class Arguments:
     jobs: int
     data: list[Path]
     expert: str | None = None
-    equal_information: bool = False
     cluster: str | None = None
     batch: int | None = None
 
     def __post_init__(self) -> None:
-        if self.cluster is not None and self.equal_information:
-            raise ValueError("--cluster plays runs apart, --equal-information together: give one")
         if self.batch is not None:
             whole_number("--batch", self.batch, at_most=MOST_POINTS)
         reads = any(
@@ -187,7 +184,6 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
         order.jobs,
         order.confidence,
         NamedExpert(order.expert) if order.expert else simulated,
-        order.equal_information,
         order.batch,
     )
 

@@ -225,13 +225,6 @@ def compare_command(
     expert: Asked = None,
     out: Folder = None,
     format_: Annotated[str, Option("--format", help="table or json")] = "table",
-    equal_information: Annotated[
-        bool,
-        Option(
-            "--equal-information",
-            help="Give policies that ask nobody as many answers, at random points.",
-        ),
-    ] = False,
     cluster: Engine = None,
     batch: Annotated[
         int | None,
@@ -247,7 +240,6 @@ def compare_command(
         jobs,
         data or [],
         expert,
-        equal_information,
         cluster,
         batch,
     )

@@ -7,7 +7,6 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import os
 import re
@@ -33,10 +32,10 @@ from tvbandits.comparison.entrants import (
     makers_of,
     steps_of,
 )
-from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
+from tvbandits.comparison.playing import Conditions, Run, play_one
 from tvbandits.comparison.setup import Prepared, prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
-from tvbandits.core.arrays import flag, is_finite_number, whole_number
+from tvbandits.core.arrays import is_finite_number, whole_number
 from tvbandits.core.coercion import function, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
@@ -174,7 +173,6 @@ class Comparison:
     n_jobs: int = 1
     confidence: Confidence | float | str | None = None
     expert: MakeExpert | None = simulated
-    equal_information: bool = False
     batch: int | None = None
     steps: dict[str, int] = field(init=False, repr=False, compare=False)
     conditions: Conditions = field(init=False, repr=False, compare=False)
@@ -187,7 +185,6 @@ class Comparison:
         check_whole("n_jobs", self.n_jobs)
         if self.batch is not None:
             whole_number("batch", self.batch, at_most=MOST_POINTS)
-        flag("equal_information", self.equal_information)
         if self.expert is not None:
             function("expert", self.expert, "a function of a problem and a seed, or None")
         if self.n_jobs == 0:
@@ -219,7 +216,6 @@ def compare(
     *,
     confidence: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
-    equal_information: bool = False,
     batch: int | None = None,
 ) -> ComparisonResult:
     """Play every policy on every problem with every seed.
@@ -240,11 +236,6 @@ def compare(
     expert : callable, optional
         `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
         noise of the same variance.
-    equal_information : bool
-        Every bandit that asks nobody gets as many of the expert's answers, at random points of the
-        domain and in the same steps, as the policy of the comparison that gets most. It takes them as
-        it takes rewards, the latest 300 of them. What is left of the difference is due to where the
-        answers are asked for, and what is done with them.
     batch : int, optional
         So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
         reward and the regret of a step are means over its points, and x0, ... are its first point. By
@@ -279,18 +270,12 @@ def compare(
     0     uniform      2       20
     1  eps-greedy      2       20
     """
-    plan = Comparison(
-        problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information, batch
-    )
+    plan = Comparison(problems, policies, seeds, horizon, n_jobs, confidence, expert, batch)
     return ComparisonResult(row for run in iterate(plan) for row in run.rows)
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """The runs of a comparison, each as soon as it and all runs before it are done.
-
-    Those that are `finished` are left out; with equal information only where all policies have finished
-    a problem and a seed, because they are played together.
-    """
+    """The runs of a comparison that are not finished, each as soon as it and all before it are done."""
     wanted = [key for key in plan.runs if key not in finished]
     places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
@@ -304,13 +289,6 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
             for label, seed in places
         )
     }
-    if plan.equal_information:
-        contests = _parallel(workers, len(plan.runs))(
-            delayed(alone)(play_equally, made, plan.policies, plan.conditions)
-            for made in prepared.values()
-        )
-        yield from _by_policy(contests)
-        return
     yield from _parallel(workers, len(plan.runs))(
         delayed(alone)(play_one, prepared[label, seed], name, plan.policies[name], plan.conditions)
         for label, name, seed in wanted
@@ -351,13 +329,6 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="end with the parent").start()
-
-
-def _by_policy(contests: Iterable[list[Run]]) -> Iterator[Run]:
-    """The runs of each problem, sorted by policy."""
-    for _, of_one_problem in itertools.groupby(contests, lambda contest: contest[0].problem):
-        for of_one_policy in zip(*of_one_problem, strict=True):
-            yield from of_one_policy
 
 
 def as_width(confidence: Confidence | float | str | None) -> Confidence | None:
@@ -428,15 +399,7 @@ def play_task(task: Task) -> Run:
 
 
 def tasks_of(plan: Comparison, finished: Collection[Key] = ()) -> list[Task]:
-    """The runs of a comparison that are not finished, those of one problem and seed together.
-
-    Raises
-    ------
-    ValueError
-        If policies are to have equal information: they are played together then.
-    """
-    if plan.equal_information:
-        raise ValueError("equal information is for runs that are played together, in one process")
+    """The runs of a comparison that are not finished, those of one problem and seed together."""
     return [
         Task(label, problem, seed, plan.steps[label], name, maker, plan.conditions)
         for label, problem in plan.problems.items()
