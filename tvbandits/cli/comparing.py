@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
-from tvbandits.comparison.compare import Cluster, Comparison, Here, iterate, simulated, tasks_of
+from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated, tasks_of
 from tvbandits.comparison.entrants import NamedExpert
-from tvbandits.comparison.files import RunStore, can_keep
+from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
@@ -32,9 +31,6 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
-
-# Folder of the finished runs of a comparison that is not done yet.
-RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -79,9 +75,8 @@ class Result:
         return {text: problem.unit for text, problem in self.problems.items()}
 
     def write(self, folder: Path) -> None:
-        """Write rows, summary and picture; single runs are not needed any more."""
+        """Write rows, summary and picture."""
         files.write(folder, self.rows, self.references, self.units, self.arguments)
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
 
     def end(self, folder: Path | None, *written: str) -> None:
         """Say what was written, and who stopped it."""
@@ -135,11 +130,9 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
     """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
     plan = _plan(order, policies)
     arguments = _recorded(command, order, plan)
-    there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
-    store = store_in(folder, arguments, plan)
-    if store is not None:
-        there |= store.finished()
-    runs = runs_of(plan, there, order.cluster)
+    store = None if folder is None else RunStore(folder, arguments, plan.steps)
+    there = {} if store is None else store.finished()
+    runs = _runs_of([plan], there, order.cluster)
     done, stopped = completed(runs, len(plan.runs), there, store)
     if not done:
         say("stopped before the first run was done: nothing to show")
@@ -210,21 +203,13 @@ def _checksum(path: Path) -> int:
     return found
 
 
-def store_in(
-    folder: Path | None, arguments: Mapping[str, Any], plan: Comparison
-) -> RunStore | None:
-    """Where runs are kept until the comparison is done, if they can be."""
-    if folder is None or not can_keep():
-        return None
-    told = {name: value for name, value in arguments.items() if name != "jobs"}
-    return RunStore(folder / RUNS, told, plan.steps)
-
-
-def runs_of(plan: Comparison, there: Mapping[Key, list[Row]], cluster: str | None) -> Iterator[Run]:
+def _runs_of(
+    plans: Sequence[Comparison], there: Mapping[Key, list[Row]], cluster: str | None
+) -> Iterator[Run]:
     """The runs that are missing, from this machine or a cluster."""
     if cluster is None:
-        return iterate(plan, there)
-    tasks = tasks_of(plan, there)
+        return (run for plan in plans for run in iterate(plan, there))
+    tasks = [task for plan in plans for task in tasks_of(plan, there)]
     return Cluster(cluster, say)(tasks) if tasks else iter(())
 
 
@@ -265,10 +250,6 @@ def board(
         raise ValueError(f'SUITE must be one of {", ".join(SUITES)}, got "{name}"')
     suite = SUITES[name]
     seeds = suite.seeds if seeds is None else seeds
-    if not can_keep():
-        raise ValueError(
-            "a board keeps its runs in Parquet files: pip install 'tvbandits[parquet]'"
-        )
     out = files.writable_folder(Path(folder or f"board-{name}"))
     played = list(dict.fromkeys([*(only or suite.policies), *policies]))
     steps = dict.fromkeys(own) if own else dict(suite.problems)
@@ -277,24 +258,21 @@ def board(
         for text, length in steps.items()
     }
     plans = [
-        Comparison({label: problem}, played, seeds, horizon or steps.get(label))
+        Comparison({label: problem}, played, seeds, horizon or steps.get(label), jobs)
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
-    store = RunStore(out / "runs", {"command": "board", "suite": name, **lengths}, lengths)
+    store = RunStore(out, {"command": "board", "suite": name, **lengths}, lengths)
     wanted = {key for plan in plans for key in plan.runs}
     there = {key: rows for key, rows in store.finished().items() if key in wanted}
-    tasks = [task for plan in plans for task in tasks_of(plan, there)]
-    engine = Here(jobs) if cluster is None else Cluster(cluster, say)
-    runs = engine(tasks) if tasks else iter(())
-    done, stopped = completed(runs, len(wanted), there, store)
+    done, stopped = completed(_runs_of(plans, there, cluster), len(wanted), there, store)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
     made = Made.now(name, shlex.join(["tvbandits", *sys.argv[1:]]))
     found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
     print((out / "board.md").read_text())
-    say(f"wrote {', '.join(found)} in {out}; every run in {store.folder}")
+    say(f"wrote {', '.join(found)} in {out}; every run in {out / files.RUNS}")
 
 
 PAGE = "report.html"

@@ -13,11 +13,11 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, overload
+from typing import Any
 
 import pandas as pd
 from joblib import Parallel, delayed
@@ -49,66 +49,22 @@ SHOWN = [
 ]
 
 
-class ComparisonResult(Sequence[Row]):
-    """The rows of a comparison: each is played when it is wanted first, and kept.
-
-    Iterating plays as it goes. `len`, `print` and the tables play all there is to play; the `repr` plays
-    nothing.
-
-    Parameters
-    ----------
-    rows : iterable of dict
+class ComparisonResult(list[Row]):
+    """The rows of a comparison, and their tables; `print` shows the summary.
 
     Examples
     --------
     >>> from tvbandits import compare
     >>> from tvbandits.datasets import DriftingBump
     >>> result = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
-    >>> print(len(result), result[-1]["t"], len(result[:5]))
-    80 20 5
-    >>> print(result.to_frame()["regret"].shape, result.summary()["policy"].to_list())
-    (80,) ['uniform', 'eps-greedy']
+    >>> print(len(result), result[-1]["t"], result.to_frame()["regret"].shape)
+    80 20 (80,)
+    >>> print(result.summary()["policy"].to_list())
+    ['uniform', 'eps-greedy']
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._coming = iter(rows)
-        self._rows: list[Row] = []
-        self._error: Exception | None = None
-
-    def _played(self, count: int | None = None) -> list[Row]:
-        """The first `count` rows, as far as there are so many, or all."""
-        try:
-            while count is None or len(self._rows) < count:
-                if self._error is not None:
-                    raise self._error
-                self._rows.append(next(self._coming))
-        except StopIteration:
-            pass
-        except Exception as error:
-            # Raised again whenever more is wanted: `list` passes over a TypeError of `len`.
-            self._error = error
-            raise
-        return self._rows
-
-    def __len__(self) -> int:
-        return len(self._played())
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> ComparisonResult: ...
-
-    def __getitem__(self, place: int | slice) -> Row | ComparisonResult:
-        """A row, or the rows of a slice; from the front no more is played than it takes."""
-        if isinstance(place, slice):
-            ends = place.start or 0, place.stop, place.step or 1
-            ahead = None not in ends and min(ends) >= 0
-            return ComparisonResult(self._played(place.stop if ahead else None)[place])
-        return self._played(place + 1 if place >= 0 else None)[place]
-
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}, {len(self._rows)} rows played so far>"
+        return f"<{type(self).__name__}, {len(self)} rows>"
 
     def __str__(self) -> str:
         return self._shown().to_string(index=False, float_format="{:.3f}".format)
@@ -121,7 +77,7 @@ class ComparisonResult(Sequence[Row]):
 
     def to_frame(self) -> pd.DataFrame:
         """All rows."""
-        return pd.DataFrame(self._played())
+        return pd.DataFrame(list(self))
 
     def summary(self) -> pd.DataFrame:
         """A line for each problem and policy: `tvbandits.comparison.summary.summarise`."""
@@ -244,15 +200,14 @@ def compare(
     Returns
     -------
     ComparisonResult
-        The rows, which are dicts: played as they are iterated over, and with `to_frame()`, `summary()`
-        and `paired()`. One row a step, in the order of problems, policies and seeds, with
-        the columns problem, policy, confidence, seed, t, x0, ..., reward, best, regret,
-        cumulative_regret, average_regret, queries, answered, cost, seconds, batch_size,
-        dictionary_size, beta, bound. `confidence` is the width that
-        was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
-        the average regret, at that width. The points of a batch are played one a step and told together:
-        queries and their cost stand in its first row, and each of its rows has its share of the
-        seconds, which are of processor time. With `batch` each step is one row, and has no bound
+        A list of the rows, which are dicts, with `to_frame()`, `summary()` and `paired()`. One row a
+        step, in the order of problems, policies and seeds, with the columns problem, policy,
+        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `confidence` is the width
+        that was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's
+        theorem on the average regret, at that width. The points of a batch are played one a step and
+        told together: queries and their cost stand in its first row, and each of its rows has its share
+        of the seconds, which are of processor time. With `batch` each step is one row, and has no bound
         if it plays several points.
 
     Raises
@@ -350,18 +305,15 @@ def _text(confidence: Confidence | float | str | None) -> str | None:
     return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)
 
 
-# --- where runs are played: here, or on a cluster -------------------------------------------------
-# This machine plays them, or Dask distributed: workers of this machine, or of any number of them. Dask
-# gives a task whose worker has died to another one; one that it gives up on, after several workers,
-# is submitted again here, a few times. A run that is done is yielded at once. If the scheduler
-# goes, what was being played is lost, and is played when the same command is said again.
+# --- on a cluster -----------------------------------------------------------------------------------
+# Dask distributed plays runs: workers of this machine, or of any number of them. It gives a task whose
+# worker has died to another one; one that it gives up on, after several workers, is submitted again
+# here, a few times. A run that is done is yielded at once. If the scheduler goes, what was being played
+# is lost, and is played when the same command is said again.
 
 
 # So many prepared problems a process keeps: tasks of one problem and seed follow each other.
 KEPT = 4
-
-# Plays tasks, and yields their runs as they are done.
-Engine: TypeAlias = Callable[[list["Task"]], Iterator[Run]]
 
 
 @dataclass(frozen=True)
@@ -407,25 +359,6 @@ def tasks_of(plan: Comparison, finished: Collection[Key] = ()) -> list[Task]:
         for name, maker in plan.policies.items()
         if (label, name, seed) not in finished
     ]
-
-
-@dataclass(frozen=True)
-class Here:
-    """Processes of this machine.
-
-    Attributes
-    ----------
-    jobs : int
-        How many; -1 for as many as there are cores.
-    """
-
-    jobs: int = 1
-
-    def __call__(self, tasks: list[Task]) -> Iterator[Run]:
-        """The runs, as they are done."""
-        jobs = 1 if len(tasks) == 1 else self.jobs
-        playing = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="all")
-        yield from playing(delayed(play_task)(task) for task in tasks)
 
 
 # So often a task is submitted once more that Dask has given up on.
