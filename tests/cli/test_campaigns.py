@@ -16,11 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, commands, fine, one_line
-from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_actions import Doubts
+from tvbandits import Campaign, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -116,8 +114,6 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
         assert out.strip() in ("mill", "east")
-        out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
-        assert out.strip() in ("north", "south")
 
 
 @pytest.mark.slow
@@ -340,10 +336,10 @@ WRONG: dict[str, tuple[str, str]] = {
     "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
     "ask elsewhere": ("ask c.db --at 1 --among north,west", 'unknown site "west"; there are: north'),
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a text"),
-    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv; got --at"),
-    "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--reward and --csv"),
+    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv"),
+    "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--csv stands alone"),
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
-    "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column key"),
+    "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column for everything"),
     "a table of others": ("tell c.db --csv sites.csv", r"sites\.csv: there must be columns site"),
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, row 2: unknown site "west"'),
@@ -400,9 +396,11 @@ outside = {}
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[policy]\nname='gp-ucb'\nnoise=1", r"there must be a part \[domain\]"),
+        ("[policy]\nname='gp-ucb'", r"there must be a part \[domain\]"),
         (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'"),
         (CONFIG.format(policy="tv-gp-ucb", options="options = { evil = 1 }"), "unknown 'evil'"),
+        (CONFIG.format(policy="gp-ucb", options="noise = 1"), "unknown 'noise'; there are: .*noise_sd"),
+        (CONFIG.format(policy="gp-ucb:beta=1", options=""), r"\[policy\] name must be one"),
         (CONFIG.format(policy="tv-gp-ucb", options="kernel = 'pickle'"), 'must be "rbf" or "matern"'),
         (CONFIG.format(policy="uniform", options=""), "no model"),
         (CONFIG.format(policy="tv-gp-ucb", options="") + "[expert]\nbrought = true", "asks no expert"),
@@ -446,16 +444,6 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     said = command("tell", place, "--csv", "clicks.csv")
     assert (said.status, "say reward and variance, got variance too" in said.err) == (2, True)
-
-
-def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None)
-    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
-        campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
-        doubts = Doubts.of(campaign)
-        assert doubts.of_reading(np.array([[0.0]]), 4.0, 5.1) == []
-        doubts.add(4.0, 5.1)
-        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, 50.0)) == 1
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

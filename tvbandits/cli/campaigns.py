@@ -38,15 +38,13 @@ Who = Annotated[Text, Option(help="Who does it; user and host by default.")]
 
 Key = Annotated[Text, Option(help="A name for this call: tried again, it counts once.")]
 
-Shape = Annotated[str, Option("--format", help="text or json")]
+Shape = Annotated[Literal["text", "json"], Option("--format")]
 
 ByName = Annotated[
     Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
 ]
 
 Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
-
-Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
 
 Context = Annotated[
     Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
@@ -58,8 +56,6 @@ Told = Annotated[
     str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
-Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
-
 Table = Annotated[
     Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
@@ -68,17 +64,7 @@ Table = Annotated[
 @app.command("new")
 def new_command(
     file: File,
-    config: Annotated[
-        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
-    ] = None,
-    policy: Annotated[
-        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
-    ] = None,
-    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
-    noise_sd: Annotated[
-        float | None,
-        Option(help="With --policy: standard deviation of a reading; learned by default."),
-    ] = None,
+    config: Annotated[Path, Option(help="What it is about: a TOML file.")],
     like: Annotated[
         Text,
         Option(
@@ -89,10 +75,7 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
-    if draft is None and (sites is not None or noise_sd is not None):
-        raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    configuring.new(file, config, expert, who, draft, like)
+    configuring.new(file, config, expert, who, like)
 
 
 @app.command("ask")
@@ -101,25 +84,18 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
-    without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
-    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    call = actions.Call(file, format_, expert, who, key)
-    with call.opened(decides=True) as sites:
-        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
-        if t is not None:
-            actions.sure(actions.Doubts.of(sites.campaign).of_decision(t), yes, "asked")
-        if out is not None:
-            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        where = sites.names.context(context)
-        X = sites.campaign.ask(t, n, rows, where, near, key=key)
+    call = actions.Call(file, format_, expert, who)
+    with call.opened() as sites:
+        t, where = sites.time(at), sites.names.context(context)
+        X = sites.campaign.ask(t, n, sites.rows(among), where, near, key=key)
         call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
 
 
@@ -133,7 +109,6 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
-    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
@@ -143,9 +118,8 @@ def tell_command(
 
     Another reading of the same place and time needs a --key of its own.
     """
-    call = actions.Call(file, format_, expert, who, key)
-    given = bringing.Change(site, at, reward, variance, yes, outcome)
-    bringing.bring("tell", call, given, csv, context)
+    given = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome), context)
+    bringing.bring("tell", actions.Call(file, format_, expert, who), given, csv)
 
 
 @app.command("questions")
@@ -159,7 +133,7 @@ def questions_command(
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     call = actions.Call(file, format_, None, who)
-    with call.opened(decides=True) as sites:
+    with call.opened() as sites:
         t = sites.time(at)
         X = sites.campaign.questions(t, sites.rows(among), key=key)
         text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
@@ -179,8 +153,8 @@ def answer_command(
     format_: Shape = "text",
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
-    call = actions.Call(file, format_, None, who, key)
-    bringing.bring("answer", call, bringing.Change(site, at, value, variance), csv)
+    given = bringing.Reading(site, value, at, variance, key)
+    bringing.bring("answer", actions.Call(file, format_, None, who), given, csv)
 
 
 @app.command("correct")
@@ -192,14 +166,13 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
-    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     format_: Shape = "text",
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    change = bringing.Change(site, at, reward, variance, yes, outcome)
-    bringing.correct(actions.Call(file, format_, None, who, key), to, change)
+    right = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome))
+    bringing.correct(actions.Call(file, format_, None, who), right, to)
 
 
 @app.command("retract")
@@ -207,7 +180,7 @@ def retract_command(
     file: File, site: Told, at: At = None, key: Key = None, who: Who = None, format_: Shape = "text"
 ) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
-    bringing.retract(actions.Call(file, format_, None, who, key), bringing.Change(site, at))
+    bringing.retract(actions.Call(file, format_, None, who), site, at, key)
 
 
 @app.command("drop")
@@ -239,7 +212,7 @@ def sites_command(
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
     call = actions.Call(file, format_, expert, who)
-    with call.opened(decides=True) as sites:
+    with call.opened() as sites:
         if what == "retire":
             sites.campaign.change_sites(retire=names, key=key)
         else:
@@ -282,7 +255,7 @@ def forecast_command(
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     call = actions.Call(file, format_)
-    with call.opened(decides=True) as sites:
+    with call.opened() as sites:
         everywhere = sites.candidates.X if site is None else site
         X, t = sites.campaign.placed(everywhere, sites.names.context(context)), sites.time(at)
         mean, deviation = (each.tolist() for each in sites.campaign.predict(X, t, outcome))
