@@ -230,7 +230,7 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --out=", '--out must name a folder, got ""'),
         ("compare drifting-bump --jobs -2", "--jobs.*, got -2"),
         ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
-        ("compare drifting-bump --format xml", '--format must be table or json, got "xml"'),
+        ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),
         ("compare ozone", '"ozone" reads files: give them by --data FILE'),
         ("compare drifting-bump --data x.csv", "--data is for problems that read files: abalone"),
         ("compare drifting-bump --nope", "No such option: --nope"),

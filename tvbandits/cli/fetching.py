@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -17,25 +16,17 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from tvbandits.datasets.epa_ozone.fetch import AIRDATA_URL, Progress, fetch_ozone
+from tvbandits.cli.terminal import messages
+from tvbandits.datasets.epa_ozone.fetch import Progress, fetch_ozone
 
 # The problem to suggest for the whole country, which has more than a thousand sites.
 WITHOUT_STATE = "ozone:sites=28"
 
 
-messages = Console(stderr=True)
-
-
-def fetch(years: Sequence[int], state: str | None, cache: str | None, base_url: str | None) -> None:
+def fetch(years: Sequence[int], state: str | None) -> None:
     """Download ozone, and say how to use it."""
     with _bars() as progress:
-        paths = fetch_ozone(
-            years,
-            state=state,
-            cache=cache,
-            base_url=base_url or AIRDATA_URL,
-            progress=progress,
-        )
+        paths = fetch_ozone(years, state=state, progress=progress)
     for path in paths:
         print(path)
     data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
