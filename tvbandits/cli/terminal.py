@@ -45,7 +45,7 @@ def collect(
         try:
             for run in runs:
                 done[run.problem, run.policy, run.seed] = run.rows
-                said = f"{run.problem} {run.policy}{_batches(run)}"
+                said = f"{run.problem} {run.policy}"
                 progress.update(task, completed=len(done), description=said)
         except KeyboardInterrupt as interrupt:
             ended = isinstance(interrupt, Terminated)
@@ -61,12 +61,6 @@ def collect(
 def say(line: str) -> None:
     """One line for people, as it is: neither wrapped nor taken for markup."""
     messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
-
-
-def _batches(run: Run) -> str:
-    """How many batches a run took, if it played in batches."""
-    batches = round(sum(1 / row["batch_size"] for row in run.rows))
-    return "" if batches == len(run.rows) else f", {batches} batches"
 
 
 def _progress() -> Progress:

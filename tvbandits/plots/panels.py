@@ -8,19 +8,17 @@ What a picture of beliefs shows: a bandit at a time along some axes, and the loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, Index, not_negative
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -29,6 +27,10 @@ from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
 from tvbandits.plots.figure import NotebookFigure
+
+# Half the width of a band, in posterior deviations.
+BAND = 2.0
+BAND_LABEL = f"mean ± {BAND:g} deviations"
 
 # So many values are drawn one by one.
 SEPARATE = 40
@@ -63,7 +65,7 @@ def _look(shape: str, size: float, face: str, edge: str, width: float = 1.0) -> 
 # Marks are told apart by their shapes, so that grey will do.
 LOOKS = {
     "reward": _look("o", 5.5, "black", "white", 0.7),
-    "answer": _look("D", 6.5, "none", "#a83200", 1.4),
+    "answer": _look("D", 6.5, "white", "#a83200", 1.4),
     "pending": _look("^", 8.5, "#ffb000", "black"),
     "recommended": _look("*", 16, "#e63946", "white", 1.2),
 }
@@ -112,20 +114,16 @@ class Picture:
     t: float
     axes: tuple[Axis, ...]
     unit: str
-    band: float
     best: Array
 
     @classmethod
-    def of(
-        cls, bandit: Bandit, t: float | None, names: Sequence[str] | None, unit: str, band: float
-    ) -> Picture:
+    def of(cls, bandit: Bandit, t: float | None, unit: str) -> Picture:
         """Look at a bandit once."""
         latest = bandit.state.time
         if t is None:
             t = 1.0 if latest is None else latest + 1.0
         best = bandit._best(t, None)  # which checks the time
-        axes = _axes_of(bandit.recipe.domain, names)
-        return cls(bandit, float(t), axes, unit, float(band), best)
+        return cls(bandit, float(t), _axes_of(bandit.recipe.domain), unit, best)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation (m,) at points (m, d)."""
@@ -149,7 +147,7 @@ class Picture:
         return X
 
 
-def _axes_of(domain: Domain, names: Sequence[str] | None) -> tuple[Axis, ...]:
+def _axes_of(domain: Domain) -> tuple[Axis, ...]:
     """The coordinates of a domain, with names and ranges."""
     space = space_of(domain)
     if space is not None:
@@ -165,10 +163,6 @@ def _axes_of(domain: Domain, names: Sequence[str] | None) -> tuple[Axis, ...]:
         high = np.where(high > low, high, low + 1.0)  # of a single value
         ends = zip(low.tolist(), high.tolist(), strict=True)
         axes = [Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends)]
-    if names is not None:
-        if isinstance(names, str) or len(names) != len(axes):
-            raise ValueError(f"names must be {len(axes)} texts, got {shown(names)}")
-        axes = [Axis(str(n), axis.where, axis.kind) for n, axis in zip(names, axes, strict=True)]
     return tuple(axes)
 
 
@@ -182,40 +176,22 @@ def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
     ax.plot(*X.T, **{"zorder": 6, "clip_on": False, **LOOKS[name], **more})
 
 
-def seen_marks(
-    picture: Picture, ax: Axes, X: Array, t: Array, name: str, *, on: str = "paper"
-) -> None:
-    """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top.
-
-    `on` says what they stand out from: "paper", a coloured "map", or the "sites" that they belong to.
-    """
-    look, fill = LOOKS[name], LOOKS[name]["markerfacecolor"]
+def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> None:
+    """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top."""
+    look = LOOKS[name]
     age = np.clip(picture.t - t, 0.0, None) / max(picture.oldest, 1e-12)
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
-    hollow, size = fill == "none", look["markersize"] ** 2
-    if on == "sites":  # a dot in a site, and a frame around it
-        size = 2.4 * SITE if hollow else size
-    elif on == "map" and hollow:
-        fill = "white"
-    # On colours a white rim is all that tells a faint dot from a dark place.
-    rim = np.ones(len(X)) if on != "paper" and not hollow else strength
     ax.scatter(
-        X[order, 0],
-        X[order, 1],
-        s=size,
+        *X[order].T,
+        s=look["markersize"] ** 2,
         marker=look["marker"],
-        facecolors="none" if fill == "none" else _faint(fill, strength[order]),
-        edgecolors=_faint(look["markeredgecolor"], rim[order]),
+        facecolors=look["markerfacecolor"],
+        edgecolors=look["markeredgecolor"],
         linewidths=look["markeredgewidth"],
-        zorder=4 if hollow else 5,
+        alpha=strength[order],
+        zorder=5 if name == "reward" else 4,
     )
-
-
-def _faint(colour: str, strength: Array) -> list[tuple[float, float, float, float]]:
-    """A colour in each of some opacities (n,)."""
-    red, green, blue, _ = to_rgba(colour)
-    return [(red, green, blue, float(opacity)) for opacity in strength]
 
 
 def label_of(what: str, unit: str) -> str:
@@ -227,14 +203,7 @@ def label_of(what: str, unit: str) -> str:
 CURVE, GRID, RANKED = 401, 61, 25
 
 
-def beliefs(
-    bandit: Bandit,
-    t: float | None = None,
-    *,
-    unit: str = "",
-    names: Sequence[str] | None = None,
-    band: float = 2.0,
-) -> Figure:
+def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure:
     """Draw the posterior of a bandit at a time, with what was told, answered, and is still out.
 
     ================================================ ==================================================
@@ -253,10 +222,6 @@ def beliefs(
         The time spoken about; by default the time of the next decision.
     unit : str
         Of the reward, for labels.
-    names : sequence of str, optional
-        Of the coordinates, with their units; by default those of a `Space`, or x0, x1, ...
-    band : float
-        Half the width of the band, in posterior deviations.
 
     Returns
     -------
@@ -266,8 +231,7 @@ def beliefs(
     Raises
     ------
     ValueError
-        If `bandit` is none, `t` is not finite, `band` is negative, or `names` are more or fewer than the
-        coordinates.
+        If `bandit` is none, or `t` is not finite.
 
     Examples
     --------
@@ -282,8 +246,7 @@ def beliefs(
     given: object = bandit
     if not isinstance(given, Bandit):
         raise ValueError(f"bandit must be a Bandit, got {shown(given)}")
-    band = not_negative("band", band)
-    picture = Picture.of(bandit, t, names, unit, band)
+    picture = Picture.of(bandit, t, unit)
     domain, axes_of = bandit.recipe.domain, picture.axes
     numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
     if numbers and len(axes_of) == 1:
@@ -360,12 +323,11 @@ def _draw_slices(picture: Picture, where: list[Axes]) -> None:
 def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: bool) -> None:
     """Mean and band along an axis through the recommended point, and everything that was seen."""
     mean, deviation = picture.predict(picture.along(axis, positions))
-    reach = picture.band * deviation
-    label = f"mean ± {picture.band:g} deviations"
+    reach = BAND * deviation
     if apart:
-        ax.errorbar(positions, mean, reach, label=label, **WHISKER)
+        ax.errorbar(positions, mean, reach, label=BAND_LABEL, **WHISKER)
     else:
-        ax.plot(positions, mean, label=label, **LINE)
+        ax.plot(positions, mean, label=BAND_LABEL, **LINE)
         ax.fill_between(positions, mean - reach, mean + reach, **SHADE)
     for name, seen in picture.seen():
         seen_marks(picture, ax, np.column_stack([axis.of(seen.X), seen.y]), seen.t, name)
@@ -413,8 +375,7 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
             last = _latest(seen.X, seen.t)
-            on = "map" if filled else "sites"
-            seen_marks(picture, ax, seen.X[last], seen.t[last], name, on=on)
+            seen_marks(picture, ax, seen.X[last], seen.t[last], name)
         mark(ax, picture.bandit.pending, "pending")
         mark(ax, picture.best[None, :], "recommended")
         ax.set_xlabel(across.name)
@@ -448,8 +409,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     sign = 1.0 if picture.bandit.recipe.minimise else -1.0
     top = np.argsort(sign * mean, kind="stable")[:RANKED]
     places = np.arange(len(top), dtype=np.float64)
-    label = f"mean ± {picture.band:g} deviations"
-    ax.errorbar(mean[top], places, xerr=picture.band * deviation[top], label=label, **WHISKER)
+    ax.errorbar(mean[top], places, xerr=BAND * deviation[top], label=BAND_LABEL, **WHISKER)
     place_of = {int(row): place for place, row in enumerate(top)}
     for name, seen in picture.seen():
         rows = domain.index(seen.X)
