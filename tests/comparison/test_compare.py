@@ -339,7 +339,8 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"horizon": 13},
          "drifting-bump has 12 steps, got horizon = 13; where it is made up, make"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
-        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"n_jobs": 0}, "n_jobs, unless it is -1 for all cores, must be .* got 0"),
+        ({"horizon": 2.5}, "horizon must be a whole number of at least 1, got 2.5"),
         ({"confidence": "wide"}, "confidence must be \"theory\" or a number, got 'wide'"),
         ({"confidence": -1}, r"^confidence must lie in \[0, 1e\+50\], got -1"),
     ],
@@ -364,7 +365,6 @@ def a_maker(setting: Setting) -> Any:
         ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
         ({"policies": {"mine": "gp-ucb"}},
          "\"mine\" must be a function of a Setting, got 'gp-ucb'"),
-        ({"horizon": 2.5}, "horizon must be a whole number, got 2.5"),
     ],
 )  # fmt: skip
 def test_what_is_of_another_kind(arguments: Mapping[str, Any], message: str) -> None:

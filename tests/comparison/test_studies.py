@@ -23,8 +23,6 @@ from tvbandits.comparison.compare import (
     Comparison,
     compare,
     iterate,
-    play_task,
-    tasks_of,
 )
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
@@ -48,30 +46,21 @@ def plain(runs: Any) -> dict[Any, Any]:
     }
 
 
-@pytest.mark.slow
-def test_tasks_give_the_rows_of_a_comparison_in_any_order() -> None:
-    expected = plain(iterate(PLAN))
-    assert plain(play_task(task) for task in reversed(tasks_of(PLAN))) == expected
-
-
 def test_finished_runs_are_left_out() -> None:
-    tasks = tasks_of(PLAN, [("gp-drift", "uniform", 1)])
-    assert len(tasks) == 7
-    assert ("gp-drift", "uniform", 1) not in {task.key for task in tasks}
+    left = {(run.problem, run.policy, run.seed) for run in iterate(PLAN, PLAN.runs[2:])}
+    assert left == set(PLAN.runs[:2])
 
 
 def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {"x": 1}, PLAN.steps)
-    runs = [play_task(task) for task in tasks_of(PLAN)]
-    for run in runs:
-        store.keep(run)
+    runs = list(store.keeping(iterate(PLAN)))
     again = RunStore(tmp_path, {"x": 1}, PLAN.steps).finished()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
 
 
 def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
-    run = play_task(tasks_of(PLAN)[0])
+    run = next(iterate(PLAN))
     store.keep(run)
     path = tmp_path / "runs" / file_name((run.problem, run.policy, run.seed))
     assert len(store.finished()) == 1
@@ -84,7 +73,7 @@ def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
 
 
 def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
-    RunStore(tmp_path, {"horizon": 5}, PLAN.steps).keep(play_task(tasks_of(PLAN)[0]))
+    RunStore(tmp_path, {"horizon": 5}, PLAN.steps).keep(next(iterate(PLAN)))
     with pytest.raises(ValueError, match="another comparison: its horizon is 5, not 6"):
         RunStore(tmp_path, {"horizon": 6}, PLAN.steps)
     (tmp_path / files.RUN).write_text("{")
@@ -114,7 +103,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
     killed = {"uniform": KillsItsWorkerOnce(tmp_path / "mark")}
     plan = Comparison(DriftingBump(candidates=21), killed, 2, 5)
     said: list[str] = []
-    found = plain(Cluster("local:1", said.append)(tasks_of(plan)))
+    found = plain(Cluster("local:1", said.append)([plan], []))
     assert (tmp_path / "mark").exists()
     undisturbed = Comparison(DriftingBump(candidates=21), ["uniform"], 2, 5)
     rows = plain(iterate(undisturbed))

@@ -162,17 +162,13 @@ def test_references_of_a_box_are_near_those_of_a_fine_grid() -> None:
 def test_seeds() -> None:
     assert as_seeds(3) == as_seeds(np.int64(3)) == [0, 1, 2]  # type: ignore[arg-type]
     assert as_seeds((7, 2)) == as_seeds(np.array([7, 2])) == [7, 2]  # type: ignore[arg-type]
-    for none in (0, -2):
-        refused(ValueError, "seeds must be a whole number of at least 1, got", as_seeds, none)
-    refused(ValueError, "seeds must be at least 1, or a sequence of seeds", as_seeds, [])
-    refused(ValueError, "seeds must not be negative, got -1", as_seeds, [3, -1])
-    refused(ValueError, r"seeds must be different, got \[1, 1\]", as_seeds, [1, 1])
 
 
-@pytest.mark.parametrize("wrong", [1.5, [1.5], "3", None, {"a": 1}])
-def test_seeds_that_are_no_whole_numbers(wrong: Any) -> None:
-    message = f"seeds must be a whole number, or a sequence of whole numbers; got {wrong!r}"
-    refused(TypeError, re.escape(message), as_seeds, wrong)
+@pytest.mark.parametrize(
+    "wrong", [0, -2, True, 1.5, [1.5], "3", b"3", None, {"a": 1}, [3, -1], [], [1, 1]]
+)
+def test_seeds_that_are_none(wrong: Any) -> None:
+    refused(ValueError, "seeds must be (at least one|a whole number)", as_seeds, wrong)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
-from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated, tasks_of
+from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated
 from tvbandits.comparison.entrants import NamedExpert
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.page import comparison_report
@@ -207,8 +207,8 @@ def _runs_of(
     """The runs that are missing, from this machine or a cluster."""
     if cluster is None:
         return (run for plan in plans for run in iterate(plan, there))
-    tasks = [task for plan in plans for task in tasks_of(plan, there)]
-    return Cluster(cluster, say)(tasks) if tasks else iter(())
+    left = any(key not in there for plan in plans for key in plan.runs)
+    return Cluster(cluster, say)(plans, there) if left else iter(())
 
 
 def _folder(name: str, text: str) -> Path:

@@ -162,22 +162,15 @@ def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
 
 def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
     """Time-average regret of the held action of each run: problem, policy, seed, held_regret."""
-    keys = ["problem", "policy", "seed"]
-    runs = dict(iter(rows.groupby(keys, sort=False)))
-    found: dict[object, float] = {}
-    # A realisation may cost more than all that is done with it: those of one seed follow each other.
-    for (problem, seed), part in rows.groupby(["problem", "seed"], sort=False):
+    lines = []
+    for (problem, seed), of_seed in rows.groupby(["problem", "seed"], sort=False):
         played = problems[str(problem)]
         realise = getattr(played, "realise", None)
         realised = played if realise is None else realise(int(str(seed)))
-        for policy in part["policy"].unique():
-            records: list[Row] = [
-                {str(name): value for name, value in row.items()}
-                for row in runs[problem, policy, seed].to_dict(orient="records")
-            ]
-            found[problem, policy, seed] = held_regret(realised, records)
-    lines = [(*key, found[key]) for key in runs]
-    return pd.DataFrame(lines, columns=[*keys, "held_regret"])
+        for policy, run in of_seed.groupby("policy", sort=False):
+            records: Any = run.to_dict(orient="records")
+            lines.append((problem, policy, seed, held_regret(realised, records)))
+    return pd.DataFrame(lines, columns=["problem", "policy", "seed", "held_regret"])
 
 
 # Policies that this suite proposes itself: a board says first where they are beaten.

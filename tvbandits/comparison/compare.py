@@ -27,13 +27,12 @@ from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.entrants import (
     MakeExpert,
     Maker,
-    check_whole,
     labelled_problems,
     makers_of,
     steps_of,
 )
 from tvbandits.comparison.playing import Conditions, Run, play_one
-from tvbandits.comparison.setup import Prepared, prepare
+from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
 from tvbandits.core.arrays import is_finite_number, whole_number
 from tvbandits.core.coercion import function, settle
@@ -138,15 +137,12 @@ class Comparison:
         policies = makers_of(self.policies, self.expert)
         width = as_width(self.confidence)
         seeds = tuple(as_seeds(self.seeds))
-        check_whole("n_jobs", self.n_jobs)
         if self.batch is not None:
             whole_number("batch", self.batch, at_most=MOST_POINTS)
         if self.expert is not None:
             function("expert", self.expert, "a function of a problem and a seed, or None")
-        if self.n_jobs == 0:
-            raise ValueError(
-                "n_jobs must not be 0; give a number of processes, or -1 for all cores"
-            )
+        if self.n_jobs != -1:
+            whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
         conditions = Conditions(width, _text(self.confidence), self.expert, self.batch)
         settle(self, problems=problems, policies=policies, seeds=seeds)
@@ -312,55 +308,6 @@ def _text(confidence: Confidence | float | str | None) -> str | None:
 # is lost, and is played when the same command is said again.
 
 
-# So many prepared problems a process keeps: tasks of one problem and seed follow each other.
-KEPT = 4
-
-
-@dataclass(frozen=True)
-class Task:
-    """One run to be played: everything it depends on."""
-
-    label: str
-    problem: Problem
-    seed: int
-    steps: int
-    policy: str
-    maker: Maker
-    conditions: Conditions
-
-    @property
-    def key(self) -> Key:
-        """Problem, policy and seed."""
-        return self.label, self.policy, self.seed
-
-
-_prepared: dict[Any, Prepared] = {}
-
-
-def play_task(task: Task) -> Run:
-    """Play it with one BLAS thread, so that rows do not depend on where; for any process."""
-    key = (task.label, repr(task.problem), task.seed, task.steps, os.getpid())
-    with one_blas_thread():
-        found = _prepared.get(key)
-        if found is None:
-            found = prepare(task.label, task.problem, task.seed, task.steps)
-            while len(_prepared) >= KEPT:
-                del _prepared[next(iter(_prepared))]
-            _prepared[key] = found
-        return play_one(found, task.policy, task.maker, task.conditions)
-
-
-def tasks_of(plan: Comparison, finished: Collection[Key] = ()) -> list[Task]:
-    """The runs of a comparison that are not finished, those of one problem and seed together."""
-    return [
-        Task(label, problem, seed, plan.steps[label], name, maker, plan.conditions)
-        for label, problem in plan.problems.items()
-        for seed in plan.seeds
-        for name, maker in plan.policies.items()
-        if (label, name, seed) not in finished
-    ]
-
-
 # So often a task is submitted once more that Dask has given up on.
 AGAIN = 3
 
@@ -397,8 +344,8 @@ class Cluster:
             )
         _distributed()
 
-    def __call__(self, tasks: list[Task]) -> Iterator[Run]:
-        """The runs, as they are done.
+    def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:
+        """The runs of comparisons that are not finished, as they are done.
 
         Raises
         ------
@@ -410,7 +357,7 @@ class Cluster:
             client = stack.enter_context(self._client(dask, stack))
             self.say(f"dashboard: {client.dashboard_link}")
             try:
-                yield from _as_done(dask, client, tasks)
+                yield from _as_done(dask, client, plans, finished)
             except (CancelledError, dask.comm.CommClosedError) as error:
                 raise ConnectionError(
                     f"the scheduler at {self.where} is gone; runs that are done are kept: when it is "
@@ -434,22 +381,34 @@ class Cluster:
         return dask.Client(stack.enter_context(cluster))
 
 
-def _as_done(dask: Any, client: Any, tasks: list[Task]) -> Iterator[Run]:
-    """The runs of tasks that a client submits, again where Dask has given up on one."""
-    left = {}
-    for i, task in enumerate(tasks):
-        # Early tasks first, so that those of one problem and seed meet in one worker.
-        left[client.submit(play_task, task, pure=False, priority=-i)] = (task, AGAIN)
+def _as_done(
+    dask: Any, client: Any, plans: Sequence[Comparison], finished: Collection[Key]
+) -> Iterator[Run]:
+    """The runs that a client submits, again where Dask has given up on one."""
+    alone = functools.partial(_one_thread, os.getpid())
+    prepared: dict[tuple[str, int], Any] = {}
+
+    def submitted(plan: Comparison, key: Key) -> Any:
+        """The run of a problem that is prepared once, on some worker."""
+        label, name, seed = key
+        if (label, seed) not in prepared:
+            given = (label, plan.problems[label], seed, plan.steps[label])
+            prepared[label, seed] = client.submit(alone, prepare, *given, pure=False)
+        made, maker = prepared[label, seed], plan.policies[name]
+        return client.submit(alone, play_one, made, name, maker, plan.conditions, pure=False)
+
+    wanted = [(plan, key) for plan in plans for key in plan.runs if key not in finished]
+    left = {submitted(plan, key): (plan, key, AGAIN) for plan, key in wanted}
     done = dask.as_completed(list(left))
     for future in done:
-        task, again = left.pop(future)
+        plan, key, again = left.pop(future)
         # Of a future whose scheduler has gone there is a result that cannot be had, but no exception.
         error = None if future.cancelled() else future.exception()
         if error is None:
             yield future.result()
         elif isinstance(error, dask.KilledWorker) and again > 0:
-            once_more = client.submit(play_task, task, pure=False)
-            left[once_more] = (task, again - 1)
+            once_more = submitted(plan, key)
+            left[once_more] = (plan, key, again - 1)
             done.add(once_more)
         else:
             raise error
