@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.cli.campaign_actions import Call, Sites
+from tvbandits.cli.campaign_actions import Call, time_of
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.reading import naming, read_spreadsheet
 
@@ -53,40 +54,40 @@ def bring(verb: str, call: Call, one: Reading, csv: Path | None) -> None:
     if csv is None and (one.site is None or one.value is None):
         what = "--reward" if verb == "tell" else "--value"
         raise ValueError(f"{verb} needs --site and {what}, or --csv")
-    with call.opened() as sites:
-        readings = [one] if csv is None else table(csv, sites)
-        count = _bring(verb, sites, readings, csv)
-        status = sites.campaign.status
+    with call.opened() as campaign:
+        readings = [one] if csv is None else table(csv, campaign)
+        count = _bring(verb, campaign, readings, csv)
+        status = campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         call.say(text, {"brought": len(readings), "new": count, "told": status.told})
 
 
-def _bring(verb: str, sites: Sites, readings: list[Reading], csv: Path | None) -> int:
+def _bring(verb: str, campaign: Campaign, readings: list[Reading], csv: Path | None) -> int:
     """One after the other, once every site and time is known; how many are new."""
     places = []
     for number, reading in enumerate(readings, start=1):
         with _row(csv, number):
-            X = sites.point(str(reading.site), reading.context)
-            places.append((X, sites.time(reading.at)))
-    before = sites.campaign.status.rows
+            X = campaign.placed(str(reading.site), campaign.names.context(reading.context))
+            places.append((X, time_of(campaign, reading.at)))
+    before = campaign.status.rows
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
-        key, value = reading.key, [reading.value]
+        key, value = reading.key, np.array([reading.value], dtype=np.float64)
         if verb == "answer" and key is None and t is not None:
             # Brought again, it counts once; one that failed has a key of its own: another may follow.
             failed = ", failed" if np.isnan(value[0]) else ""
-            key = f"{verb} {sites.name(X[0])} at {t!r}{failed}"
+            key = f"{verb} {campaign.names.name(X[0])} at {t!r}{failed}"
         said = X, value, t, _several(reading.variance)
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
                 if verb == "tell":
-                    sites.campaign.record(*said, reading.outcomes, key=key, who=reading.who)
+                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
                 else:
-                    sites.campaign.answer(*said, key=key, who=reading.who)
+                    campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
                 if not error.same:
                     raise  # what is on record already is brought once more
-    done = [row for row in sites.campaign.journal(before) if row.kind in ("told", "answers")]
+    done = [row for row in campaign.journal(before) if row.kind in ("told", "answers")]
     return min(len(done), len(readings))
 
 
@@ -105,7 +106,7 @@ def _row(csv: Path | None, number: int, more: str = "") -> Iterator[None]:
         raise ValueError(f"{csv}, row {number}: {error}{more}") from error
 
 
-def table(path: Path, sites: Sites) -> list[Reading]:
+def table(path: Path, campaign: Campaign) -> list[Reading]:
     """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
 
     In the place of a reward: successes and trials, or events and exposure.
@@ -115,7 +116,7 @@ def table(path: Path, sites: Sites) -> list[Reading]:
         frame.columns = [str(name).strip().lower() for name in frame.columns]
         frame = _with_counts(frame)
         value = next((c for c in ("reward", "value", "reading") if c in frame.columns), None)
-        columns = sites.names.columns
+        columns = campaign.names.columns
         coordinates = [name.lower() for name in columns]
         placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
         if value is None or not placed:
@@ -124,7 +125,7 @@ def table(path: Path, sites: Sites) -> list[Reading]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        limits = [limit.name for limit in sites.campaign.ledger.outcomes]
+        limits = [limit.name for limit in campaign.ledger.outcomes]
         for column in frame.columns:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
@@ -132,7 +133,7 @@ def table(path: Path, sites: Sites) -> list[Reading]:
         readings = []
         for number, (_, row) in enumerate(frame.iterrows(), start=1):
             try:
-                readings.append(_reading(row, value, sites.names, limits))
+                readings.append(_reading(row, value, campaign.names, limits))
             except ValueError as error:
                 raise ValueError(f"row {number}: {error}") from error
         return readings
@@ -194,27 +195,28 @@ def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Rea
 
 def correct(call: Call, right: Reading, to: str | None) -> None:
     """Put a reading right, also its time."""
-    with call.opened() as sites:
-        X, t = sites.point(str(right.site), played=True), sites.time(right.at)
-        y, variance, moved = _several(right.value), _several(right.variance), sites.time(to)
-        if y is None and moved is None and variance is None and not right.outcomes:
-            raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
-        sites.campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
-        _say_changed(call, sites, "corrected")
+    y, variance = _several(right.value), _several(right.variance)
+    if y is None and to is None and variance is None and not right.outcomes:
+        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
+    with call.opened() as campaign:
+        t, moved = time_of(campaign, right.at), time_of(campaign, to)
+        more = {"to": moved, "outcomes": right.outcomes, "key": right.key}
+        campaign.correct(str(right.site), y, t, variance, **more)
+        _say_changed(call, campaign, "corrected")
 
 
 def retract(call: Call, site: str, at: str | None, key: str | None) -> None:
     """Take a reading back."""
-    with call.opened() as sites:
-        sites.campaign.retract(sites.point(site, played=True), sites.time(at), key=key)
-        _say_changed(call, sites, "retracted")
+    with call.opened() as campaign:
+        campaign.retract(site, time_of(campaign, at), key=key)
+        _say_changed(call, campaign, "retracted")
 
 
-def _say_changed(call: Call, sites: Sites, what: str) -> None:
+def _say_changed(call: Call, campaign: Campaign, what: str) -> None:
     """What was on record, and how things stand."""
-    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
-    told = sites.campaign.status.told
+    row = next(row for row in reversed(campaign.journal()) if row.kind == what)
+    told = campaign.status.told
     ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
-    name = sites.name(np.asarray(row.body["X"][0]))
-    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
+    name = campaign.names.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {campaign.when(at)} was told as {value:g}; {told} told"
     call.say(text, {what: name, "t": at, "was": value, "told": told})

@@ -16,7 +16,7 @@ import numpy as np
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import ago, drop_command, without_formula
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates, candidates_of
+from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.page import generated_by, without_nan
 
@@ -41,12 +41,12 @@ class Call:
     who: str | None = None
 
     @contextmanager
-    def opened(self) -> Iterator[Sites]:
+    def opened(self) -> Iterator[Campaign]:
         """The campaign; its own expert is imported only if it was named here."""
         with Campaign.open(self.file, who=self.who) as campaign:
             wanted = campaign.about.get("expert", "")
             if self.expert is None:
-                yield Sites(campaign)
+                yield campaign
                 return
             from tvbandits.cli.campaign_config import check_expert, made_expert
             from tvbandits.policies.names import load
@@ -54,68 +54,43 @@ class Call:
             check_expert(self.expert, wanted)
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
-            yield Sites(campaign)
+            yield campaign
 
     def say(self, text: str, about: Mapping[str, Any]) -> None:
         """One line, or JSON."""
         print(json.dumps(without_nan(about)) if self.shape == "json" else text)
 
 
-class Sites:
-    """A campaign, and its points and times as people write them.
+def time_of(campaign: Campaign, text: str | None) -> Any:
+    """A number, or a date where there is a clock."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        if campaign.clock is None:
+            raise ValueError(f'--at must be a number, got "{text}": there is no clock') from None
+        return campaign.clock.number(text)
 
-    Parameters
-    ----------
-    campaign : Campaign
-    """
 
-    def __init__(self, campaign: Campaign) -> None:
-        self.campaign = campaign
-        self.names = campaign.names
-        self.name, self.when = self.names.name, campaign.when
+def listed(text: str | None) -> list[str] | None:
+    """The names in "name,name", or in "name; name" as `ask` says it."""
+    if text is None:
+        return None
+    return [part.strip() for part in text.split(";" if ";" in text else ",")]
 
-    def point(self, text: str, context: str | None = None, *, played: bool = False) -> Array:
-        """The point (1, d) that a text means, with its context: as given, or as it was asked."""
-        given = self.names.context(context)
-        return self.campaign.placed(text, given, played=played)
 
-    @property
-    def candidates(self) -> Candidates:
-        """The sites of a campaign that has sites."""
-        sites = candidates_of(self.campaign.domain)
-        if sites is None:
-            raise ValueError(
-                f"the campaign plays on {self.campaign.domain!r}: it has no sites to name"
-            )
-        return sites
+def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
+    """Points with their names."""
+    return [{"site": campaign.names.name(x), "x": x.tolist()} for x in X]
 
-    def rows(self, text: str | None) -> list[int] | None:
-        """Row numbers of "name,name", or of "name; name" as `ask` says it."""
-        if text is None:
-            return None
-        known = self.candidates  # or it is said that there are no sites to name
-        parts = [part.strip() for part in text.split(";")]
-        if parts == [text.strip()] and text.strip() not in self.names.sites:
-            parts = [part.strip() for part in text.split(",")]
-        rows = [self.names.row(part) for part in parts]
-        return [row for row in dict.fromkeys(rows) if row < len(known)]
 
-    def time(self, text: str | None) -> Any:
-        """A number, or a date where there is a clock."""
-        if text is None:
-            return None
-        try:
-            return float(text)
-        except ValueError:
-            if self.campaign.clock is None:
-                raise ValueError(
-                    f'--at must be a number, got "{text}": there is no clock'
-                ) from None
-            return self.campaign.clock.number(text)
-
-    def shown(self, X: Array) -> list[dict[str, Any]]:
-        """Points for JSON."""
-        return [{"site": self.name(x), "x": x.tolist()} for x in X]
+def everywhere(campaign: Campaign) -> Array:
+    """The points of all sites."""
+    sites = candidates_of(campaign.domain)
+    if sites is None:
+        raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites: give --site")
+    return sites.X
 
 
 # --- the commands ------------------------------------------------------------------------------------
@@ -132,9 +107,9 @@ def placed(text: str) -> tuple[str, list[float] | None]:
 
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
-    with call.opened() as sites:
-        found = sites.campaign.status
-        points = sites.campaign.outstanding
+    with call.opened() as campaign:
+        found = campaign.status
+        points = campaign.outstanding
         ages = [ago(each.asked) for each in points]
         places = [each.place for each in points]
         aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
@@ -144,33 +119,33 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if sites.campaign.ledger.outcomes else ""
+        broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
             f"{found.questions} questions asked{cost}{doubt}; "
-            f"last at {sites.when(found.time)}{hint}"
+            f"last at {campaign.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
             shown["best"] = "not known yet"
             if found.told:
-                given = sites.names.context(context)
-                shown["best"] = sites.name(sites.campaign.recommend(context=given))
+                given = campaign.names.context(context)
+                shown["best"] = campaign.names.name(campaign.recommend(context=given))
             text += f"; best: {shown['best']}"
-            noise = sites.campaign.info.model.noise
+            noise = campaign.info.model.noise
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
+        call.say(text, {**shown, "last": campaign.when(found.time), "ages": ages})
 
 
 def history(call: Call, last: int) -> None:
     """What was asked, told and answered."""
     if last < 0:
         raise ValueError(f"--last must be at least 0, got {last}")
-    with call.opened() as sites:
-        columns = sites.campaign.history_columns
+    with call.opened() as campaign:
+        columns = campaign.history_columns
         found = [np.asarray(column) for column in columns.values()]
         every = len(found[0])
         rows = list(zip(*(column[-last:].tolist() for column in found), strict=True))
@@ -201,8 +176,7 @@ def report(place: str, out: str | None) -> None:
         raise ValueError("--out must say where to write the page of a campaign on a server")
     there = file_path("--out", out or f"{place}.html")
     check_name(there)
-    with Call(place).opened() as sites:
-        campaign = sites.campaign
+    with Call(place).opened() as campaign:
         generator = generator_of(campaign)
         write_page(
             lambda: campaign_page(campaign), there, lambda path: generated_by(path, generator)

@@ -93,10 +93,11 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     call = actions.Call(file, format_, expert, who)
-    with call.opened() as sites:
-        t, where = sites.time(at), sites.names.context(context)
-        X = sites.campaign.ask(t, n, sites.rows(among), where, near, key=key)
-        call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
+    with call.opened() as campaign:
+        t, where = actions.time_of(campaign, at), campaign.names.context(context)
+        X = campaign.ask(t, n, actions.listed(among), where, near, key=key)
+        text = "; ".join(campaign.names.name(x) for x in X)
+        call.say(text, {"points": actions.for_json(campaign, X), "t": t})
 
 
 @app.command("tell")
@@ -133,11 +134,11 @@ def questions_command(
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     call = actions.Call(file, format_, None, who)
-    with call.opened() as sites:
-        t = sites.time(at)
-        X = sites.campaign.questions(t, sites.rows(among), key=key)
-        text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
-        call.say(text, {"questions": sites.shown(X), "t": t})
+    with call.opened() as campaign:
+        t = actions.time_of(campaign, at)
+        X = campaign.questions(t, actions.listed(among), key=key)
+        text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
+        call.say(text, {"questions": actions.for_json(campaign, X), "t": t})
 
 
 @app.command("answer")
@@ -191,9 +192,9 @@ def drop_command(
     if site is None:
         raise ValueError("give --site")
     call = actions.Call(file, format_, None, who)
-    with call.opened() as sites:
-        sites.campaign.drop(sites.point(site), key=key)
-        left = sites.campaign.status.pending
+    with call.opened() as campaign:
+        campaign.drop(site, key=key)
+        left = campaign.status.pending
         call.say(f"dropped; {left} pending", {"pending": left})
 
 
@@ -212,12 +213,12 @@ def sites_command(
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
     call = actions.Call(file, format_, expert, who)
-    with call.opened() as sites:
+    with call.opened() as campaign:
         if what == "retire":
-            sites.campaign.change_sites(retire=names, key=key)
+            campaign.change_sites(retire=names, key=key)
         else:
-            sites.campaign.change_sites(dict(map(actions.placed, names)), key=key)
-        left = sites.campaign.sites
+            campaign.change_sites(dict(map(actions.placed, names)), key=key)
+        left = campaign.sites
         call.say(f"{len(left)} sites may be played", {"sites": left})
 
 
@@ -255,16 +256,19 @@ def forecast_command(
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     call = actions.Call(file, format_)
-    with call.opened() as sites:
-        everywhere = sites.candidates.X if site is None else site
-        X, t = sites.campaign.placed(everywhere, sites.names.context(context)), sites.time(at)
-        mean, deviation = (each.tolist() for each in sites.campaign.predict(X, t, outcome))
-        lower_first = bool(sites.campaign.recipe.minimise)
+    with call.opened() as campaign:
+        where = actions.everywhere(campaign) if site is None else site
+        X, t = (
+            campaign.placed(where, campaign.names.context(context)),
+            actions.time_of(campaign, at),
+        )
+        mean, deviation = (each.tolist() for each in campaign.predict(X, t, outcome))
+        lower_first = bool(campaign.recipe.minimise)
         rows = [
-            {"site": sites.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
+            {"site": campaign.names.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
             for i in sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
         ]
-        unit = sites.campaign.about.get("unit", "") if outcome is None else ""
+        unit = campaign.about.get("unit", "") if outcome is None else ""
         lines = [
             f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
             for row in rows
@@ -277,8 +281,8 @@ def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]
 ) -> None:
     """Copy a campaign while others go on with it."""
-    with actions.Call(file).opened() as sites:
-        sites.campaign.backup(out)
+    with actions.Call(file).opened() as campaign:
+        campaign.backup(out)
         print(out)
 
 
@@ -286,8 +290,8 @@ def backup_command(
 def verify_command(file: File, format_: Shape = "text") -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
     call = actions.Call(file, format_)
-    with call.opened() as sites:
-        found = sites.campaign.verify()
+    with call.opened() as campaign:
+        found = campaign.verify()
     counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
     text = f"{counted}: all as written" if found.fine else "; ".join(found.problems)
     call.say(text, {"fine": found.fine, **vars(found)})

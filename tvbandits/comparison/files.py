@@ -193,7 +193,7 @@ class RunStore:
         self, folder: Path, arguments: Mapping[str, Any], steps: Mapping[str, int]
     ) -> None:
         self._folder, self._steps = folder, steps
-        self._record = {"tvbandits": __version__, "arguments": {**arguments, "interrupted": True}}
+        self._arguments = {**arguments, "interrupted": True}
         if (folder / ROWS).exists():
             read(folder)  # or it says why not
         if (folder / RUN).exists():
@@ -206,7 +206,7 @@ class RunStore:
             before = {**record["arguments"], "version": record["tvbandits"]}
         except BROKEN as error:
             raise ValueError(f'"{path}" cannot be read: {error}') from error
-        now = json.loads(json.dumps({**self._record["arguments"], "version": __version__}))
+        now = json.loads(json.dumps({**self._arguments, "version": __version__}))
         for name, value in now.items():
             if name not in _OF_NO_CONSEQUENCE and before.get(name) != value:
                 raise ValueError(
@@ -237,7 +237,8 @@ class RunStore:
         runs = self._folder / RUNS
         runs.mkdir(parents=True, exist_ok=True)
         if not (self._folder / RUN).is_file():
-            said = json.dumps(self._record, indent=2)
+            record = {"tvbandits": __version__, "arguments": self._arguments}
+            said = json.dumps(record, indent=2)
             put_in_place(self._folder / RUN, lambda draft: draft.write_text(said), durable=True)
         frame = pd.DataFrame(run.rows)
         place = runs / file_name((run.problem, run.policy, run.seed))

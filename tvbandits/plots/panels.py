@@ -183,13 +183,14 @@ def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> Non
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
     ax.scatter(
-        *X[order].T,
+        X[order, 0],
+        X[order, 1],
         s=look["markersize"] ** 2,
         marker=look["marker"],
         facecolors=look["markerfacecolor"],
         edgecolors=look["markeredgecolor"],
         linewidths=look["markeredgewidth"],
-        alpha=strength[order],
+        alpha=strength[order],  # type: ignore[arg-type]
         zorder=5 if name == "reward" else 4,
     )
 
