@@ -182,6 +182,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
             (MOVING.replace("move_cost = 0.1", line) + '[clock]\nunit = "1h"\n', says)
             for line, says in {
                 "drop_after = 0": r"\[campaign\] drop_after must be",
+                'drop_after = "soon"': r"must be a number, or a length .* got 'soon'",
                 "title = 3": r"\[campaign\] title must be a text, got 3",
                 "units = 1": "unknown 'units'; there are: drop_after, history, move_cost, title",
             }.items()
@@ -195,7 +196,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
 def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "sites.csv").write_text("site,x\nA,0\nB,1\nC,2\nD,3\n")
     (tmp_path / "campaign.toml").write_text(text)
-    refused(ValueError, says, read_config, tmp_path / "campaign.toml")
+    refused(ValueError, says, read_config, tmp_path / "campaign.toml", lambda name: name)
 
 
 def test_new_like_another_one(command: Command) -> None:

@@ -16,9 +16,11 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, commands, fine, one_line
-from tvbandits import Campaign, rate
+from tvbandits import Campaign, Candidates, policies, rate
+from tvbandits.cli.campaign_actions import Doubts
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -114,6 +116,8 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
         assert out.strip() in ("mill", "east")
+        out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
+        assert out.strip() in ("north", "south")
 
 
 @pytest.mark.slow
@@ -396,11 +400,9 @@ outside = {}
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[policy]\nname='gp-ucb'", r"there must be a part \[domain\]"),
+        ("[policy]\nname='gp-ucb'\nnoise=1", r"there must be a part \[domain\]"),
         (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'"),
         (CONFIG.format(policy="tv-gp-ucb", options="options = { evil = 1 }"), "unknown 'evil'"),
-        (CONFIG.format(policy="gp-ucb", options="noise = 1"), "unknown 'noise'; there are: .*noise_sd"),
-        (CONFIG.format(policy="gp-ucb:beta=1", options=""), r"\[policy\] name must be one"),
         (CONFIG.format(policy="tv-gp-ucb", options="kernel = 'pickle'"), 'must be "rbf" or "matern"'),
         (CONFIG.format(policy="uniform", options=""), "no model"),
         (CONFIG.format(policy="tv-gp-ucb", options="") + "[expert]\nbrought = true", "asks no expert"),
@@ -444,6 +446,16 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     said = command("tell", place, "--csv", "clicks.csv")
     assert (said.status, "say reward and variance, got variance too" in said.err) == (2, True)
+
+
+def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
+        doubts = Doubts.of(campaign)
+        assert doubts.of_reading(np.array([[0.0]]), 4.0, 5.1) == []
+        doubts.add(4.0, 5.1)
+        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, 50.0)) == 1
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

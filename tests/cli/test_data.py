@@ -18,7 +18,7 @@ from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.commands import Command, Said, commands, fine, one_line
 from tests.helpers.file_server import Served, serving
 from tests.places import ROOT
-from tvbandits import Campaign, Recipe
+from tvbandits import Campaign, Recipe, policies
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import KEYS, options_of
 from tvbandits.datasets import ozone
@@ -276,14 +276,30 @@ def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
 # --- noise
 
 
-@pytest.mark.parametrize(("said", "variance"), [("noise_sd = 0.5", 0.25), ("", None)])
-def test_noise_is_a_deviation_or_learned(
-    command: Command, said: str, variance: float | None
-) -> None:
+@pytest.mark.parametrize(
+    ("said", "variance"),
+    [
+        ("noise_sd = 0.5", 0.25),
+        ("noise_variance = 0.5", 0.5),
+        ("noise_variance = 'none'", None),
+        ("noise_sd = 'none'", None),
+        ("", None),
+    ],
+)
+def test_noise_is_said_by_its_name(command: Command, said: str, variance: float | None) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
     fine(command("campaign", "new", "c.db", "--config", "c.toml"))
     with Campaign.open("c.db") as campaign:
         assert campaign.recipe.noise_variance == variance
+
+
+@pytest.mark.parametrize("said", ["noise = 0.5", "noise_sd = 1\nnoise_variance = 1"])
+def test_noise_alone_is_refused_with_both_names(command: Command, said: str) -> None:
+    Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
+    error = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
+    assert "noise_sd" in error
+    assert "noise_variance" in error
+    assert not Path("c.db").exists()
 
 
 # --- corrections
@@ -303,8 +319,12 @@ def reading(command: Command, verb: str, site: str, *more: object) -> Said:
     return command("campaign", verb, "c.db", "--site", site, *more)
 
 
-def test_a_mistyped_year_is_taken_back(told: Command) -> None:
-    fine(reading(told, "tell", "AQ05", "--reward", 25, "--at", 8768))
+def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
+    late = ("--reward", 25, "--at", 8768)
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 8768))
+    assert "t = 8768 is far ahead of t = 4; nothing is asked: say --yes if it is right" in refused
+    assert "AQ05 at t = 8768 is far ahead of t = 4" in wrong(reading(told, "tell", "AQ05", *late))
+    fine(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
     assert "a reward at t = 8768.0 is told" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
@@ -331,11 +351,11 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     assert "known already" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
     assert "5 told" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,\nAQ01,5,31,\n")
-    assert "row 2: AQ01 at t = 5 was told already, as 30: give a key" in wrong(
+    assert "AQ01 at t = 5 stands in row 1 already" in wrong(
         told("campaign", "tell", "c.db", "--csv", "day.csv")
     )
-    Path("day.csv").write_text("site,time,reward,key\nAQ01,6,30,a\nAQ01,6,31,b\n")
-    assert "8 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
+    Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,a\nAQ01,5,31,b\n")
+    assert "7 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
 
 
 def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
@@ -365,17 +385,21 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
 
 
 def test_a_season_is_left_out_by_a_word(command: Command) -> None:
-    text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\n'
-    Path("t.toml").write_text(text + 'options = { season = "none" }\n')
+    text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
+    Path("t.toml").write_text(text + 'season = "none"\n')
     fine(command("campaign", "new", "t.db", "--config", "t.toml"))
-    with Campaign.open("t.db") as campaign:
-        assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
+    fine(command("campaign", "new", "s.db", "--policy", "frugal-gp-ucb:season=none"))
+    assert 'season = "none"' in Path("campaign.toml").read_text()
+    fine(command("campaign", "new", "s.db", "--config", "campaign.toml"))
+    for file in ("t.db", "s.db"):
+        with Campaign.open(file) as campaign:
+            assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
 
 
 # --- every recipe
 
 
-NEEDED = {"sw-gp-ucb": "window = 20", "r-gp-ucb": "reset_every = 20", "mk-gp-ucb": "epsilon = 0.05"}
+NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20", "mk-gp-ucb": "epsilon=0.05"}
 
 
 def with_a_model() -> list[str]:
@@ -388,23 +412,22 @@ def with_a_model() -> list[str]:
 
 
 @pytest.mark.parametrize("name", with_a_model())
-def test_a_campaign_of_every_policy_begins(command: Command, name: str) -> None:
-    options = f"[policy.options]\n{NEEDED.get(name, '')}\n"
-    text = CONFIG.replace("options = { epsilon = 0.01 }\n", options).replace("tv-gp-ucb", name)
-    Path("c.toml").write_text(text)
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> None:
+    spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
+    given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
+    out = fine(command("campaign", "new", "c.db", *given))
+    assert out.startswith("campaign.toml is written\nc.db: a campaign on Candidates(9 points, d=2)")
+    text = Path("campaign.toml").read_text()
+    assert all(option in text for option in options_of(POLICIES[name]))
     with Campaign.open("c.db") as campaign:
         assert isinstance(campaign.recipe, Recipe)
+        assert campaign.recipe.noise_variance == 2.25
         assert len(campaign.ask(1)) >= 1
 
 
 def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
-    text = CONFIG.replace("noise_sd = 1.0", "").replace("tv-gp-ucb", "frugal-gp-ucb")
-    text = text.replace("length_scale = 4.0", "").replace(
-        "epsilon = 0.01", "budget = 1, season = 24"
-    )
-    Path("c.toml").write_text(text)
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
+    assert "\n# noise_sd = 0.1  # standard deviation" in Path("campaign.toml").read_text()
     with Campaign.open("c.db") as campaign:
         for t in range(1, 5):
             X = campaign.ask(t)
@@ -418,6 +441,29 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
     assert f"noise variance: {noise}" in fine(command("campaign", "status", "c.db", "--best"))
     said = json.loads(fine(command("campaign", "status", "c.db", "--best", "--format", "json")))
     assert said["noise_variance"]["readings"] == 4
+
+
+def test_what_is_recommended_is_had(command: Command) -> None:
+    out = fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb:budget=1,season=24"))
+    assert "fill in sites, and then" in out
+    assert not Path("c.db").exists()
+    assert "budget = 1.0" in Path("campaign.toml").read_text()
+    fine(command("campaign", "new", "c.db", "--config", "campaign.toml"))
+    with Campaign.open("c.db") as campaign:
+        expected = policies.frugal_gp_ucb(
+            campaign.recipe.domain, None, 0.1**2, expert=None, budget=1, season=24
+        ).recipe
+        assert campaign.recipe.posterior == expected.posterior
+        assert campaign.recipe.asking.plan == expected.asking.plan
+    for line in ("budget = 1", "[policy.options]\nbudget = 1"):
+        Path("d.toml").write_text(
+            '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\nnoise_sd = 0.1\n'
+            + line
+        )
+        fine(command("campaign", "new", "d.db", "--config", "d.toml"))
+        Path("d.db").unlink()
+    error = wrong(command("campaign", "new", "d.db", "--policy", "frugal-gp-ucb"))
+    assert "campaign.toml: there is something already" in error
 
 
 def test_one_page_has_all_keys() -> None:

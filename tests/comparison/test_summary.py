@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,7 +24,7 @@ from tvbandits.acquisition.confidence import Fixed
 from tvbandits.comparison import files
 from tvbandits.comparison.board import by_problem, held_regret, held_table, profile, ranks, winners
 from tvbandits.comparison.compare import Comparison, compare, iterate
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.page import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,
@@ -378,9 +379,18 @@ def test_names_are_text_only(text: str) -> None:
 
 
 def test_it_says_how_it_was_made(text: str) -> None:
-    assert ["problems", '["drifting-bump:candidates=31"]'] in Cells(text).rows
+    assert "tvbandits compare drifting-bump:candidates=31 --policy uniform" in text
     assert "Seeds 0, 1." in text
     assert "scikit-learn" in text
+
+
+def test_the_command_can_be_said_again() -> None:
+    arguments = {**ARGUMENTS, "data": ["a b.csv"], "confidence": "theory"}
+    assert shlex.split(command_of(arguments))[1:] == [
+        "compare", "drifting-bump:candidates=31", "--policy", "uniform", "--policy",
+        "tv-gp-ucb:epsilon=0.1", "--confidence", "theory", "--horizon", "12", "--seeds", "2",
+        "--data", "a b.csv",
+    ]  # fmt: skip
 
 
 def test_nothing_is_fetched(text: str) -> None:

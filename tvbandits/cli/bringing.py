@@ -1,4 +1,7 @@
-"""Readings and answers that people bring, one or a table, and put right."""
+"""Readings and answers that people bring, one or a table, and put right.
+
+One that looks like a slip of the pen is asked about before it is told.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import numpy as np
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.cli.campaign_actions import Call, time_of
+from tvbandits.cli.campaign_actions import Call, Doubts, sure, time_of
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.reading import naming, read_spreadsheet
 
@@ -47,7 +50,7 @@ class Reading:
     who: str | None = None
 
 
-def bring(verb: str, call: Call, one: Reading, csv: Path | None) -> None:
+def bring(verb: str, call: Call, one: Reading, csv: Path | None, *, yes: bool = False) -> None:
     """Tell a reading or bring an answer, or all of a table."""
     if csv is not None and one != Reading():
         raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
@@ -56,20 +59,37 @@ def bring(verb: str, call: Call, one: Reading, csv: Path | None) -> None:
         raise ValueError(f"{verb} needs --site and {what}, or --csv")
     with call.opened() as campaign:
         readings = [one] if csv is None else table(csv, campaign)
-        count = _bring(verb, campaign, readings, csv)
+        count = _bring(verb, campaign, readings, csv, yes)
         status = campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         call.say(text, {"brought": len(readings), "new": count, "told": status.told})
 
 
-def _bring(verb: str, campaign: Campaign, readings: list[Reading], csv: Path | None) -> int:
+def _bring(
+    verb: str, campaign: Campaign, readings: list[Reading], csv: Path | None, yes: bool
+) -> int:
     """One after the other, once every site and time is known; how many are new."""
-    places = []
+    places, doubts, usual = [], [], Doubts.of(campaign)
+    first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
         with _row(csv, number):
             X = campaign.placed(str(reading.site), campaign.names.context(reading.context))
-            places.append((X, time_of(campaign, reading.at)))
+            t = time_of(campaign, reading.at)
+            places.append((X, t))
+            if verb != "tell":
+                continue
+            doubts += usual.of_reading(X, t, reading.value)
+            usual.add(t, reading.value)
+            name = campaign.names.name(X[0])
+            if t is None or reading.key is not None:
+                continue
+            if (there := first.setdefault((name, t), number)) != number:
+                raise ValueError(
+                    f"{name} at {campaign.when(t)} stands in row {there} already: give each a key in "
+                    "a column key if both are to count, or leave one out"
+                )
+    sure(doubts, yes)
     before = campaign.status.rows
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
         key, value = reading.key, np.array([reading.value], dtype=np.float64)
@@ -193,15 +213,18 @@ def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Rea
 # --- what is put right ----------------------------------------------------------------------
 
 
-def correct(call: Call, right: Reading, to: str | None) -> None:
+def correct(call: Call, right: Reading, to: str | None, *, yes: bool) -> None:
     """Put a reading right, also its time."""
     y, variance = _several(right.value), _several(right.variance)
     if y is None and to is None and variance is None and not right.outcomes:
         raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
     with call.opened() as campaign:
         t, moved = time_of(campaign, right.at), time_of(campaign, to)
+        X = campaign.placed(str(right.site), played=True)
+        when = t if moved is None else moved
+        sure(Doubts.of(campaign).of_reading(X, when, right.value), yes)
         more = {"to": moved, "outcomes": right.outcomes, "key": right.key}
-        campaign.correct(str(right.site), y, t, variance, **more)
+        campaign.correct(X, y, t, variance, **more)
         _say_changed(call, campaign, "corrected")
 
 

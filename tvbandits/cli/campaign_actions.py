@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import ago, drop_command, without_formula
@@ -19,6 +20,99 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.page import generated_by, without_nan
+
+# --- what is odd about a time or a reading --------------------------------------------------------
+
+
+# From so many readings there is something to compare with.
+FEWEST = 3
+
+# A time further ahead than so many usual steps, a value further out than so many ranges of values.
+FAR_AHEAD, FAR_OUT = 100, 3
+
+
+@dataclass
+class Doubts:
+    """What is usual in a campaign, grown by what is brought.
+
+    Attributes
+    ----------
+    campaign : Campaign
+    times, values : lists of float
+        Of what was told or asked.
+    noise : float
+        Deviation of a reading.
+    """
+
+    campaign: Campaign
+    times: list[float]
+    values: list[float]
+    noise: float
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> Doubts:
+        """Of a campaign as it is."""
+        known = campaign.ledger
+        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
+        return cls(campaign, times, known.rewards.y.tolist(), noise)
+
+    def of_reading(self, X: Array, t: float | None, value: float | None) -> list[str]:
+        """What is odd about it, in words."""
+        found = []
+        name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
+        if t is not None and self._ahead(t, of_now=1):
+            found.append(f"{name} at {at} is far ahead of {self._latest}")
+        if len(self.values) >= FEWEST and value is not None and not math.isnan(value):
+            low, high = min(self.values), max(self.values)
+            most = FAR_OUT * max(high - low, 3 * self.noise)
+            # Of equal readings, where the noise is learned, nobody knows yet what is far.
+            if most > 0 and not low - most <= value <= high + most:
+                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
+        return found
+
+    def of_decision(self, t: float) -> list[str]:
+        """What is odd about a time to ask for, which may be planned ahead."""
+        odd = self._ahead(t, of_now=FAR_AHEAD)
+        return [f"{self.campaign.when(t)} is far ahead of {self._latest}"] if odd else []
+
+    @property
+    def _latest(self) -> str:
+        return self.campaign.when(max(self.times)) if self.times else "now"
+
+    def add(self, t: float | None, value: float | None) -> None:
+        """It is brought."""
+        self.times += [] if t is None else [t]
+        self.values += [] if value is None or math.isnan(value) else [value]
+
+    def _ahead(self, t: float, of_now: float) -> bool:
+        """Whether it is far from the times so far, or by more units than that ahead of now."""
+        known: Any = np.unique(self.times)
+        steps = np.diff(known)
+        if len(steps) and t - known[-1] > FAR_AHEAD * max(
+            float(np.median(steps)), known[-1] - known[0]
+        ):
+            return True
+        clock = self.campaign.clock
+        return clock is not None and t > clock.now + of_now
+
+
+def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
+    """Go on if there are none, or if a person says so.
+
+    Raises
+    ------
+    ValueError
+        If nobody does.
+    """
+    if not doubts or yes:
+        return
+    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
+        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -41,8 +135,10 @@ class Call:
     who: str | None = None
 
     @contextmanager
-    def opened(self) -> Iterator[Campaign]:
+    def opened(self, *, decides: bool = False) -> Iterator[Campaign]:
         """The campaign; its own expert is imported only if it was named here."""
+        if decides:
+            import_kernels()
         with Campaign.open(self.file, who=self.who) as campaign:
             wanted = campaign.about.get("expert", "")
             if self.expert is None:
@@ -80,6 +176,19 @@ def listed(text: str | None) -> list[str] | None:
     return [part.strip() for part in text.split(";" if ";" in text else ",")]
 
 
+def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
+    """The sites that are named, and of these, or of all, those that are not ruled out."""
+    chosen, out = listed(among), listed(without)
+    if out is None:
+        return chosen
+    ruled_out = {campaign.names.row(name) for name in out}
+    return [
+        name
+        for name in (campaign.sites if chosen is None else chosen)
+        if campaign.names.row(name) not in ruled_out
+    ]
+
+
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
     """Points with their names."""
     return [{"site": campaign.names.name(x), "x": x.tolist()} for x in X]
@@ -91,6 +200,20 @@ def everywhere(campaign: Campaign) -> Array:
     if sites is None:
         raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites: give --site")
     return sites.X
+
+
+def import_kernels() -> None:
+    """Import scikit-learn's kernels without pandas, which it takes in where it is there.
+
+    No decision needs pandas, and it takes a third of the time of a command that makes one. Whatever asks
+    for it afterwards finds it.
+    """
+    if "pandas" not in sys.modules:
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # to an import: not there
+        try:
+            import sklearn.gaussian_process.kernels  # noqa: F401
+        finally:
+            del sys.modules["pandas"]
 
 
 # --- the commands ------------------------------------------------------------------------------------
@@ -107,7 +230,7 @@ def placed(text: str) -> tuple[str, list[float] | None]:
 
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
-    with call.opened() as campaign:
+    with call.opened(decides=best) as campaign:
         found = campaign.status
         points = campaign.outstanding
         ages = [ago(each.asked) for each in points]

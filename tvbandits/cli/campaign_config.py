@@ -1,6 +1,8 @@
 """A campaign as a person writes it down: a TOML file with the sites, the policy, the clock, the expert.
 
-All keys stand in `docs/campaign-toml.md`.
+How it begins, and the file for a policy, written with all of its keys, to be filled in.
+
+All keys stand in `docs/campaign-toml.md`; `tvbandits campaign new FILE --policy NAME` writes one.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,23 +34,26 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
-from tvbandits.policies.names import known_spec, load, means_none
+from tvbandits.policies.names import known_spec, load, means_none, parse_call
 from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
-# What may stand in which part of the file.
+# What may stand in which part of the file; in [policy] also what is an option of the policy.
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "history", "move_cost", "title", "unit"),
     "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
-    "limits": ("at_least", "at_most", "each", "name", "noise_sd", "probability"),
+    "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
-        *("kernel", "length_scale", "minimise", "name", "noise_sd", "options", "seed"),
-        "smoothness",
+        *("kernel", "length_scale", "minimise", "name", "noise_sd", "noise_variance", "options"),
+        *("seed", "smoothness"),
     ),
     "clock": ("origin", "unit"),
     "expert": ("brought", "budget", "maker"),
 }
+
+# `load("package.module:name")`: what somebody has said may be imported.
+Load = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -68,14 +73,14 @@ class Planned:
     about: Mapping[str, str]
 
 
-def read_config(path: Path, allowed: str | None = None) -> Planned:
+def read_config(path: Path, load: Load) -> Planned:
     """The campaign that a file describes.
 
     Parameters
     ----------
     path : Path
-    allowed : str, optional
-        The maker of an expert that may be imported.
+    load : callable
+        Imports the maker of the expert.
 
     Raises
     ------
@@ -91,14 +96,14 @@ def read_config(path: Path, allowed: str | None = None) -> Planned:
             if part not in said:
                 raise ValueError(f"there must be a part [{part}]")
         domain, about = _domain(said["domain"], path.parent)
-        expert = _expert(said.get("expert", {}), allowed)
+        expert = _expert(said.get("expert", {}), load)
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         if (control := said["domain"].get("control")) is not None:
             bandit = bandit.with_control(Names(domain, about).points([control])[0])
         clock = _clock(said.get("clock"))
-        about |= _shown(said.get("campaign", {}))
+        about |= _shown(said.get("campaign", {}), clock)
         own = said.get("campaign", {})
         bandit = bandit.with_move_cost(own["move_cost"]) if "move_cost" in own else bandit
         bandit = bandit.with_history(own["history"]) if "history" in own else bandit
@@ -106,14 +111,25 @@ def read_config(path: Path, allowed: str | None = None) -> Planned:
     return Planned(bandit, clock, {**about, "config": text, "expert": maker})
 
 
-def _shown(said: Mapping[str, Any]) -> dict[str, str]:
+def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
     """Title and unit, and after how many units of time a point is given up."""
     found = {key: said[key] for key in ("title", "unit") if key in said}
     for key, value in found.items():
         if not isinstance(value, str):
             raise ValueError(f"[campaign] {key} must be a text, got {value!r}")
-    if "drop_after" in said:
-        found["drop_after"] = repr(positive_number("[campaign] drop_after", said["drop_after"]))
+    after = said.get("drop_after")
+    if isinstance(after, str):
+        if clock is None:
+            raise ValueError(f"[campaign] drop_after = {after!r} is for a campaign with a [clock]")
+        try:
+            after = pd.Timedelta(Clock(after).unit) / pd.Timedelta(clock.unit)
+        except ValueError as error:
+            raise ValueError(
+                '[campaign] drop_after must be a number, or a length of time such as "6h", '
+                f"got {after!r}"
+            ) from error
+    if after is not None:
+        found["drop_after"] = repr(positive_number("[campaign] drop_after", after))
     return found
 
 
@@ -121,7 +137,7 @@ def _check_keys(part: str, said: Any) -> None:
     if not isinstance(said, Mapping):
         raise ValueError(f"[{part}] must be a part of its own, got {said!r}")
     for key, inside in said.items():
-        if key not in KEYS[part]:
+        if key not in KEYS[part] and part != "policy":
             where = f"[{part}] " if part else ""
             raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}")
         if not part:
@@ -212,26 +228,23 @@ def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[
 def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
     if "name" not in said:
         raise ValueError("[policy] must say name")
-    name = known_spec("policy", str(said["name"]), POLICIES)
+    spec = known_spec("policy", str(said["name"]), POLICIES) or ""
+    name = spec.partition(":")[0]
     if name not in POLICIES:
-        raise ValueError(f"[policy] name must be one that `tvbandits policies` lists, got {name!r}")
+        raise ValueError(f"[policy] name must be one that `tvbandits policies` lists, got {spec!r}")
     policy = POLICIES[name]
     signature = inspect.signature(policy.recipe)
     no_model = f"{name} has no model of the reward, and no campaign can be made of it"
     if "kernel" not in signature.parameters:
         raise ValueError(no_model)
-    options = _options(policy, said.get("options", {}))
+    options = _options(policy, spec, said)
     if policy.asks:
         options["expert"] = expert
     elif asks:
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    given = (
-        domain,
-        _kernel(said, domain, policy.learns_kernel, unit),
-        _noise_variance("policy", said),
-    )
+    given = (domain, _kernel(said, domain, policy.learns_kernel, unit), _noise_variance(said))
     try:
         signature.bind(*given, **more, **options)
     except TypeError as error:  # an option without which it is nothing
@@ -250,7 +263,7 @@ def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
         raise ValueError("limits are said as [[limits]], each a part of its own")
     limits = []
     for given in said:
-        given = {"name": "", "noise_variance": _noise_variance("limits", given), **given}
+        given = {"name": "", "noise_variance": _noise_variance(given, "limits"), **given}
         limits.append(Limit(**{key: each for key, each in given.items() if key != "noise_sd"}))
     start = Names(bandit.recipe.domain, about).points(safe) if len(safe) else ()
     return bandit.with_limits(limits, start)
@@ -259,30 +272,44 @@ def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
 def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
     """What may be said of a policy besides the keys that all have."""
     own = inspect.signature(policy.recipe).parameters
-    others = {*KEYS["policy"], "noise_variance"}
     known = policy.parameters.items()
-    return {name: each for name, each in known if name in own and name not in others}
+    return {name: each for name, each in known if name in own and name not in KEYS["policy"]}
 
 
-def _options(policy: Policy, said: Any) -> dict[str, Any]:
-    """Options out of [policy.options]."""
-    of_kind("policy.options", said, Mapping, "a part of its own")
-    known = options_of(policy)
-    for option in said:
-        if option not in known:
-            raise ValueError(
-                f"[policy.options] unknown {option!r} for {policy.name}; there are: {', '.join(known)}"
-            )
-    return {
-        option: None if means_none(value, known[option].annotation) else value
-        for option, value in said.items()
-    }
+def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Options out of the name ("frugal-gp-ucb:budget=1"), [policy] and [policy.options]."""
+    known, apart = options_of(policy), said.get("options", {})
+    if not isinstance(apart, Mapping):
+        raise ValueError(f"[policy.options] must be a part of its own, got {apart!r}")
+    beside = {key: each for key, each in said.items() if key not in (*KEYS["policy"], "noise")}
+    found = parse_call(known, spec)
+    for part, given in (("policy", beside), ("policy.options", apart)):
+        for option, value in given.items():
+            if option not in known:
+                there = [*known, *(KEYS["policy"] if part == "policy" else ())]
+                raise ValueError(
+                    f"[{part}] unknown {option!r} for {policy.name}; there are: {', '.join(there)}"
+                )
+            if option in found:
+                raise ValueError(f"[{part}] {option} is given twice")
+            found[option] = None if means_none(value, known[option].annotation) else value
+    return found
 
 
-def _noise_variance(part: str, said: Mapping[str, Any]) -> float | None:
-    """Of a reading; where its deviation is not said, it is learned."""
-    deviation = said.get("noise_sd")
-    return None if deviation is None else positive_number(f"[{part}] noise_sd", deviation) ** 2
+def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float | None:
+    """Of a reading, out of one of two keys; without them, or with "none", it is learned."""
+    if "noise" in said:
+        raise ValueError(
+            f"[{part}] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
+            "of a reading, or noise_variance, its square"
+        )
+    keys = [key for key in ("noise_variance", "noise_sd") if key in said]
+    if len(keys) > 1:
+        raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got both")
+    if not keys or means_none(said[keys[0]], float | None):
+        return None
+    value = positive_number(f"[{part}] {keys[0]}", said[keys[0]])
+    return value**2 if keys == ["noise_sd"] else value
 
 
 def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) -> Any:
@@ -304,21 +331,18 @@ def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) ->
     return Matern(scale, nu=float(said.get("smoothness", 2.5)))
 
 
-def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
-    maker = str(said.get("maker", ""))
-    if allowed is not None:
-        check_expert(allowed, maker)
-    if said.get("brought") and len(said) > 1:
-        raise ValueError("[expert] brought = true stands alone: questions are carried by people")
-    if not said or said.get("brought"):
+def _expert(said: Mapping[str, Any], load: Load) -> Expert | None:
+    if not said:
         return None
-    if not maker:
+    if said.get("brought"):
+        if "maker" in said or "budget" in said:
+            raise ValueError(
+                "[expert] brought = true stands alone: questions are carried by people"
+            )
+        return None
+    if "maker" not in said:
         raise ValueError('[expert] must say maker = "package.module:name", or brought = true')
-    if allowed is None:
-        raise ValueError(
-            f"the expert {maker} is your own code: say so by --expert {maker}, and it is imported"
-        )
-    return made_expert(load(maker), said.get("budget"))
+    return made_expert(load(str(said["maker"])), said.get("budget"))
 
 
 def check_expert(said: str, wanted: str) -> None:
@@ -353,14 +377,161 @@ def _clock(said: Mapping[str, Any] | None) -> Clock | None:
     return Clock(said.get("unit", "1h"), said.get("origin", "2024-01-01"))
 
 
-def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
-    """Begin a campaign, with what one like it has learned."""
-    planned = read_config(config, expert)
+# --- a new one --------------------------------------------------------------------------------
+
+DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins; keys after "#" may be left out.
+
+[domain]
+sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
+# Columns called latitude and longitude are turned into km: length_scale is in km then.
+# coordinates = ["x", "y"]  # those columns alone
+# arms = ["red", "green"]  # or names and nothing else, instead of sites
+# box = [[0, 10], [0, 5]]  # or intervals, instead of sites
+# control = "red"  # is part of every batch, and the others are held against it at its time
+# safe = ["a", "b"]  # five places or more to start from under [[limits]]
+# [domain.space]  # or parameters with names
+# temperature = [10, 80]
+# count = {{ whole = [1, 5] }}
+# mode = ["a", "b"]
+# [domain.context]  # what is measured and not chosen
+# outside = [-15, 20]
+
+[policy]
+name = {name}
+{noise}  # standard deviation of a reading, in its unit; or noise_variance, its square{unknown}
+{length_scale}length_scale = 1.0  # in the unit of the coordinates; one, or one for each{learned}
+# kernel = "rbf"  # or "matern", with smoothness = 2.5
+# minimise = false
+# seed = 0
+
+[policy.options]
+{options}
+
+# [campaign]
+# title = "Ozone in town"
+# unit = "ppb"  # of a reward; it stands on the axes
+# drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
+# move_cost = 0.1  # in the unit of reward, for a unit of distance from one point to the next
+# history = 10000  # so many rewards stay in memory; all of them stay on the disk
+
+# [[limits]]  # on what a play brings besides its reward; one part for each
+# name = "noise_level"
+# at_most = 60  # or at_least
+# probability = 0.95  # with which it must hold
+
+# [clock]  # then times may be dates
+# unit = "1h"
+# origin = "2026-01-01"
+{expert}"""
+
+EXPERT = """
+# [expert]
+# brought = true  # people carry the questions; or
+# maker = "package.module:name"  # code of your own
+# budget = 200  # questions in all
+"""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
+
+    policy: str
+    sites: str | None
+    noise_sd: float | None
+
+
+def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) -> str:
+    """The text of a file for "name:key=value,...".
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy or option, or no campaign can be made of the policy.
+    """
+    spec = known_spec("policy", spec, POLICIES) or ""
+    policy = POLICIES.get(spec.partition(":")[0])
+    if policy is None:
+        raise ValueError("--policy must be one that `tvbandits policies` lists")
+    kernel = inspect.signature(policy.recipe).parameters.get("kernel")
+    if kernel is None:
+        raise ValueError(
+            f"{policy.name} has no model of the reward, and no campaign can be made of it"
+        )
+    known = options_of(policy)
+    given = parse_call(known, spec)
+    lines = [f"{name} = {_value(value)}" for name, value in given.items()]
+    for name, parameter in known.items():
+        default = parameter.default
+        if name not in given and isinstance(default, bool | int | float | str):
+            lines.append(f"# {name} = {_value(default)}")
+        elif name not in given and default is parameter.empty:
+            raise ValueError(f"{policy.name} needs {name}: --policy {policy.name}:{name}=...")
+        elif name not in given:
+            lines.append(f"# {name} = ...")
+    learns = policy.learns_kernel
+    return DRAFT.format(
+        path=path,
+        sites=_value(sites or "sites.csv"),
+        name=_value(policy.name),
+        noise="# noise_sd = 0.1" if noise_sd is None else f"noise_sd = {_value(noise_sd)}",
+        unknown="; learned where it is left out" if noise_sd is None else "",
+        length_scale="# " if learns else "",
+        learned="; learned where it is left out" if learns else "",
+        options="\n".join(lines),
+        expert=EXPERT if policy.asks else "",
+    )
+
+
+def _value(value: Any) -> str:
+    """As TOML says it, which is as JSON does, but for None."""
+    return json.dumps("none" if value is None else value, ensure_ascii=False)
+
+
+def new(
+    file: str,
+    config: Path | None,
+    expert: str | None,
+    who: str | None,
+    draft: Draft | None = None,
+    like: str | None = None,
+) -> None:
+    """Begin a campaign, with what one like it has learned; of a policy, its file is written first."""
+    if draft is not None:
+        path = Path("campaign.toml") if config is None else config
+        if Path(file).exists():
+            raise ValueError(f"{file}: there is something already")
+        if path.exists():
+            raise ValueError(
+                f"{path}: there is something already; to use it, say --config {path} and no --policy"
+            )
+        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
+        path.write_text(text, encoding="utf-8")
+        if draft.sites is None:
+            print(f"{path} is written: fill in sites, and then")
+            print(f"tvbandits campaign new {file} --config {path}")
+            return
+        print(f"{path} is written")
+        config = path
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
+
+    def handed_over(name: str) -> Any:
+        if expert is None:
+            raise ValueError(
+                f"the expert {name} is your own code: say so by --expert {name}, and it is imported"
+            )
+        check_expert(expert, name)
+        return load(name)
+
+    planned = read_config(config, handed_over)
+    if expert is not None:
+        check_expert(expert, planned.about["expert"])
+    more = {"clock": planned.clock, "about": planned.about, "who": who}
     bandit = planned.bandit
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)
-    more = {"clock": planned.clock, "about": planned.about, "who": who}
     with Campaign.create(file, bandit, **more) as campaign:  # type: ignore[arg-type]
         about = campaign.about
         print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))

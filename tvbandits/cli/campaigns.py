@@ -46,6 +46,8 @@ ByName = Annotated[
 
 Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
 
+Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
+
 Context = Annotated[
     Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
 ]
@@ -56,6 +58,8 @@ Told = Annotated[
     str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
+Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
+
 Table = Annotated[
     Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
@@ -64,7 +68,17 @@ Table = Annotated[
 @app.command("new")
 def new_command(
     file: File,
-    config: Annotated[Path, Option(help="What it is about: a TOML file.")],
+    config: Annotated[
+        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
+    ] = None,
+    policy: Annotated[
+        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
+    ] = None,
+    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
+    noise_sd: Annotated[
+        float | None,
+        Option(help="With --policy: standard deviation of a reading; learned by default."),
+    ] = None,
     like: Annotated[
         Text,
         Option(
@@ -75,7 +89,10 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    configuring.new(file, config, expert, who, like)
+    draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
+    if draft is None and (sites is not None or noise_sd is not None):
+        raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
+    configuring.new(file, config, expert, who, draft, like)
 
 
 @app.command("ask")
@@ -84,8 +101,10 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
+    without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
+    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
@@ -93,9 +112,12 @@ def ask_command(
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     call = actions.Call(file, format_, expert, who)
-    with call.opened() as campaign:
-        t, where = actions.time_of(campaign, at), campaign.names.context(context)
-        X = campaign.ask(t, n, actions.listed(among), where, near, key=key)
+    with call.opened(decides=True) as campaign:
+        t = actions.time_of(campaign, at)
+        if t is not None:
+            actions.sure(actions.Doubts.of(campaign).of_decision(t), yes, "asked")
+        free, where = actions.available(campaign, among, without), campaign.names.context(context)
+        X = campaign.ask(t, n, free, where, near, key=key)
         text = "; ".join(campaign.names.name(x) for x in X)
         call.say(text, {"points": actions.for_json(campaign, X), "t": t})
 
@@ -110,6 +132,7 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
+    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     expert: ByName = None,
@@ -120,7 +143,7 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     given = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome), context)
-    bringing.bring("tell", actions.Call(file, format_, expert, who), given, csv)
+    bringing.bring("tell", actions.Call(file, format_, expert, who), given, csv, yes=yes)
 
 
 @app.command("questions")
@@ -134,7 +157,7 @@ def questions_command(
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     call = actions.Call(file, format_, None, who)
-    with call.opened() as campaign:
+    with call.opened(decides=True) as campaign:
         t = actions.time_of(campaign, at)
         X = campaign.questions(t, actions.listed(among), key=key)
         text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
@@ -167,13 +190,14 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
+    yes: Yes = False,
     key: Key = None,
     who: Who = None,
     format_: Shape = "text",
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
     right = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome))
-    bringing.correct(actions.Call(file, format_, None, who), right, to)
+    bringing.correct(actions.Call(file, format_, None, who), right, to, yes=yes)
 
 
 @app.command("retract")
@@ -213,7 +237,7 @@ def sites_command(
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
     call = actions.Call(file, format_, expert, who)
-    with call.opened() as campaign:
+    with call.opened(decides=True) as campaign:
         if what == "retire":
             campaign.change_sites(retire=names, key=key)
         else:
@@ -256,7 +280,7 @@ def forecast_command(
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     call = actions.Call(file, format_)
-    with call.opened() as campaign:
+    with call.opened(decides=True) as campaign:
         where = actions.everywhere(campaign) if site is None else site
         X, t = (
             campaign.placed(where, campaign.names.context(context)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -57,6 +58,20 @@ def comparison_report(folder: Path) -> str:
         "".join(parts),
         f"tvbandits {record['tvbandits']}",
     )
+
+
+def command_of(arguments: Mapping[str, Any]) -> str:
+    """The command line that plays a comparison again, from the record of its run."""
+    words = ["tvbandits", str(arguments.get("command", "compare"))]
+    words += [str(each) for each in arguments.get("problems", ())]
+    for policy in arguments.get("policies") or ():
+        words += ["--policy", str(policy)]
+    for name in ("confidence", "horizon", "seeds", "expert"):
+        if arguments.get(name) is not None:
+            words += [f"--{name}", str(arguments[name])]
+    for each in arguments.get("data") or ():
+        words += ["--data", str(each)]
+    return shlex.join(words)
 
 
 def _head(rows: pd.DataFrame, references: Mapping[str, References], interrupted: bool) -> str:
@@ -186,8 +201,8 @@ def _reference_lines(references: References | None) -> dict[str, Any]:
 def _made(record: Mapping[str, Any]) -> str:
     versions = {"tvbandits": record["tvbandits"], "Python": record["python"], **record["versions"]}
     seeds = ", ".join(str(seed) for seed in record["seeds"])
-    arguments = [[name, json.dumps(value)] for name, value in record["arguments"].items()]
+    command = escape(command_of(record["arguments"]))
     return (
-        f"{table(['argument', 'value'], arguments)}<p>Seeds {escape(seeds)}.</p>"
+        f"<p>The command:</p><pre>{command}</pre><p>Seeds {escape(seeds)}.</p>"
         f'<div class="scroll">{table(["package", "version"], list(versions.items()))}</div>'
     )
