@@ -89,10 +89,17 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
-    if draft is None and (sites is not None or noise_sd is not None):
+    if policy is None and (sites is not None or noise_sd is not None):
         raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    configuring.new(file, config, expert, who, draft, like)
+    if policy is not None:
+        config = configuring.written(file, config, policy, sites, noise_sd)
+        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
+        if sites is None:
+            print(f"tvbandits campaign new {file} --config {config}")
+            return
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
+    configuring.new(file, config, expert, who, like)
 
 
 @app.command("ask")
