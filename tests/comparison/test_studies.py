@@ -229,16 +229,6 @@ def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
-def test_a_reader_of_the_old_file_reads_all_of_it(rows: pd.DataFrame, tmp_path: Path) -> None:
-    write(tmp_path, rows)
-    old = (tmp_path / files.ROWS).read_bytes()
-    with (tmp_path / files.ROWS).open("rb", buffering=0) as reader:
-        start = reader.read(10)
-        write(tmp_path, rows[rows["seed"] == 2])
-        assert start + reader.read() == old
-    assert (tmp_path / files.ROWS).read_bytes() != old
-
-
 @pytest.mark.parametrize("failing", ["to_csv", "savefig", "write_text"])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_failure_while_writing_leaves_whole_files(

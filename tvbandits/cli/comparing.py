@@ -18,7 +18,7 @@ from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
-from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
+from tvbandits.comparison.board import SUITES, Board, Made, write
 from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated
 from tvbandits.comparison.entrants import NamedExpert
 from tvbandits.comparison.files import RunStore
@@ -94,7 +94,7 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
     if format_ == "json":
         print(json.dumps(_json(done.rows, done.references), allow_nan=False))
     else:
-        print_tables(done.rows, done.references, done.problems, done.units)
+        print_tables(done.rows, done.references, done.problems)
     if folder is not None:
         done.write(folder)
     done.end(folder)
@@ -106,7 +106,7 @@ def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str 
     folder = None if out is None else files.writable_folder(_folder("--out", out))
     done = _played("frontier", order, policies, folder)
     rows = done.rows
-    print_tables(rows, done.references, done.problems, done.units)
+    print_tables(rows, done.references, done.problems)
     for text in done.problems:
         print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
     if folder is not None:
@@ -120,7 +120,7 @@ def plot(text: str) -> None:
     """Draw the picture of a comparison again."""
     path = _folder("FOLDER", text)
     found = files.read(path)
-    files.draw(files.writable_folder(path), found)
+    files.draw(files.writable_folder(path), found.rows, found.references, found.units)
     say(f"wrote {files.PICTURE} in {path}")
 
 
@@ -268,7 +268,7 @@ def board(
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
     made = Made.now(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
+    found = write(Board.of(rows, problems), made, out)
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(found)} in {out}; every run in {out / files.RUNS}")
 

@@ -80,14 +80,13 @@ def print_tables(
     rows: pd.DataFrame,
     references: dict[str, References],
     problems: dict[str, Problem],
-    units: dict[str, str],
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     pairs = paired(rows)
     beside = {(line["problem"], line["policy"]): line for line in pairs.to_dict(orient="records")}
     for problem, width, group in panels_of(summarise(rows)):
-        unit = f", regret in {units[problem]}" if units[problem] else ""
+        unit = f", regret in {problems[problem].unit}" if problems[problem].unit else ""
         first = group.iloc[0]
         # A comparison that was cut short has fewer seeds of its last policy.
         seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")

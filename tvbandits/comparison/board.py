@@ -378,7 +378,7 @@ class Board:
         return cls(summary, by_problem(rows), rows)
 
 
-def write(board: Board, made: Made, out: Path, ours: Sequence[str], reference: str) -> list[str]:
+def write(board: Board, made: Made, out: Path) -> list[str]:
     """Write tables and pictures into a folder; the names of the files."""
     out.mkdir(parents=True, exist_ok=True)
     found = ranks(board.table)
@@ -387,23 +387,20 @@ def write(board: Board, made: Made, out: Path, ours: Sequence[str], reference: s
     board.table.to_csv(out / "regret.csv")
     found.mean.rename("mean_rank").to_csv(out / "ranks.csv")
     shares.to_csv(out / "profile.csv", index_label="factor")
-    against = paired(board.rows, reference) if reference in board.table else None
-    if against is not None:
-        against.to_csv(out / "paired.csv", index=False)
+    if OURS[0] in board.table:
+        paired(board.rows, OURS[0]).to_csv(out / "paired.csv", index=False)
     rank_figure(found).savefig(out / "ranks.png", dpi=110)
     profile_figure(shares).savefig(out / "profile.png", dpi=110)
     (out / "made.json").write_text(json.dumps(vars(made), indent=2) + "\n")
-    (out / "board.md").write_text(text(board, made, ours))
-    names = ["board.md", "summary.csv", "regret.csv", "ranks.csv", "profile.csv", "made.json"]
-    names += ["ranks.png", "profile.png"] + (["paired.csv"] if against is not None else [])
-    return names
+    (out / "board.md").write_text(text(board, made))
+    return sorted(path.name for path in out.iterdir() if path.is_file())
 
 
-def text(board: Board, made: Made, ours: Sequence[str]) -> str:
+def text(board: Board, made: Made) -> str:
     """The board as Markdown, what speaks against ours first."""
     found = ranks(board.table)
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    wins: Any = winners(board.table, ours).itertuples(index=False)
+    wins: Any = winners(board.table, OURS).itertuples(index=False)
     beaten = [
         [w.problem, w.best, f"{w.regret:.4g}", w.ours, _number(w.times_the_best)] for w in wins
     ]
@@ -414,7 +411,7 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         "",
         "## Who wins where",
         "",
-        f"First where the policies of this suite ({', '.join(ours)}) are beaten most.",
+        f"First where the policies of this suite ({', '.join(OURS)}) are beaten most.",
         "",
         *_markdown(["problem", "best", "average regret", "best of ours", "times the best"], beaten),
         "",

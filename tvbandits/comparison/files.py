@@ -75,8 +75,7 @@ def write(
 ) -> None:
     """Write rows, summary, picture and the record of the run into the folder `out`.
 
-    The picture says that a comparison was cut short if `arguments` has a true "interrupted". Files of
-    single runs are not needed any more.
+    Files of single runs are not needed any more.
     """
     record = {
         "tvbandits": __version__,
@@ -91,14 +90,15 @@ def write(
     put_in_place(out / ROWS, lambda path: _write_rows(rows, path))
     put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     put_in_place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
-    interrupted = bool(arguments.get("interrupted", False))
-    draw(out, Stored(rows, dict(references), dict(units), interrupted))
+    draw(out, rows, references, units)
     shutil.rmtree(out / RUNS, ignore_errors=True)
 
 
-def draw(out: Path, found: Stored) -> None:
+def draw(
+    out: Path, rows: pd.DataFrame, references: Mapping[str, References], units: Mapping[str, str]
+) -> None:
     """Write the picture alone."""
-    figure = regret_figure(found.rows, found.references, found.units, interrupted=found.interrupted)
+    figure = regret_figure(rows, references, units)
     put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
 
 

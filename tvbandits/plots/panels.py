@@ -135,11 +135,6 @@ class Picture:
         both = (("reward", state.rewards), ("answer", state.answers))
         return [(name, seen) for name, seen in both if len(seen)]
 
-    @property
-    def oldest(self) -> float:
-        """Age of the oldest of them."""
-        return max((float((self.t - seen.t).max()) for _, seen in self.seen()), default=0.0)
-
     def along(self, axis: Axis, positions: Array) -> Array:
         """The recommended point, moved along an axis to each of the positions, (m, d)."""
         X = np.repeat(self.best[None, :], len(positions), axis=0)
@@ -158,17 +153,15 @@ def _axes_of(domain: Domain) -> tuple[Axis, ...]:
         if isinstance(domain, Box):
             low, high = domain.bounds.T
         else:
-            points = domain.X if isinstance(domain, Candidates) else _drawn(domain)
+            if isinstance(domain, Candidates):
+                points = domain.X
+            else:
+                points = domain.sample(1024, np.random.default_rng(0))
             low, high = points.min(axis=0), points.max(axis=0)
         high = np.where(high > low, high, low + 1.0)  # of a single value
         ends = zip(low.tolist(), high.tolist(), strict=True)
         axes = [Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends)]
     return tuple(axes)
-
-
-def _drawn(domain: Domain) -> Array:
-    """Points of a domain that is neither finite nor a box, to see how far it reaches."""
-    return domain.sample(1024, np.random.default_rng(0))
 
 
 def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
@@ -179,7 +172,8 @@ def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
 def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> None:
     """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top."""
     look = LOOKS[name]
-    age = np.clip(picture.t - t, 0.0, None) / max(picture.oldest, 1e-12)
+    oldest = max(float((picture.t - seen.t).max()) for _, seen in picture.seen())
+    age = np.clip(picture.t - t, 0.0, None) / max(oldest, 1e-12)
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
     ax.scatter(
@@ -251,14 +245,15 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
     domain, axes_of = bandit.recipe.domain, picture.axes
     numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
     if numbers and len(axes_of) == 1:
-        panels, draw, size = 1, _draw_line, (7.2, 4.4)
+        panels, draw, size = 1, _draw_slices, (7.2, 4.4)
     elif numbers and len(axes_of) == 2:
         panels, draw, size = 2, _draw_maps, (10.5, 4.6)
     elif isinstance(domain, Candidates):
         bars = min(len(domain), RANKED)
         panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * bars)
     else:
-        panels, draw, size = len(axes_of), _draw_slices, _size_of_slices(len(axes_of))
+        panels, draw = len(axes_of), _draw_slices
+        size = 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
     figure, columns = NotebookFigure(size), min(panels, 3)
     grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
     for spare in grid.flat[panels:]:
@@ -270,10 +265,6 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
 
 
 # --- where it is drawn --------------------------------------------------------------------------------
-
-
-def _size_of_slices(panels: int) -> tuple[float, float]:
-    return 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
 
 
 def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
@@ -303,20 +294,15 @@ def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
 # --- curves -------------------------------------------------------------------------------------------
 
 
-def _draw_line(picture: Picture, where: list[Axes]) -> None:
-    axis, ax = picture.axes[0], where[0]
-    domain = picture.bandit.recipe.domain
-    if isinstance(domain, Candidates):
-        positions = np.sort(domain.X[:, 0])
-        _curve(picture, ax, axis, positions, apart=len(positions) <= SEPARATE)
-    else:
-        _curve(picture, ax, axis, axis.values(CURVE), apart=axis.apart())
-    ax.set_ylabel(label_of("reward", picture.unit))
-
-
 def _draw_slices(picture: Picture, where: list[Axes]) -> None:
+    """A curve for each axis; over candidates on a line it goes through them."""
+    domain = picture.bandit.recipe.domain
     for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
-        _curve(picture, ax, axis, axis.values(CURVE // 2), apart=axis.apart())
+        positions, apart = axis.values(CURVE), axis.apart()
+        if isinstance(domain, Candidates):
+            positions = np.sort(domain.X[:, 0])
+            apart = len(positions) <= SEPARATE
+        _curve(picture, ax, axis, positions, apart=apart)
         if i % 3 == 0:
             ax.set_ylabel(label_of("reward", picture.unit))
 
