@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 
-from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
@@ -25,7 +24,6 @@ from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
-from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
@@ -48,8 +46,6 @@ class Arguments:
     batch: int | None = None
 
     def __post_init__(self) -> None:
-        if self.batch is not None:
-            whole_number("--batch", self.batch, at_most=MOST_POINTS)
         reads = any(
             text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
         )

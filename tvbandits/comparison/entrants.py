@@ -109,7 +109,7 @@ class Named:
 class NamedExpert:
     """A maker of the expert "package.module:maker", which can be sent to another process.
 
-    The maker takes a problem and a seed, or nothing; it may also be an expert itself.
+    The maker takes a problem and a seed; it may also be an expert itself.
     """
 
     text: str
@@ -187,12 +187,6 @@ def _toy(expert: MakeExpert | None) -> Setting:
 
 
 _MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
-
-
-OF_A_PLAYER = ("ask", "tell")
-
-
-PLAYER = "player with ask and tell"
 
 
 # What can be gone through, and holds no problems.

@@ -14,7 +14,7 @@ from tvbandits.acquisition.confidence import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.state import Info
-from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
+from tvbandits.comparison.entrants import MakeExpert, Maker, Named
 from tvbandits.comparison.setup import (
     REWARD_NOISE,
     STREAMS,
@@ -104,8 +104,10 @@ def _move_cost_of(prepared: Prepared, player: Player) -> MoveCost | None:
 
 def _player(name: str, maker: Maker, setting: Setting, points: int | None) -> Player:
     player = maker(setting)
-    if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
-        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {shown(player)}')
+    if isinstance(player, type) or not (hasattr(player, "ask") and hasattr(player, "tell")):
+        raise TypeError(
+            f'the maker of "{name}" must return a player with ask and tell, got {shown(player)}'
+        )
     if points is not None and "n" not in signature(player.ask).parameters:
         raise TypeError(f'"{name}" plays one point a step: its ask takes no n, got batch={points}')
     return player
