@@ -104,8 +104,6 @@ def regret_figure(
     rows: pd.DataFrame,
     references: Mapping[str, References] | None = None,
     units: Mapping[str, str] | None = None,
-    *,
-    interrupted: bool = False,
 ) -> Figure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
@@ -120,8 +118,6 @@ def regret_figure(
         Drawn as thin horizontal lines.
     units : mapping of problem to str, optional
         Unit of the reward.
-    interrupted : bool
-        The comparison was cut short, which the title of its last panel says.
 
     Examples
     --------
@@ -145,10 +141,8 @@ def regret_figure(
         _draw_panel(axes, group, found, styles)
         width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
-        # Runs are played in the order of the panels.
-        ending = ", interrupted" if interrupted and i == len(panels) - 1 else ""
-        title = f"{problem}, {width}, {seeds}{ending}"
-        axes.set_title(textwrap.fill(title, 80), loc="left", parse_math=False)
+        title = textwrap.fill(f"{problem}, {width}, {seeds}", 80)
+        axes.set_title(title, loc="left", parse_math=False)
         axes.set_xlabel("step t")
         escaped = unit.replace("$", r"\$")
         axes.set_ylabel(
