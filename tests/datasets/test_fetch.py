@@ -18,7 +18,7 @@ import pooch
 import pytest
 
 from tests.helpers.file_server import Served, serving
-from tests.helpers.ozone_samples import airdata, field
+from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
@@ -108,8 +108,8 @@ def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(served: Served, tmp_pa
 
 
 def test_a_registry_that_cannot_be_read(served: Served, tmp_path: Path) -> None:
-    (tmp_path / "registry.txt").write_text("daily\n")
-    with pytest.raises(OSError, match=r"registry\.txt.*: .*Offending entry: 'daily'"):
+    (tmp_path / "registry.txt").write_text("daily 0123\n")
+    with pytest.raises(ValueError, match=r'registry\.txt: expected "FILE SHA-256" .* "daily 0123"'):
         get(served, tmp_path)
 
 
@@ -120,6 +120,16 @@ def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("TVBANDITS_CACHE")
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "home" / name)
     assert fetch_ozone([2008], base_url=served.url + "/") == [tmp_path / "home" / "tvbandits" / ZIP]
+
+
+def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "CHUNK", 1000)
+    told: list[tuple[str, int, int | None]] = []
+    get(served, tmp_path, progress=lambda *args: told.append(args))
+    assert {(name, total) for name, _, total in told} == {(ZIP, len(BODY))}
+    sizes = [0, *(size for _, size, _ in told)]
+    assert sizes[-1] == len(BODY)
+    assert all(0 < step <= 1000 for step in np.diff(sizes))
 
 
 # --- a cut download
@@ -133,15 +143,12 @@ def test_what_was_cut_is_downloaded_anew(served: Served, tmp_path: Path) -> None
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_ctrl_c_leaves_nothing(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch, "_check_opens", stop)
     with pytest.raises(KeyboardInterrupt):
-        get(served, tmp_path)
+        get(served, tmp_path, progress=stop)
     assert names(tmp_path) == set()
 
 
@@ -209,14 +216,10 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 # --- several at once
 
 
-def test_a_download_keeps_others_out(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
     kept_out = []
-    opens = fetch._check_opens
 
-    def try_to_enter(path: Path) -> None:
-        opens(path)
+    def try_to_enter(*_: object) -> None:
         handle = os.open(tmp_path, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -225,9 +228,13 @@ def test_a_download_keeps_others_out(
         finally:
             os.close(handle)
 
-    monkeypatch.setattr(fetch, "_check_opens", try_to_enter)
-    get(served, tmp_path)
-    assert kept_out == [True]
+    try_to_enter()
+    assert not kept_out
+    get(served, tmp_path, progress=try_to_enter)
+    assert len(kept_out) == -(-len(BODY) // 100)
+    kept_out.clear()
+    try_to_enter()
+    assert not kept_out
 
 
 def test_threads_without_a_lock_do_not_share_a_file(
@@ -244,6 +251,47 @@ def test_threads_without_a_lock_do_not_share_a_file(
         thread.join()
     assert (tmp_path / ZIP).read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
+
+
+# --- the rows of one state
+
+
+@pytest.mark.parametrize("state", ["New York", " new york", "36"])
+def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> None:
+    (path,) = get(served, tmp_path, state=state)
+    assert path == tmp_path / "daily_44201_2008_new-york.csv"
+    whole = pd.read_csv(io.StringIO(TEXT), dtype=str)
+    expected = whole[whole["State Code"] == "36"].reset_index(drop=True)
+    assert 0 < len(expected) < len(whole)
+    pd.testing.assert_frame_equal(pd.read_csv(path, dtype=str), expected)
+    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
+
+
+def test_letters_and_lines_of_another_system(served: Served, tmp_path: Path) -> None:
+    odd = TEXT.replace("LOUDON", "LOU\nDON\xff").replace("\n", "\r\n").encode("latin-1")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.csv", odd)
+    served.files[ZIP] = buffer.getvalue()
+    (path,) = get(served, tmp_path, state="New York")
+    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
+
+
+def test_a_csv_follows_its_zip(served: Served, tmp_path: Path) -> None:
+    (path,) = get(served, tmp_path, state="Alabama")
+    before = path.read_bytes()
+    path.write_text("spoiled")
+    assert get(served, tmp_path, state="1")[0].read_bytes() == before
+    assert path.stat().st_mode & 0o444 == 0o444
+
+
+def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
+    served.files[ZIP] = zipped("a,b\n1,2\n")
+    match = rf"{ZIP}: the csv has no columns State Code and State Name"
+    refused(ValueError, match, get, served, tmp_path, state="New York")
+    served.files["daily_44201_2009.zip"] = zipped("a", member="readme.txt")
+    match = r"2009\.zip: expected one csv in the zip, got 'readme.txt'"
+    refused(ValueError, match, get, served, tmp_path, (2009,), state="New York")
 
 
 # --- files and servers that mean no good: refused by name, in little memory and in finite time
