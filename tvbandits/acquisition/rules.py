@@ -45,8 +45,8 @@ from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.predictions import View
-from tvbandits.gp.posteriors.sparse import NystromPosterior
 
 
 @dataclass(frozen=True)

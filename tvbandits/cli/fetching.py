@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.progress import (
     BarColumn,
@@ -29,5 +30,25 @@ def fetch(years: Sequence[int], state: str | None) -> None:
     for path in paths:
         print(path)
     data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
-    # The whole country has more than a thousand sites.
-    print(f"tvbandits compare ozone:sites=28 {data}")
+    print(f"tvbandits compare {WITHOUT_STATE if state is None else 'ozone'} {data}")
+
+
+@contextmanager
+def _bars() -> Iterator[Progress]:
+    """A bar a file on a terminal, and silence elsewhere."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield progress

@@ -337,14 +337,14 @@ class RepeatedUpperBound(UpperConfidenceBound):
     def __post_init__(self) -> None:
         finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point B times, shape (B, d); of `n` points, each the next best one."""
-        X, looks = super().choose(replace(decision, batching=Batching()), rng)
+        X = super().choose(replace(decision, batching=Batching()), rng)
         if decision.n is not None or decision.view.posterior.size == 0:
-            return X, looks
+            return X
         (deviation,) = decision.deviation()(X)
         times = (self.ratio_bound**2 - 1.0) * decision.noise_variance / max(deviation**2, 1e-300)
-        return np.repeat(X, int(np.clip(times, 1.0, decision.batching.largest)), axis=0), looks
+        return np.repeat(X, int(np.clip(times, 1.0, decision.batching.largest)), axis=0)
 
 
 @listed("few points, each many times", paper="Calandriello 2022")
