@@ -41,9 +41,8 @@ INSIDE = frozenset(
     policies.baselines
     gp.kernels.space_time.Beside gp.kernels.terms policies.Policy policies.Setting
     policies.expert.chosen_coordinates
-    policies.budgeted.program_of_bbkb policies.budgeted.recommended_epsilon
-    policies.budgeted.theory_of_bbkb
-    policies.budgeted.theory_of_bkb policies.elimination policies.expert.box_width
+    policies.budgeted.recommended_epsilon
+    policies.elimination policies.expert.box_width
     policies.expert.has_several policies.expert.learned_parts policies.expert.seasonal_ensemble
     policies.forgetting.recommended_discount policies.forgetting.recommended_epsilon
     policies.forgetting.recommended_period policies.forgetting.recommended_rate
