@@ -66,15 +66,10 @@ from tvbandits.policies.setting import (
 )
 
 
-def theory_of_bkb(setting: Setting) -> Confidence:
-    """The width of [B] Theorem 2 with delta = 1/T, as in its experiments."""
-    return BKBWidth(delta=1 / max(setting.horizon, 2))
-
-
 @listed(
     "a dictionary by leverage scores at every step",
     paper="Calandriello 2019",
-    widths={"theory": theory_of_bkb},
+    widths={"theory": BKBWidth},
 )
 def bkb(
     domain: Domain,
@@ -117,20 +112,14 @@ def bkb(
     return assembled(domain, kernel, noise_variance, confidence=width, posterior=sparse, **common)
 
 
-def theory_of_bbkb(setting: Setting) -> Confidence:
-    """The width of [BB] Theorem 2 with delta = 1/T, as in its experiments."""
-    return BBKBWidth(delta=1 / max(setting.horizon, 2))
-
-
-def program_of_bbkb(setting: Setting) -> Confidence:
-    """The width of its authors' program with delta = 1/T, as in the experiments."""
-    return BBKBProgramWidth(delta=1 / max(setting.horizon, 2))
+# The widths of [BB] Theorem 2, and of its authors' program.
+BBKB_WIDTHS = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 
 
 @listed(
     "the same in batches, rule=global|local",
     paper="Calandriello 2020",
-    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
+    widths=BBKB_WIDTHS,
 )
 def bbkb(
     domain: Domain,
@@ -202,7 +191,7 @@ def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | N
     "bbkb whose dictionary forgets at rate epsilon",
     paper="Calandriello 2020 and Bogunovic 2016",
     recommended={"epsilon": recommended_epsilon},
-    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
+    widths=BBKB_WIDTHS,
 )
 def tv_bbkb(
     domain: Domain,
@@ -394,7 +383,7 @@ def mini_gp_ucb(
 @listed(
     "batches of posterior samples",
     paper="Kandasamy 2018",
-    widths={"theory": theory_of_bbkb},
+    widths={"theory": BBKBWidth},
 )
 def thompson(
     domain: Domain,

@@ -345,8 +345,8 @@ class Policy:
         (None: the recipe's default), out of the problem and what else is given. What a problem says
         itself, such as epsilon, scale and horizon, needs none.
     widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
-        `widths[name](setting)` is the width of that name on a problem: the delta of an experiment, or
-        the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
+        `widths[name](delta=1 / horizon)` is the width of that name on a problem, as in the experiments
+        of its own paper: "theory" elsewhere is SparQ-GP-UCB's.
     first_comparison : int, optional
         Its place in a comparison that names no policies.
 
@@ -363,7 +363,7 @@ class Policy:
     summary: str
     paper: str
     recommended: Mapping[str, Recommendation] = field(default_factory=dict)
-    widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
+    widths: Mapping[str, Callable[..., Confidence]] = field(default_factory=dict)
     first_comparison: int | None = None
 
     @property
@@ -423,9 +423,9 @@ class Policy:
         return self.recipe(**options)
 
     def _width_on(self, setting: Setting, width: Confidence) -> Confidence:
-        for name, of_setting in self.widths.items():
+        for name, of_its_paper in self.widths.items():
             if width == WIDTHS[name]:
-                return of_setting(setting)
+                return of_its_paper(delta=1 / max(setting.horizon, 2))
         return width
 
 
