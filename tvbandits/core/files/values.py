@@ -198,7 +198,7 @@ OUTSIDE = (
     "tvbandits.datasets.regression",
     "tvbandits.datasets.tables",
     "tvbandits.experts.conformance",
-    "tvbandits.experts.records",
+    "tvbandits.experts.log",
     "tvbandits.experts.sensors",
 )
 
