@@ -43,7 +43,8 @@ INSIDE = frozenset(
     policies.expert.chosen_coordinates
     policies.budgeted.recommended_epsilon
     policies.elimination policies.expert.box_width
-    policies.expert.has_several policies.expert.learned_parts policies.expert.seasonal_ensemble
+    policies.expert.Wanted policies.expert.has_several policies.expert.learned_parts
+    policies.expert.seasonal_ensemble
     policies.forgetting.recommended_discount policies.forgetting.recommended_epsilon
     policies.forgetting.recommended_period policies.forgetting.recommended_rate
     policies.multi_scale policies.names policies.opkb policies.player.ModelFree
