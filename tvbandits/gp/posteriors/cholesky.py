@@ -416,12 +416,6 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid |
     return linalg.solve_lower(posterior._lower, column)
 
 
-def beyond_dictionary(dictionary: ExactPosterior, count: int, rng: np.random.Generator) -> Array:
-    """Draws (count, A) of what the dictionary leaves out at the fixed points, each on its own."""
-    _, residual = dictionary.on_surface()
-    return np.asarray(rng.standard_normal((count, len(residual))) * np.sqrt(residual))
-
-
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:
     """z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
     if dictionary.size == 0 or len(Z) == 0:
