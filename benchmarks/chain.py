@@ -18,11 +18,11 @@ from rich.table import Table
 from benchmarks.harness import clock
 from tvbandits import Bandit, compare, policies
 from tvbandits.bandit.state import Info
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import Setting
 from tvbandits.queries import k_dpp
-from tvbandits.queries.plans import KDPP, Choice, LogSchedule, Pool, QueryPlan
+from tvbandits.queries.plans import KDPP, LogSchedule, Pool, QueryPlan
 
 SWEEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 WIDTHS: tuple[float | str, ...] = ("theory", 2.0)
@@ -61,7 +61,7 @@ class ByPool:
 
     looks_at_posterior: ClassVar[bool] = False
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
         k = LogSchedule()(pool.decisions)
         return KDPP(sweeps=self.factor * len(pool) / max(k, 1)).choose(pool, rng)
@@ -78,13 +78,13 @@ class Recorder:
 
     looks_at_posterior: ClassVar[bool] = False
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Let the plan choose."""
-        choice = self.plan.choose(pool, rng)
+        rows = self.plan.choose(pool, rng)
         begun = clock()
-        self.traces.append(k_dpp.trace_bound(pool.covariance(), choice.rows, self.noise))
+        self.traces.append(k_dpp.trace_bound(pool.covariance(), rows, self.noise))
         self.seconds -= clock() - begun
-        return choice
+        return rows
 
 
 @dataclass

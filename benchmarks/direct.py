@@ -22,6 +22,7 @@ from benchmarks import regression
 from benchmarks.harness import Pair, Row, summary
 from benchmarks.regression import Played
 from tvbandits.core.arrays import Array, Index
+from tvbandits.core.protocols import added_noise
 from tvbandits.datasets.tables.problem import TableProblem
 
 HORIZON, TARGET = 2000, 10.0
@@ -125,9 +126,9 @@ class DirectBBKB:
 
 def made(problem: TableProblem, horizon: int, seed: int) -> DirectBBKB:
     """The direct form with the settings that ours has."""
-    return DirectBBKB(
-        problem.points, problem.kernel.length_scale, problem.noise_variance, 1 / horizon, seed=seed
-    )
+    kernel: Any = problem.kernel
+    noise = added_noise(problem)
+    return DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
 
 
 def both(problem: TableProblem, seed: int, horizon: int) -> tuple[Played, Played, str]:

@@ -38,7 +38,7 @@ from tvbandits.datasets import (
     ozone,
     sensor_field,
 )
-from tvbandits.gp.ensemble import ensemble, filters, rule, seasons
+from tvbandits.gp.ensemble import ensemble, filters, models, rule
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.policies import expert
 from tvbandits.queries.plans import NextDecision
@@ -71,8 +71,8 @@ def half_density(log_density: Array, squares: Array, variance: float) -> Array: 
 
 def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
     """Some models of a network or of a function."""
-    made = getattr(rule, name)
-    return rule, name, lambda *dimension: tuple(filter(keep, made(*dimension)))
+    made = getattr(models, name)
+    return models, name, lambda *dimension: tuple(filter(keep, made(*dimension)))
 
 
 ENSEMBLE = ensemble.FilterEnsemble
@@ -86,10 +86,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
     "transforms": ((ensemble, "POWERS", (1.0,)),),
     "first-guess replay": ((ENSEMBLE, "_is_early", lambda _: False),),
     "its replay after 4 steps": ((ensemble, "UNIT_LEARNED_AT", (16,)),),
-    "first guess worth 30": (
-        (rule, "GUESS_OF_A_FUNCTION", 1.0),
-        (ensemble, "GUESS_OF_A_FUNCTION", 1.0),
-    ),
+    "first guess worth 30": ((ensemble, "GUESS_OF_A_FUNCTION", 1.0),),
     "variance inflation": ((ENSEMBLE, "widening", 1.0),),
     "forgetting of weights": ((ensemble, "FORGETTING", 1.0),),
     "forgetting of the scale": ((filters, "MEMORY", math.inf),),
@@ -100,7 +97,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "search for seasons": ((seasons.SeasonSearch, "of", lambda _: None),),
+    "search for seasons": ((rule.SeasonSearch, "of", lambda _: None),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
     ),

@@ -19,8 +19,7 @@ import numpy as np
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
-from tvbandits.gp.ensemble.ensemble import CAPACITY
-from tvbandits.gp.ensemble.rule import started
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.queries.plans import questions
 
 
@@ -65,7 +64,7 @@ def play(problem: TableProblem, answers: int, seed: int) -> Played:
     variance = added_noise(problem)
     noise = np.sqrt(variance)
     values, sites = problem.values, len(problem.points)
-    ensemble = started(problem.points, variance, "both", CAPACITY, None)
+    ensemble = FilterEnsemble.of(problem.points, variance, both=True)
     asked, row = 0, int(rng.integers(sites))
     regret, covered, seconds = [], [], []
     for step, truth in enumerate(values):

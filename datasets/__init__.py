@@ -1,6 +1,5 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
-from tvbandits.core.files.reading import ReadLimits, reading_limits
 from tvbandits.datasets.arms import (
     AutoregressiveArms,
     Banners,
@@ -36,7 +35,6 @@ __all__ = [
     "MovingPeaks",
     "NewPeak",
     "QuietNetwork",
-    "ReadLimits",
     "Switching",
     "SwitchingArms",
     "TableProblem",
@@ -47,6 +45,5 @@ __all__ = [
     "fetch_ozone",
     "ozone",
     "ozone_network",
-    "reading_limits",
     "sensor_field",
 ]

@@ -20,7 +20,6 @@ from tvbandits.core.arrays import (
     Array,
     finite_number,
     flag,
-    not_negative,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
@@ -220,8 +219,9 @@ class WearingArms(OnCandidates, Drawn):
     >>> from tvbandits.datasets import WearingArms
     >>> arms = WearingArms(arms=10, horizon=50)
     >>> game = arms.begin()  # what an arm gives falls with every play of it
-    >>> print(len(arms.domain), arms.moves)
-    10 True
+    >>> game.wear(arms.domain.X[:1])
+    >>> print(game.value(arms.domain.X[:1], 2) < arms.value(arms.domain.X[:1], 2))
+    [ True]
     """
 
     arms: int = 100
@@ -282,13 +282,12 @@ class BannersByDay(OnCandidates, Drawn):
 
     Each banner's effect is a sum of one that stays and one that an Ornstein-Uhlenbeck process of 500
     hours draws, both normal with a variance of 1/2. The level is a wave of 24 hours, from night to day
-    `day` times as large as the effects lie apart on average (largest less smallest), and a walk of the
+    twice as large as the effects lie apart on average (largest less smallest), and a walk of the
     weather, an Ornstein-Uhlenbeck process of 12 hours that deviates by a quarter of that.
 
     Parameters
     ----------
     banners : int
-    day : float
     beside : bool
         Whether bandits are told of the control, the first banner (`control`).
     horizon : int
@@ -305,7 +304,6 @@ class BannersByDay(OnCandidates, Drawn):
     """
 
     banners: int = 8
-    day: float = 2.0
     beside: bool = True
     horizon: int = 336
     noise_variance: float = 0.25
@@ -315,7 +313,6 @@ class BannersByDay(OnCandidates, Drawn):
     def __post_init__(self) -> None:
         check_made_up(self)
         whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
-        not_negative("day", self.day)
         flag("beside", self.beside)
 
     @cached_property
@@ -339,7 +336,7 @@ class BannersByDay(OnCandidates, Drawn):
             for i in range(1, self.horizon):
                 path[i] = kept * path[i - 1] + math.sqrt(1.0 - kept**2) * path[i]
         effects = math.sqrt(0.5) * (stays + drift)
-        swing = self.day * np.ptp(effects, axis=1).mean()
+        swing = 2.0 * np.ptp(effects, axis=1).mean()
         hours = np.arange(1, self.horizon + 1)
         return effects, swing * (0.5 * np.cos(2 * np.pi * (hours - 12) / 24) + 0.25 * weather)
 

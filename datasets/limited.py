@@ -11,12 +11,16 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array, finite_number, whole_number
+from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.limits import Limit
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, OnCandidates, check_made_up, whole_step
+
+# Rate at which the quiet network forgets.
+EPSILON = 0.03
+
 
 # Longest horizon.
 MOST_STEPS = 100_000
@@ -171,7 +175,7 @@ class HeatPump(UnderALimit):
 class QuietNetwork(UnderALimit):
     """Places on a map of which some are too loud now: a reward and a noise level that both drift.
 
-    Each is a fixed part and one that forgets at rate `epsilon`, draws of Gaussian processes over the map
+    Each is a fixed part and one that forgets at rate 0.03, draws of Gaussian processes over the map
     (RBF(2.5) on 10 x 10). The level is 55 +- 10, and may be at most 60.
 
     Examples
@@ -183,7 +187,6 @@ class QuietNetwork(UnderALimit):
     """
 
     places: int = 30
-    epsilon: float = 0.03
     horizon: int = 100
     noise_variance: float = 0.05
     seed: int = 0
@@ -192,7 +195,6 @@ class QuietNetwork(UnderALimit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
         whole_number("places", self.places, at_least=6, at_most=1000)
 
     @cached_property
@@ -215,8 +217,8 @@ class QuietNetwork(UnderALimit):
             steps = rng.standard_normal((self.horizon + 1, root.shape[1])) @ root.T
             drift = steps[1:]
             for t in range(1, self.horizon):
-                fresh = self.epsilon**0.5 * drift[t]
-                drift[t] = (1.0 - self.epsilon) ** 0.5 * drift[t - 1] + fresh
+                fresh = EPSILON**0.5 * drift[t]
+                drift[t] = (1.0 - EPSILON) ** 0.5 * drift[t - 1] + fresh
             made.append(0.7 * steps[0] + 0.7 * drift)
         return made[0], 55.0 + 10.0 * made[1]
 

@@ -33,7 +33,6 @@ from tvbandits.core.arrays import (
     Array,
     as_points,
     as_time,
-    finite_number,
     not_negative,
     whole_number,
 )
@@ -98,7 +97,7 @@ class MovingPeaks(Drawn):
     """The moving peaks benchmark (Branke 1999), scenario 2, with few steps between changes.
 
     f(x) = max_i h_i - w_i |x - p_i| on [0, 100]^d. At a change p += v with
-    v = shift * unit((1 - lam) r + lam v_before), r a uniform direction, h += 7 N(0, 1), w += N(0, 1);
+    v = shift * unit(shift r + v_before), r a uniform direction, h += 7 N(0, 1), w += N(0, 1);
     all of them are reflected at their bounds, h at 30 and 70, w at 1 and 12. The original lets 5000
     evaluations pass between changes, here it is `every` steps.
 
@@ -107,8 +106,8 @@ class MovingPeaks(Drawn):
     every : int
         Steps between changes.
     dimension, peaks : int
-    shift, lam : float
-        How far peaks move, and how much they keep their direction (0 to 1).
+    shift : float
+        How far peaks move.
     horizon : int
     noise_variance : float
     seed : int
@@ -125,7 +124,6 @@ class MovingPeaks(Drawn):
     dimension: int = 5
     peaks: int = 10
     shift: float = 1.5
-    lam: float = 0.5
     horizon: int = 500
     noise_variance: float = 1.0
     seed: int = 0
@@ -133,7 +131,6 @@ class MovingPeaks(Drawn):
 
     def __post_init__(self) -> None:
         _check(self)
-        finite_number("lam", self.lam, low=0.0, high=1.0)
 
     @cached_property
     def domain(self) -> Box:
@@ -151,7 +148,7 @@ class MovingPeaks(Drawn):
         heights = walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
         widths = walk(rng.uniform(1.0, 12.0, m), changes, 1.0, (1.0, 12.0), rng)
         for k in range(1, changes):
-            mixed = (1 - self.lam) * _units((m, d), rng) * self.shift + self.lam * velocity
+            mixed = 0.5 * _units((m, d), rng) * self.shift + 0.5 * velocity
             length = np.sqrt((mixed**2).sum(axis=1, keepdims=True))
             velocity = self.shift * mixed / np.where(length > 0, length, 1.0)
             moved = centres[k - 1] + velocity

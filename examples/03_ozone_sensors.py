@@ -5,7 +5,7 @@ rings mark the sites that the policy asked yesterday.
 
 Give EPA files to use real levels, or fetch them first:
 
-    tvbandits data fetch ozone --years 2008 2009
+    tvbandits data fetch ozone --years 2008 2009 --state "New York"
     python examples/03_ozone_sensors.py FILE...
 
 Without files the script simulates a network. The sensors are a stub in this process: it replays the
@@ -34,7 +34,7 @@ DAYS, WEEK, ASKED = 240, 7, 4
 
 def network(files: Sequence[str | Path]) -> TableProblem:
     """Real levels where there are files, simulated ones otherwise."""
-    return ozone(files, state="New York", sites=28) if files else ozone_network()
+    return ozone(files, sites=28) if files else ozone_network()
 
 
 def maps(problem: TableProblem, week: list[tuple[int, np.ndarray, int]]) -> Figure:

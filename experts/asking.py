@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,14 +52,13 @@ class Wrapper:
 
 
 class SharedLock:
-    """A lock of threads that is new in a forked child, where nobody holds it.
+    """A lock of threads that is new in a forked child, where nobody holds it, and in a copy.
 
     Otherwise the child would inherit a lock that nobody will ever release.
     """
 
     def __init__(self) -> None:
-        self.renew()
-        _LOCKS.add(self)
+        self._lock, self._process = threading.RLock(), os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SharedLock, ()
@@ -68,20 +66,6 @@ class SharedLock:
     @property
     def now(self) -> threading.RLock:
         """The lock, for `with`: Python's own, since no interrupt comes between it and its block."""
+        if os.getpid() != self._process:
+            self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock
-
-    def renew(self) -> None:
-        """Make it anew: nobody holds it."""
-        self._lock = threading.RLock()
-
-
-_LOCKS: weakref.WeakSet[SharedLock] = weakref.WeakSet()
-
-
-def _in_child() -> None:
-    for lock in list(_LOCKS):
-        lock.renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

@@ -1,7 +1,4 @@
-"""`check_expert` finds out whether an expert keeps to the protocol.
-
-What `check_expert` found out, for people to read.
-"""
+"""`check_expert` finds out whether an expert keeps to the protocol."""
 
 from __future__ import annotations
 
@@ -153,11 +150,23 @@ def check_expert(
     at_once = whole_number("threads", threads, at_least=0)
     promised = flag("deterministic", deterministic)
     kit = _Kit(expert, points, as_time(t), promised, beyond, at_once)
-    findings: dict[str, Finding] = {}
-    for name, check in _CHECKS.items():
-        if check.wanted(kit):
-            findings[name] = _outcome(check, kit, findings)
-    report = Report(tuple(findings.values()), kit.questions, kit.points, kit.cost)
+    kit.check("has a method query(X, t)", _has_query, needs=())
+    kit.check("returns valid Answers, one for each point", _answers, needs=(_has_query,))
+    if promised:
+        kit.check("answers the same question the same way", _repeatable)
+    kit.check("leaves X as it was", _no_mutation)
+    kit.check("answers a single point", _single)
+    kit.check("answers points that are asked about twice", _twice)
+    kit.check("does not mind the order of points", _order)
+    kit.check("answers, refuses or declines other times", _other_times)
+    if beyond is not None:
+        kit.check("refuses or declines points outside", _outside)
+    if at_once:
+        kit.check(f"answers {at_once} threads at once", _in_threads, needs=(_answers, _order))
+    kit.check("can be pickled", _pickles)
+    if isinstance(expert, Observer):
+        kit.check("counts rewards once that are shown twice", _observes)
+    report = Report(tuple(kit.findings.values()), kit.questions, kit.points, kit.cost)
     if not report.passed:
         raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
     return report
@@ -169,7 +178,7 @@ class _FailedError(Exception):
 
 @dataclass
 class _Kit:
-    """The question, and an account of what was asked."""
+    """The question, what was found out, and an account of what was asked."""
 
     expert: Expert
     X: Array
@@ -181,6 +190,29 @@ class _Kit:
     points: int = 0
     cost: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    findings: dict[Run, Finding] = field(default_factory=dict)
+
+    def check(self, sentence: str, run: Run, needs: tuple[Run, ...] | None = None) -> None:
+        """Check a sentence, unless one that it needs has failed; by default that answers are valid."""
+        asked = (_answers,) if needs is None else needs
+        missing = [each for each in asked if self.has_failed(each)]
+        outcome, detail = Outcome.OK, ""
+        if missing:
+            outcome = Outcome.SKIPPED
+            detail = f'not tried, because of "{self.findings[missing[0]].sentence}"'
+        else:
+            try:
+                detail = run(self)
+                outcome = Outcome.REMARK if detail else Outcome.OK
+            except _FailedError as failed:
+                outcome, detail = Outcome.FAIL, str(failed)
+            except Exception as error:
+                outcome, detail = Outcome.FAIL, _raised(error)
+        self.findings[run] = Finding(sentence, outcome, detail)
+
+    def has_failed(self, run: Run) -> bool:
+        """Whether a check failed, or was not tried."""
+        return run in self.findings and self.findings[run].outcome in ("FAIL", "-")
 
     def ask(self, X: Array, t: float | None = None, expert: Expert | None = None) -> Answers:
         """Ask about just this array, and check the form of the answer."""
@@ -196,8 +228,10 @@ class _Kit:
             self.cost += said.cost
         return said
 
-    def compare(self, first: Answers, second: Answers, what: str, exactly: bool) -> str:
+    def compare(self, first: Answers, second: Answers, what: str) -> str:
         """Fail if two answers to the same points do not agree; a remark about refusals."""
+        # An expert that is not repeatable is only held to its stated variance.
+        exactly = self.deterministic and not self.has_failed(_repeatable)
         if not np.array_equal(first.answered, second.answered):
             changed = f"{what} changed which of them were answered"
             if why := (second.notes or first.notes):
@@ -216,48 +250,7 @@ class _Kit:
 
 
 # Returns a remark or "", and raises what is wrong.
-Run = Callable[[_Kit, bool], str]
-
-
-@dataclass(frozen=True)
-class _Check:
-    """A sentence that should hold, known by the name of its function."""
-
-    run: Run
-    sentence: str
-    needs: tuple[str, ...]
-    wanted: Callable[[_Kit], bool]
-
-
-_CHECKS: dict[str, _Check] = {}
-
-
-def _check(
-    sentence: str, *needs: str, wanted: Callable[[_Kit], bool] = lambda _: True
-) -> Callable[[Run], Run]:
-    """Check this sentence too, after those before it and unless one that it needs has failed."""
-
-    def noted(run: Run) -> Run:
-        _CHECKS[run.__name__] = _Check(run, sentence, needs or ("_answers",), wanted)
-        return run
-
-    return noted
-
-
-def _outcome(check: _Check, kit: _Kit, so_far: dict[str, Finding]) -> Finding:
-    bad = {name for name, finding in so_far.items() if finding.outcome in ("FAIL", "-")}
-    sentence = check.sentence.format(threads=kit.threads)
-    if missing := [name for name in check.needs if name in bad]:
-        why = f'not tried, because of "{so_far[missing[0]].sentence}"'
-        return Finding(sentence, Outcome.SKIPPED, why)
-    try:
-        # An expert that is not repeatable is only held to its stated variance.
-        remark = check.run(kit, kit.deterministic and "_repeatable" not in bad)
-    except _FailedError as failed:
-        return Finding(sentence, Outcome.FAIL, str(failed))
-    except Exception as error:
-        return Finding(sentence, Outcome.FAIL, _raised(error))
-    return Finding(sentence, Outcome.REMARK if remark else Outcome.OK, remark)
+Run = Callable[[_Kit], str]
 
 
 def _raised(error: Exception) -> str:
@@ -271,29 +264,25 @@ def _is_clear(error: Exception) -> bool:
     return bool(str(error)) and (meant or not is_mistake(error))
 
 
-@_check("has a method query(X, t)", "")
-def _has_query(kit: _Kit, _: bool) -> str:
+def _has_query(kit: _Kit) -> str:
     if isinstance(kit.expert, type) or not callable(getattr(kit.expert, "query", None)):
         raise _FailedError(f"{kit.expert!r} has none")
     return ""
 
 
-@_check("returns valid Answers, one for each point", "_has_query")
-def _answers(kit: _Kit, _: bool) -> str:
+def _answers(kit: _Kit) -> str:
     said = kit.ask(kit.X.copy())
     if said.answered.any():
         return ""
     return f"none of the {len(said)} points was answered" + "".join(f"; {n}" for n in said.notes)
 
 
-@_check("answers the same question the same way", wanted=lambda kit: kit.deterministic)
-def _repeatable(kit: _Kit, _: bool) -> str:
+def _repeatable(kit: _Kit) -> str:
     first, second = kit.ask(kit.X.copy()), kit.ask(kit.X.copy())
-    return kit.compare(first, second, "asking again", exactly=True)
+    return kit.compare(first, second, "asking again")
 
 
-@_check("leaves X as it was")
-def _no_mutation(kit: _Kit, _: bool) -> str:
+def _no_mutation(kit: _Kit) -> str:
     given = kit.X.copy()
     kit.ask(given)
     if not np.array_equal(given, kit.X):
@@ -301,30 +290,26 @@ def _no_mutation(kit: _Kit, _: bool) -> str:
     return ""
 
 
-@_check("answers a single point")
-def _single(kit: _Kit, _: bool) -> str:
+def _single(kit: _Kit) -> str:
     kit.ask(kit.X[:1].copy())
     return ""
 
 
-@_check("answers points that are asked about twice")
-def _twice(kit: _Kit, _: bool) -> str:
+def _twice(kit: _Kit) -> str:
     kit.ask(np.repeat(kit.X, 2, axis=0))
     return ""
 
 
-@_check("does not mind the order of points")
-def _order(kit: _Kit, exactly: bool) -> str:
+def _order(kit: _Kit) -> str:
     forward, backward = kit.ask(kit.X.copy()), kit.ask(kit.X[::-1].copy())
-    return kit.compare(forward, _reversed(backward), "reversing the points", exactly)
+    return kit.compare(forward, _reversed(backward), "reversing the points")
 
 
 def _reversed(said: Answers) -> Answers:
     return Answers(said.values[::-1], said.variance[::-1], said.cost, said.notes)
 
 
-@_check("answers, refuses or declines other times")
-def _other_times(kit: _Kit, _: bool) -> str:
+def _other_times(kit: _Kit) -> str:
     remarks = []
     for t in (kit.t + 1.0, kit.t - 1.0, kit.t + 0.5):
         said = _declined(kit, kit.X.copy(), t)
@@ -349,8 +334,7 @@ def _declined(kit: _Kit, X: Array, t: float) -> Answers | str:
         ) from error
 
 
-@_check("refuses or declines points outside", wanted=lambda kit: kit.outside is not None)
-def _outside(kit: _Kit, _: bool) -> str:
+def _outside(kit: _Kit) -> str:
     assert kit.outside is not None
     said = _declined(kit, kit.outside.copy(), kit.t)
     if isinstance(said, str):
@@ -364,10 +348,7 @@ def _outside(kit: _Kit, _: bool) -> str:
     return f"{answered} of {len(said)} are answered, {sure} of them as surely as inside"
 
 
-@_check(
-    "answers {threads} threads at once", "_answers", "_order", wanted=lambda kit: kit.threads > 0
-)
-def _in_threads(kit: _Kit, exactly: bool) -> str:
+def _in_threads(kit: _Kit) -> str:
     before = kit.ask(kit.X.copy())
     start = threading.Barrier(kit.threads)
     found: list[Answers | Exception | None] = [None] * kit.threads
@@ -392,12 +373,11 @@ def _in_threads(kit: _Kit, exactly: bool) -> str:
         if isinstance(said, Exception):
             raise said
         assert said is not None
-        remark = kit.compare(before, said, f"asking in thread {number}", exactly) or remark
+        remark = kit.compare(before, said, f"asking in thread {number}") or remark
     return remark
 
 
-@_check("can be pickled")
-def _pickles(kit: _Kit, exactly: bool) -> str:
+def _pickles(kit: _Kit) -> str:
     try:
         copy = _copied(kit.expert)
     except Exception as error:
@@ -405,7 +385,7 @@ def _pickles(kit: _Kit, exactly: bool) -> str:
             f"{type(error).__name__}: {error}; a bandit with it cannot be saved, "
             "nor run in other processes"
         )
-    return kit.compare(kit.ask(kit.X.copy()), kit.ask(kit.X.copy(), None, copy), "a copy", exactly)
+    return kit.compare(kit.ask(kit.X.copy()), kit.ask(kit.X.copy(), None, copy), "a copy")
 
 
 def _copied(expert: Expert) -> Expert:
@@ -413,10 +393,7 @@ def _copied(expert: Expert) -> Expert:
     return copied
 
 
-@_check(
-    "counts rewards once that are shown twice", wanted=lambda kit: isinstance(kit.expert, Observer)
-)
-def _observes(kit: _Kit, exactly: bool) -> str:
+def _observes(kit: _Kit) -> str:
     try:
         copies = [_copied(kit.expert), _copied(kit.expert)]
     except Exception:
@@ -432,4 +409,4 @@ def _observes(kit: _Kit, exactly: bool) -> str:
         for _ in range(times):
             copy.observe(rewards)
         after.append(kit.ask(kit.X.copy(), None, copy))
-    return kit.compare(after[0], after[1], "showing the rewards again", exactly)
+    return kit.compare(after[0], after[1], "showing the rewards again")

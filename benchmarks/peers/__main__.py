@@ -26,7 +26,7 @@ from benchmarks.peers.adapters import GAPS, PEERS
 from tvbandits._version import __version__
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import Made
-from tvbandits.comparison.compare import Comparison, tasks_of
+from tvbandits.comparison.compare import Comparison
 from tvbandits.comparison.playing import play_one
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
 from tvbandits.core.box import Box
@@ -117,9 +117,9 @@ def nearest(candidates: Any, X: Any) -> Any:
 
 def our_run(text: str, problem: Any, prepared: Prepared, name: str) -> dict[str, Any]:
     """The same of ours, in this process."""
-    [task] = tasks_of(Comparison({text: problem}, [name], [prepared.seed], prepared.horizon))
+    plan = Comparison({text: problem}, [name], [prepared.seed], prepared.horizon)
     begun = time.process_time()
-    run = play_one(prepared, name, task.maker, task.conditions)
+    run = play_one(prepared, name, plan.policies[name], plan.conditions)
     worked = (time.process_time() - begun) / len(run.rows)
     return {
         "policy": name,

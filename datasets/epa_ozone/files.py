@@ -22,7 +22,7 @@ from tvbandits.core.files.reading import (
     File,
     bounded,
     check_regular,
-    current_limits,
+    check_size,
     naming,
     read_csv,
 )
@@ -123,7 +123,7 @@ def _openers(path: Path) -> Iterator[Opener]:
         if not members:
             raise ValueError(f"the zip holds no csv file, but {few(inside) or 'nothing'}")
         unpacked = sum(archive.getinfo(member).file_size for member in members)
-        current_limits().check("unpacked_bytes", unpacked)
+        check_size("unpacked_bytes", unpacked)
         for member in members:
             # The size an archive states may be a lie: what comes out is counted, too.
             yield partial(_member, archive, member)
@@ -160,7 +160,7 @@ def _header(file: io.BufferedReader) -> list[str]:
     """Headings of the first line."""
     line = file.readline(1 << 22)
     names = list(pd.read_csv(io.BytesIO(line), nrows=0, encoding_errors="replace").columns)
-    current_limits().check("columns", len(names))
+    check_size("columns", len(names))
     return names
 
 

@@ -8,7 +8,6 @@ https://www.epa.gov/outdoor-air-quality-data/download-daily-data. No file comes 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date
 
 import pandas as pd
 
@@ -19,15 +18,12 @@ from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.sensor_field import check_places, kilometres, without_gaps
+from tvbandits.datasets.tables.readings import even, spanned
+from tvbandits.datasets.tables.sensor_field import check_places, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
 # precision at these levels is about as large.
 NOISE_VARIANCE = 1.0
-
-
-# Most values (days x sites) of a field.
-LARGEST = 50_000_000
 
 
 def ozone(
@@ -56,9 +52,10 @@ def ozone(
     state : str, optional
         Keep one state: its name in any case, or its FIPS code ("36").
     start, end : str, optional
-        First and last day, "2008-01-01", both included. None: of the rows that are left.
+        Days from one to another, both included: 2008-01-31, or 2008 for all of a year. None: of the rows
+        that are left.
     min_completeness : float
-        Keep sites with readings on at least this fraction of the days from start to end.
+        Keep sites with readings on at least this fraction of the days.
     noise_variance : float
         Of a told reward (ppb^2).
 
@@ -73,21 +70,22 @@ def ozone(
     for name, word in (("state", state), ("start", start), ("end", end)):
         if word is not None:
             text(name, word)
-    rows, days = _between(_in_state(read_files(files), state), start, end)
-    table = site_means(rows).reindex(days)
+    rows = _in_state(read_files(files), state)
+    table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
     chosen = _most_complete(table.notna().mean(), sites, min_completeness)
     table = table[chosen]
     places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
     filled = int(table.isna().to_numpy().sum())
     return TableProblem(
-        without_gaps(table).to_numpy(float),
+        table.interpolate("linear", limit_direction="both").to_numpy(float),
         kilometres(places["latitude"].to_numpy(float), places["longitude"].to_numpy(float)),
         name="ozone",
         unit="ppb",
         noise_variance=noise_variance,
         labels=tuple(chosen),
-        summary=f"{len(chosen)} sites, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d} ({len(days)} days), "
+        summary=f"{len(chosen)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
+        f"({len(table)} days), "
         f"{filled} of {table.size} values filled in ({filled / table.size:.1%})",
     )
 
@@ -104,48 +102,6 @@ def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
         known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
         raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
     return kept
-
-
-def _between(
-    rows: pd.DataFrame, start: str | None, end: str | None
-) -> tuple[pd.DataFrame, pd.DatetimeIndex]:
-    """The rows from start to end, and every day from start to end."""
-    there = rows["date"].min(), rows["date"].max()
-    first = there[0] if start is None else _day("start", start)
-    last = there[1] if end is None else _day("end", end)
-    chosen = f"start={first:%Y-%m-%d}, end={last:%Y-%m-%d}"
-    if start is not None and end is not None and first > last:
-        raise ValueError(f"start must not be after end, got {chosen}")
-    kept = rows[rows["date"].between(first, last)]
-    if kept.empty:
-        raise ValueError(
-            f"{chosen} has no rows; the rows run from {there[0]:%Y-%m-%d} to {there[1]:%Y-%m-%d}"
-        )
-    return kept, days_between(first, last, kept["site"].nunique())
-
-
-def days_between(first: pd.Timestamp, last: pd.Timestamp, sites: int) -> pd.DatetimeIndex:
-    """Every day from first to last.
-
-    Raises
-    ------
-    ValueError
-        If a table of so many days and sites is too large to be meant.
-    """
-    count = (last - first).days + 1
-    if count * sites > LARGEST:
-        raise ValueError(
-            f"{count} days from {first:%Y-%m-%d} to {last:%Y-%m-%d} at {sites} sites are more than "
-            f"{LARGEST} values: is one of the dates wrong? Give start= and end="
-        )
-    return pd.date_range(first, last, freq="D").as_unit("s")
-
-
-def _day(name: str, day: str) -> pd.Timestamp:
-    try:
-        return pd.Timestamp(date.fromisoformat(day))
-    except ValueError:
-        raise ValueError(f"{name} must be a day like 2008-01-31, got {day!r}") from None
 
 
 def site_means(rows: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -44,16 +43,6 @@ def kilometres(latitude: Array, longitude: Array) -> Array:
     north = np.radians(latitude - latitude.mean())
     east = np.radians(longitude - longitude.mean()) * np.cos(np.radians(latitude.mean()))
     return EARTH_RADIUS * np.column_stack([east, north])
-
-
-def without_gaps(
-    table: pd.DataFrame, method: Literal["linear", "index"] = "linear"
-) -> pd.DataFrame:
-    """The table with gaps filled linearly from row to row, and at the ends with the nearest value.
-
-    `method` "index" goes by the times of the index instead of by rows. A column needs one value.
-    """
-    return table.interpolate(method=method, limit_direction="both")
 
 
 def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
@@ -175,7 +164,7 @@ def sensor_field(
         "without readings": [site for site in places.index if site not in table.columns],
     }
     return TableProblem(
-        without_gaps(kept, "index").to_numpy(float),
+        kept.interpolate("index", limit_direction="both").to_numpy(float),
         points_of(places.loc[kept.columns]),
         name=name,
         unit=unit,

@@ -67,7 +67,7 @@ TOPICS = (
         "budgeted",
         "Policies for many points",
         "Dictionaries and batches: `bkb`, `bbkb`, `tv_bbkb`, `gp_bucb`, `thompson`, `mini_gp_ucb`.",
-        ("tvbandits.policies.budgeted", "tvbandits.policies.mini"),
+        ("tvbandits.policies.budgeted",),
     ),
     Topic(
         "rivals",
@@ -97,7 +97,7 @@ TOPICS = (
         "queries",
         "Query plans",
         "Which points a bandit asks its expert about, and how many.",
-        ("tvbandits.queries.plans", "tvbandits.queries.budgets", "tvbandits.queries"),
+        ("tvbandits.queries.plans", "tvbandits.queries"),
     ),
     Topic(
         "experts",
@@ -107,7 +107,7 @@ TOPICS = (
             "tvbandits.core.protocols",
             "tvbandits.experts.functions",
             "tvbandits.experts",
-            "tvbandits.experts.records",
+            "tvbandits.experts.log",
         ),
     ),
     Topic(

@@ -1,4 +1,4 @@
-"""Docstrings of policies as `help` shows them: what they have in common is written by a decorator."""
+"""Signatures and docstrings of policies as `help` shows them: a decorator adds what they share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import griffe
 
 
 class RuntimeDocstrings(griffe.Extension):
-    """Takes the docstring of a function of `tvbandits.policies` from the function itself."""
+    """Takes signature and docstring of a function of `tvbandits.policies` from the function itself."""
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Called for every function that is read."""
@@ -18,6 +18,16 @@ class RuntimeDocstrings(griffe.Extension):
             return
         if func.parent is None or not func.parent.is_module:
             return
-        text = pkgutil.resolve_name(func.path).__doc__
-        if text:
-            func.docstring.value = inspect.cleandoc(text)
+        made = pkgutil.resolve_name(func.path)
+        if made.__doc__:
+            func.docstring.value = inspect.cleandoc(made.__doc__)
+        if "common" not in func.parameters or not hasattr(made, "__signature__"):
+            return
+        del func.parameters["common"]
+        for name, each in made.__signature__.parameters.items():
+            if name not in func.parameters:
+                kind = griffe.ParameterKind.keyword_only
+                shown = griffe.Parameter(
+                    name, annotation=each.annotation, kind=kind, default=repr(each.default)
+                )
+                func.parameters.add(shown)

@@ -8,7 +8,6 @@ names it, but never the answers of the others.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -82,42 +81,23 @@ class Reading:
     note: str = ""
 
 
-def wrong_with(reading: Reading) -> str:
-    """What makes a reading useless, whatever the time; empty if nothing does."""
-    if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
-        return clipped(cleaned(reading.note))
-    try:
-        check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
-        as_time(reading.time, "its time")
-        if reading.variance is not None:
-            noise_variance_number("its variance", reading.variance)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def place_of(point: Array) -> list[float]:
-    """A point, for a note."""
-    return [float(f"{coordinate:.6g}") for coordinate in point]
-
-
-def named(names: Sequence[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     """Up to five names, and how many more there are."""
-    listed = ", ".join(shown_briefly(name) for name in names[:MOST_NAMED])
+    listed = ", ".join(_shown_briefly(name) for name in names[:MOST_NAMED])
     return listed + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-def and_more(count: int, what: str) -> list[str]:
+def _and_more(count: int, what: str) -> list[str]:
     """A note on what is not named, if there is any."""
     return [f"and {count} more {what}"] if count > 0 else []
 
 
-def shown_briefly(value: object) -> str:
+def _shown_briefly(value: object) -> str:
     """What was given, for a note."""
-    return clipped(shown(value))
+    return _clipped(shown(value))
 
 
-def clipped(text: str) -> str:
+def _clipped(text: str) -> str:
     """A text, cut to what a note has room for."""
     return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
 
@@ -340,11 +320,11 @@ class SensorExpert:
     def _strays(self, points: Array, row: Array, distance: Array) -> list[str]:
         """Notes on points that have no station."""
         notes = [
-            f"no station within {self.tolerance:g} of {place_of(points[i])}: "
+            f"no station within {self.tolerance:g} of {[float(f'{x:.6g}') for x in points[i]]}: "
             f"the nearest is {self.stations[int(row[i])].id!r}, {distance[i]:.3g} away"
             for i in range(min(len(points), MOST_NAMED))
         ]
-        return notes + and_more(len(points) - len(notes), "points without a station")
+        return notes + _and_more(len(points) - len(notes), "points without a station")
 
     def _readings(self, ids: list[str], t: float) -> tuple[Reading, ...]:
         try:
@@ -359,7 +339,7 @@ class SensorExpert:
         for reading in readings:
             found: object = reading
             if not isinstance(found, Reading):
-                raise TypeError(f"the transport must return Readings, got {shown_briefly(found)}")
+                raise TypeError(f"the transport must return Readings, got {_shown_briefly(found)}")
         return readings
 
     def _judged(
@@ -372,53 +352,55 @@ class SensorExpert:
             name = reading.station
             if not isinstance(name, str) or name not in asked:
                 refused.append(
-                    f"a reading of {shown_briefly(name)}, which was not asked, is left out"
+                    f"a reading of {_shown_briefly(name)}, which was not asked, is left out"
                 )
             elif name in first:
-                refused.append(f"a second reading of {shown_briefly(name)} is left out")
+                refused.append(f"a second reading of {_shown_briefly(name)} is left out")
             else:
                 first[name] = reading
         usable = []
         for name, reading in first.items():
             station = self.stations[asked[name]]
-            variance, wrong = self._variance(reading, station.noise_variance, t)
-            if wrong:
-                refused.append(f"the reading of {shown_briefly(name)} is refused: {wrong}")
-            else:
+            try:
+                variance = self._stated(reading, station.noise_variance, t)
+            except ValueError as error:
+                refused.append(f"the reading of {_shown_briefly(name)} is refused: {error}")
+                continue
+            age = abs(t - reading.time)
+            if age > 0 and self.aging is not None:
+                ages = Ages(np.array([age]), np.array([1]), 2)
+                variance = float(as_effective(self.aging(np.array([variance]), ages), 1)[0])
+            if variance <= LARGEST_VARIANCE:
                 usable.append((reading, variance))
-        notes = self._boasts(usable) + refused[:MOST_NAMED]
-        notes += and_more(len(refused) - MOST_NAMED, "readings refused or left out")
-        silent = [name for name in asked if name not in first]
-        if silent:
-            notes.append(f"no answer from {named(silent)}")
-        return usable, notes
-
-    def _boasts(self, usable: Sequence[tuple[Reading, float]]) -> list[str]:
-        """A note on readings that state a variance below the floor."""
+            else:
+                wrong = f"its variance is {variance:g} at the age of {age:.3g}"
+                refused.append(f"the reading of {_shown_briefly(name)} is refused: {wrong}")
         least = self.least_variance
         assert least is not None
-        names = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
-        return [f"variance raised to {least:.3g} for {named(names)}"] if names else []
+        boasts = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
+        notes = [f"variance raised to {least:.3g} for {_named(boasts)}"] if boasts else []
+        notes += refused[:MOST_NAMED]
+        notes += _and_more(len(refused) - MOST_NAMED, "readings refused or left out")
+        silent = [name for name in asked if name not in first]
+        if silent:
+            notes.append(f"no answer from {_named(silent)}")
+        return usable, notes
 
-    def _variance(self, reading: Reading, default: float, t: float) -> tuple[float, str]:
-        """Variance of a reading as a statement about time `t`; what is wrong with it, if anything."""
-        wrong = wrong_with(reading)
-        if wrong:
-            return math.nan, wrong
-        assert self.least_variance is not None
-        stated = default if reading.variance is None else float(reading.variance)
-        variance = max(stated, self.least_variance)
+    def _stated(self, reading: Reading, default: float, t: float) -> float:
+        """Variance that a reading was made with; a `ValueError` says why it cannot be used."""
+        if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
+            raise ValueError(_clipped(cleaned(reading.note)))
+        check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
+        as_time(reading.time, "its time")
+        stated = default
+        if reading.variance is not None:
+            stated = noise_variance_number("its variance", reading.variance)
         gap = abs(t - reading.time)
-        if gap == 0:
-            return variance, ""
-        if gap > self.staleness or self.aging is None:
+        if gap > self.staleness:
             side = "older" if reading.time < t else "newer"
-            return math.nan, f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}"
-        ages = Ages(np.array([gap]), np.array([1]), 2)
-        aged = float(as_effective(self.aging(np.array([variance]), ages), 1)[0])
-        if not aged <= LARGEST_VARIANCE:
-            return math.nan, f"its variance is {aged:g} at the age of {gap:.3g}"
-        return aged, ""
+            raise ValueError(f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}")
+        assert self.least_variance is not None
+        return max(stated, self.least_variance)
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:
@@ -429,7 +411,7 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
     for station in stations:
         given: object = station
         if not isinstance(given, Station):
-            raise ValueError(f"stations must be Stations, got {shown_briefly(given)}")
+            raise ValueError(f"stations must be Stations, got {_shown_briefly(given)}")
         if len(station.coordinates) != len(stations[0].coordinates):
             raise ValueError(
                 f"station {station.id!r} has {len(station.coordinates)} coordinates, "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ from tvbandits.experts.sensors.expert import Reading
 _NOISE, _LOSS, _DELAY = 0x5E0000, 0x5E1000, 0x5E2000
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Faults:
     """What goes wrong with some stations, or with all.
 
@@ -99,14 +99,6 @@ class Faults:
         if self.stations is not None:
             given = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
             settle(self, stations=tuple(several("stations", given, "a collection of ids")))
-
-    def __repr__(self) -> str:
-        changed = [
-            f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields(self)
-            if getattr(self, f.name) != f.default
-        ]
-        return f"Faults({', '.join(changed)})"
 
     def is_down(self, t: float) -> bool:
         """Whether nobody answers at time `t`."""

@@ -15,22 +15,22 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates, Exact, Nystrom, Recipe, policies
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
     BatchRule,
     BatchStep,
-    FixedSize,
     GlobalRatio,
     LocalRatio,
     One,
     ProductRatio,
+    fixed_size,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.policies import gp_ucb, thompson
 
 SHARES = st.lists(st.floats(0.0, 1.5), min_size=30, max_size=30)
@@ -39,7 +39,7 @@ BOUNDS = st.floats(1.0, 6.0)
 
 def length(rule: BatchRule, steps: list[BatchStep]) -> int:
     monitor = rule.monitor()
-    return next((n for n, step in enumerate(steps, 1) if monitor.full(step)), len(steps) + 1)
+    return next((n for n, step in enumerate(steps, 1) if monitor(step)), len(steps) + 1)
 
 
 def first_above(values: list[float], bound: float) -> int:
@@ -103,8 +103,8 @@ def test_one_and_fixed_sizes() -> None:
     assert length(One(), [free] * 3) == 1
     assert One().ratio_bound == 1.0
     for size in (1, 2, 5):
-        monitor = FixedSize(size)
-        assert [monitor.full(free) for _ in range(size)] == [False] * (size - 1) + [True]
+        monitor = fixed_size(size)
+        assert [monitor(free) for _ in range(size)] == [False] * (size - 1) + [True]
 
 
 # --- whole batches --------------------------------------------------------------------------------
@@ -181,7 +181,6 @@ def test_a_batch_ends_with_the_point_that_breaks_its_rule(
         # Lemmas 1 and 3 hold for the ratio of variances, which is larger than that of deviations.
         assert (start / now).max() <= C * (1 + 1e-9)
         b.tell(batch, np.sin(5 * batch[:, 0]) + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
-        assert b.info.batch_size == len(batch)
         sizes.append(len(batch))
     assert max(sizes) > (1 if C < 2 else 4)
 

@@ -24,8 +24,7 @@ from tests.attack.parts import Options, example, parts, space_kernels, time_kern
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tests.helpers.players import deciding
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Exact, Recipe
-from tvbandits.acquisition.batch_rules import Batching, LocalRatio, One
-from tvbandits.acquisition.confidence import Situation
+from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -38,7 +37,7 @@ from tvbandits.gp.kernels.additive import (
 )
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 STEPS = 12
 
@@ -52,7 +51,7 @@ def domain_of(rng: np.random.Generator) -> Any:
         count = int(rng.choice([1, 2, 5, 30, 80]))
         return Candidates(shift + size * rng.random((count, d)))
     low = shift + size * rng.random(d)
-    return Box(np.column_stack([low, low + size]), samples=64, starts=2)
+    return Box(np.column_stack([low, low + size]))
 
 
 def extent_of(domain: Any) -> float:
@@ -109,26 +108,18 @@ def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
     return example(cls, AGING, rng)
 
 
-def width_of(domain: Any, rng: np.random.Generator) -> Any:
+def width_of(rng: np.random.Generator) -> Any:
     """Any width, by its class or as people write it."""
     short: list[Any] = [0.0, 1.0, 2.0, "theory"]
     if rng.random() < 0.6:
         return one_of(short, rng)
-    width = example(one_of([*parts("width").values()], rng), {}, rng)
-    count = len(domain) if isinstance(domain, Candidates) else None
-    try:
-        width(Situation(1.0, 3, count, 1.0, lambda: 1.0))
-    except ValueError:  # one that says that it needs another domain
-        return 2.0
-    return width
+    return example(one_of([*parts("width").values()], rng), {}, rng)
 
 
 # Numbers of budgets, by the names of their parameters.
 BUDGETS: Options = {
     "rate": lambda rng: float(rng.choice([0.5, 2.0, 4.0])),
     "number": lambda rng: int(rng.integers(1, 4)),
-    "total": lambda rng: int(rng.integers(5, 40)),
-    "horizon": lambda _: 20,
     "counts": lambda rng: tuple(int(n) for n in rng.integers(0, 4, size=20)),
 }
 
@@ -255,7 +246,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         noise,
         aging=aging,
         posterior=posterior,
-        confidence=width_of(domain, rng),
+        confidence=width_of(rng),
         mean=mean,
         acquisition=ThompsonSampling() if thompson else UpperConfidenceBound(),
         batching=Batching(rule, int(rng.choice([1, 1, 3])), 4),
@@ -330,11 +321,6 @@ class Call:
     make: Callable[[Bandit], Any]
 
 
-def seen(info: Any) -> Any:
-    """What is the same whenever it happens."""
-    return replace(info, seconds={}) if hasattr(info, "seconds") else info
-
-
 def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -> Iterator[Call]:
     """What an honest user may call at one time; `bandit` is one that has done all before."""
     domain = bandit.recipe.domain
@@ -371,7 +357,7 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
     if rng.random() < 0.1:
         y[0] = np.nan
     late = now - 1.5 if rng.random() < 0.15 else None
-    yield Call("tell", lambda b: seen(b.tell(told, y, late)))
+    yield Call("tell", lambda b: b.tell(told, y, late))
 
 
 def same_future(one: Bandit, other: Bandit, now: float) -> bool:

@@ -2,59 +2,27 @@
 
 import importlib
 import inspect
-import pkgutil
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tests.attack.good_values import GOOD, OBJECTS, SPECIAL, TOGETHER
+from tests.attack.parts import parts
 
 # Whose `__all__` is public; "" is `tvbandits` itself.
 PACKAGES = ("", "bandit", "policies", "queries", "experts", "datasets")
 
-# Modules, and folders of modules, whose parts people put into a recipe.
-ROOMS = """
-    acquisition.batch_rules acquisition.confidence experts.budgeted experts.calibrated
-    experts.retrying experts.sensors forgetting.aging forgetting.event_trigger
-    gp.fitting.online gp.kernels policies queries.asking queries.budgets queries.k_dpp
-    queries.plans
-""".split()  # noqa: SIM905 - names, as a text
+# Kinds of parts that people put into a recipe, wherever they stand.
+PARTS = ("aging map", "width", "batch rule", "budget", "plan")
 
 # What the package makes and hands out, or uses within: nobody calls it with values of their own.
 INSIDE = frozenset(
     """
-    forgetting.aging.at_noise policies.beta_bernoulli.BetaBernoulli
-    acquisition.batch_rules.BatchStep acquisition.batch_rules.FixedSize
-    acquisition.confidence.Situation experts.Calibration
-    experts.Finding experts.Outcome experts.Report experts.Spent
-    experts.Reading experts.asking experts.calibrated.estimate
-    experts.sensors.mqtt_link experts.sensors.expert.and_more experts.sensors.expert.clipped
-    experts.sensors.expert.named experts.sensors.expert.place_of
-    experts.sensors.expert.shown_briefly experts.sensors.expert.wrong_with
-    forgetting.aging.Ages forgetting.aging.compose forgetting.aging.has_pace
-    forgetting.aging.is_final gp.fitting.online gp.kernels.additive.anchors_of
-    gp.kernels.additive.box_kernel gp.kernels.additive.extent_of
-    gp.kernels.additive.joint_box_kernel
-    gp.kernels.additive.space_kernels gp.kernels.coordinates gp.kernels.matern gp.kernels.structure
-    policies.baselines
-    gp.kernels.space_time.Beside gp.kernels.terms policies.PlotStyle policies.Policy policies.Setting
-    policies.expert.chosen_coordinates
-    policies.budgeted.program_of_bbkb policies.budgeted.recommended_epsilon
-    policies.budgeted.theory_of_bbkb
-    policies.budgeted.theory_of_bkb policies.elimination policies.expert.box_width
-    policies.expert.has_several policies.expert.learned_parts policies.expert.seasonal_ensemble
-    policies.forgetting.recommended_discount policies.forgetting.recommended_epsilon
-    policies.forgetting.recommended_period policies.forgetting.recommended_rate
-    policies.multi_scale policies.names policies.opkb policies.player.ModelFree
-    policies.predictive policies.priors policies.registry policies.removing policies.ruled
-    policies.setting policies.theory policies.time_as_input queries.Choice
-    queries.JointPosterior queries.Pool queries.budgets.as_budget queries.budgets.check_number
-    queries.budgets.whole queries.k_dpp.Sample queries.k_dpp.SwapChain queries.plans.CandidatePool
-    queries.plans.questions
-    tvbandits.Info
-    tvbandits.Observations.checked tvbandits.Played tvbandits.State
+    experts.Calibration experts.Finding experts.Outcome experts.Reading experts.Report experts.Spent
+    policies.Policy policies.Setting
+    queries.JointPosterior queries.Pool
+    tvbandits.Info tvbandits.Observations.checked tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 
@@ -111,7 +79,9 @@ METHODS_OF = """
 UNSAID = frozenset({("tvbandits.Candidates.index", "name")})
 
 # Methods that the package calls, and not people; or that are called as class methods.
-NOT_CALLED = "maximise best_of anchors sample restore observe from_state check".split()  # noqa: SIM905
+NOT_CALLED = """
+    along anchors check from_state from_unit maximise observe restore sample to_unit
+""".split()  # noqa: SIM905 - names, as a text
 
 
 def _good(call: str, parameter: str) -> Callable[[], Any] | None:
@@ -119,13 +89,6 @@ def _good(call: str, parameter: str) -> Callable[[], Any] | None:
 
 
 # --- discovery ------------------------------------------------------------------------------------
-
-
-def _modules(room: str) -> Iterator[types.ModuleType]:
-    module = importlib.import_module(f"tvbandits.{room}")
-    yield module
-    for info in pkgutil.iter_modules(getattr(module, "__path__", [])):
-        yield importlib.import_module(f"{module.__name__}.{info.name}")
 
 
 def _named() -> Iterator[tuple[str, Any]]:
@@ -138,13 +101,9 @@ def _named() -> Iterator[tuple[str, Any]]:
             if callable(found) and id(found) not in seen:
                 seen.add(id(found))
                 yield f"{package or 'tvbandits'}.{name}", found
-    for room in ROOMS:
-        for module in _modules(room):
-            for name, found in vars(module).items():
-                own = getattr(found, "__module__", None) == module.__name__
-                if own and not name.startswith("_") and callable(found) and id(found) not in seen:
-                    seen.add(id(found))
-                    yield f"{module.__name__.removeprefix('tvbandits.')}.{name}", found
+    for part in (each for kind in PARTS for each in parts(kind).values()):
+        if id(part) not in seen:
+            yield f"{part.__module__.removeprefix('tvbandits.')}.{part.__name__}", part
 
 
 def _is_inside(name: str) -> bool:

@@ -95,23 +95,18 @@ FILES: dict[str, Make] = {
     "four thousand columns.csv": _text(WIDE),
     "a million columns.csv": _text("a," * 1_000_000 + "\n"),
     "one line.csv": _packed(lambda path: path.open("wb"), 20 << 20),
-    "quotes.csv": _text('a,b\n"' + "x" * 3_000_000),
-    "nuls.csv": _text("a,b\n" + "\0" * 100_000),
     "year 9999 ozone.csv": lambda path, _: (
         ozone().replace("2008-01-29", "9999-12-31").to_csv(path, index=False)
     ),
     "year 9999.csv": _text("time,a,b\n2024-01-01,1,2\n2024-01-02,1,2\n9999-12-31,3,4\n"),
-    "long numbers.csv": _text("time,a\n" + "9" * 100_000 + "," + "1" * 100_000 + "\n"),
     "laughs.csv": _text("x0,t,value,variance\n" + "1e308,1e308,1e308,5e-324\n" * 1000),
     "escapes.csv": _text("\x1b]0;title\x07id,\x1b[2Jx,y\n\x1b[31m,1,2\n"),
     "empty.csv": _text(""),
-    "heading.csv": _text("time,a,b\n"),
     "noise.csv": _noise(),
     "noise.gz": _noise(b"\x1f\x8b\x08"),
     "noise.zip": _noise(b"PK\x03\x04"),
     "noise.parquet": _noise(b"PAR1"),
     "noise.db": _noise(b"SQLite format 3\0"),
-    "noise.xz": _noise(b"\xfd7zXZ\0"),
     "circle.csv": _link("circle.csv"),
     "to a device.csv": _link("/dev/zero"),
     "to nowhere.csv": _link("nowhere"),
@@ -161,7 +156,7 @@ def reading(call: Call, name: str, path: Path, kind: str) -> str:
         raise Found("terminal escapes", repr(said[:200]))
     if "bomb" in kind and ended.status == 0:
         raise Found(SILENT, "a bomb is read")
-    if "bomb" in kind and "limit" in said and "reading_limits" not in said:
+    if "bomb" in kind and "limit" in said and "TVBANDITS_READ" not in said:
         raise Found("no remedy", said[:200])
     return "read" if ended.status == 0 else "refused by name"
 

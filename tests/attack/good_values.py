@@ -18,7 +18,7 @@ from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Sta
 from tvbandits.forgetting.aging import Linear
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 
 def reward(X: Any, t: float) -> Any:
@@ -163,19 +163,16 @@ def uniform_with_one_out() -> PolicyAdapter:
 SHARED: tuple[tuple[Any, str], ...] = (
     (0, "seed"),
     (1, "low dimension"),
-    (2, "steps number k q"),
+    (2, "steps number q"),
     (3, "points_per_axis"),
     (5, "reset_every window total horizon every high"),
-    (10, "N"),
     (2008, "years"),
     (0.01, "noise_variance variance"),
-    (0.1, "accuracy epsilon"),
-    (0.5, "value"),
+    (0.1, "epsilon"),
     (0.9, "discount"),
-    (1.0, "rate time"),
-    (2.0, "width"),
+    (1.0, "rate"),
     (4.0, "t"),
-    ("a", "station station_id id"),
+    ("a", "station id"),
     ("a name", "name"),
     ("ppb", "unit"),
     ("2024-01-02", "when"),
@@ -189,9 +186,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     **{name: lambda value=value: value for value, names in SHARED for name in names.split()},
     "domain": line,
     "kernel": lambda: RBF(1.5),
-    "smooth": lambda: RBF(1.0),
     "expert": expert,
-    "experts": lambda: [expert(), expert()],
     "X": lambda: np.array([[5.0]]),
     "y": lambda: np.array([0.5]),
     "values": lambda: np.array([0.5]),
@@ -201,7 +196,6 @@ GOOD: dict[str, Callable[[], Any]] = {
     "names": lambda: ["a", "b"],
     "move_cost": lambda: 0.1,
     "history": lambda: None,
-    "cost": lambda: 0.1,
     "other": played,
     "control": lambda: [5.0],
     "limits": lambda: [Limit("noise_level", at_most=60.0)],
@@ -213,12 +207,8 @@ GOOD: dict[str, Callable[[], Any]] = {
     "problems": lambda: DriftingBump(candidates=11, horizon=3),
     "problem": lambda: DriftingBump(candidates=11, horizon=3),
     "policies": lambda: ["gp-ucb"],
-    "plan": lambda: RandomPoints(OnAverage(2.0)),
     "budget": lambda: OnAverage(2.0),
     "threshold": lambda: lambda told: 1.0 + told,
-    "K": lambda: np.eye(4) + 0.1,
-    "rng": lambda: np.random.default_rng(0),
-    "indices": lambda: [0, 1],
     "frame": log,
     "path": at("log.csv"),
     "file": at("log.csv"),
@@ -227,7 +217,6 @@ GOOD: dict[str, Callable[[], Any]] = {
     "transport": stub,
     "ids": lambda: ["a", "b"],
     "points": lambda: [[0.0], [10.0]],
-    "read": lambda: lambda _t: None,
     "context": lambda: [5.0],
     "place": new_place,
 }
@@ -247,8 +236,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.TableProblem.points": lambda: np.arange(4.0)[:, None],
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
-    "tvbandits.evaluate.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
-    "tvbandits.play.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,
@@ -267,7 +254,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.Switching.value.X": lambda: Switching().domain.X[:1],
     "tvbandits.Space.encode.points": lambda: {"a": 1.0, "b": 2, "c": "x"},
     "tvbandits.Space.decode.X": lambda: np.array([[1.0, 2.0, 1.0, 0.0]]),
-    "tvbandits.Space.table.frame": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
+    "tvbandits.Space.table.points": lambda: pd.DataFrame({"a": [1.0], "b": [2], "c": ["x"]}),
     "tvbandits.Bandit.from_state.state": lambda: played().state,
     "experts.SensorExpert.query.X": lambda: np.array([[0.0]]),
     "experts.SimulatorExpert.query.X": lambda: np.array([[0.5]]),

@@ -68,7 +68,7 @@ def domain_of(rng: np.random.Generator) -> Any:
     centre = side * float(rng.choice([0.0, 0.0, 1.0, 1e6])) if side < 1e140 else 0.0
     if rng.random() < 0.8:
         return Candidates(centre + side * np.linspace(0.0, 1.0, 9)[:, None]), side
-    return Box([(centre, centre + side)], samples=32, starts=1), side
+    return Box([(centre, centre + side)]), side
 
 
 def expert_of(domain: Any, rng: np.random.Generator) -> Any:

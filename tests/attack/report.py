@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tvbandits import ExpensiveWarning, ExpertDownWarning
-from tvbandits.acquisition.batch_rules import BatchLimitWarning
+from tvbandits import ExpertDownWarning
+from tvbandits.acquisition.batches import BatchLimitWarning
 from tvbandits.core.linalg import FactorisationError
 
 # The columns: an error without a name, a wrong answer, a call that was neither made nor not made,
@@ -93,7 +93,7 @@ def strictly() -> Iterator[None]:
     """Warnings are errors, but those that an honest use may meet."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for each in (ExpertDownWarning, BatchLimitWarning, ExpensiveWarning, ResourceWarning):
+        for each in (ExpertDownWarning, BatchLimitWarning, ResourceWarning):
             warnings.simplefilter("ignore", each)
         yield
 

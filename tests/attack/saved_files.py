@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.attack.bad_values import cut_off, flipped, overwritten
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Candidates, SavedFileError, load, policies
-from tvbandits.core.files.values import part_by
+from tvbandits.core.files.values import parts_by_word
 
 # Seconds after which a refusal counts as one that never came.
 SLOW = 5.0
@@ -44,7 +44,7 @@ class Harm:
 
 def good() -> bytes:
     """A file as it should be."""
-    part_by("")  # looks for a part in every package, so that all are imported
+    parts_by_word()  # imports all that a file may need
     bandit = policies.adaptive_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
     for t in range(1, 6):
         X = bandit.ask(float(t))
@@ -128,7 +128,7 @@ def bombs(data: bytes) -> dict[str, bytes]:
         "few doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 24),
         "kernel of doublings": with_entries(data, white, kernel, 40),
         "kernel of few doublings": with_entries(data, white, kernel, 12),
-        "mapping of doublings": with_entries(
+        "dictionary of doublings": with_entries(
             data, {"dict": []}, lambda n: {"dict": [["a", {"entry": n}], ["b", {"entry": n}]]}, 50
         ),
         "chain": with_entries(data, {"tuple": []}, lambda n: {"tuple": [{"entry": n}]}, 200_000),
@@ -163,51 +163,38 @@ def cases(data: bytes) -> dict[str, bytes]:
     shape = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
     entries: dict[str, Any] = {
         "entry of code": own,
-        "entry of a builtin": {"own": "builtins:eval"},
         "class outside": {"value": "os:system", "with": {}},
         "class by its module": {"value": "core.domains.box:Box", "with": {"bounds": "x"}},
         "class that reaches out": {"value": "MQTTTransport", "with": {}},
         "class that is imported there": {"value": "Path", "with": {}},
-        "class by a path": {"value": "../../evil:Evil", "with": {}},
         "class of a private name": {"value": "__builtins__", "with": {}},
-        "class that is no word": {"value": 7, "with": {}},
         "kernel that is none": {"kernel": "Kernel", "with": {}},
-        "kernel by a path": {"kernel": "os:system", "with": {}},
         "kernel with wrong parts": {"kernel": "RBF", "with": {"command": "ls"}},
         "generator that is none": {"generator": {"entry": 0}},
         "kernel for a value": {"value": "OnSpace", "with": {}},
         "reference to itself": {"tuple": [{"entry": 10**6}]},
         "reference below zero": {"tuple": [{"entry": -1}]},
-        "reference of a bool": {"tuple": [{"entry": True}]},
         "array that is not there": {"array": 10**6, "writeable": True},
-        "array below zero": {"array": -1, "writeable": True},
         "unknown entry": {"pickle": "gASVAAAA"},
         "no entry": 7,
-        "empty entry": {},
         "key that cannot be one": {"dict": [[{"entry": 0}, 1]]},
-        "bandit of nothing": {"value": "Bandit", "with": {}},
         "no bandit": {"tuple": [1, 2]},
         "number of many digits": {"tuple": [10**4000]},
         "set": {"set": [1, 2]},
         "keys of one hash": {"dict": [[k * (2**61 - 1), 0] for k in range(1, 50_000)]},
         "number that is true": {"value": "Window", "with": {"last": True, "within": None}},
-        "wrong part": {"value": "Box", "with": {"bounds": "everything"}},
-        "unknown part": {"value": "Box", "with": {"harm": 1}},
     }
     arrays = {
         "array of objects": objects(),
         "pickle for an array": harm,
         "array of a huge shape": npy(shape % "(1000000000000000000,)"),
-        "array of huge numbers": npy(shape % "(1000000000000,)"),
         "array of a negative shape": npy(shape % "(-5,)"),
         "array of many dimensions": npy(shape % ("(" + "1," * 99 + ")"), b"\0" * 8),
-        "array of a bool for a shape": npy(shape % "(True,)", b"\0" * 8),
         "array of records": npy("{'descr': [('a', '|O')], 'fortran_order': False, 'shape': (1,)}"),
         "header of code": npy("__import__('os').system('touch harm')"),
         "header too long": npy("#" * 60_000),
         "header too deep": npy("(" * 5_000),
         "npy of another version": npy(shape % "()", b"\0" * 8, b"\x03\x00"),
-        "empty array": b"",
         "array cut short": inside["arrays/0.npy"][:-8],
         "array with more": inside["arrays/0.npy"] + b"\0" * 8,
     }
@@ -221,11 +208,8 @@ def cases(data: bytes) -> dict[str, bytes]:
         **bombs(data),
         **{name: with_array(data, content) for name, content in arrays.items()},
         "pickle": harm,
-        "pickle of protocol 0": pickle.dumps(Harm(), 0),
         "pickle inside": sealed({**inside, "state.pkl": harm}),
-        "pickle of the structure": sealed({**inside, "structure.json": harm}),
         "name that leads up": sealed({**inside, "../../evil.py": b"harm"}),
-        "name from the root": sealed({**inside, "/etc/cron.d/evil": b"harm"}),
         "member there twice": sealed(inside, twice="arrays/0.npy"),
         "packed members": sealed(inside, zipfile.ZIP_DEFLATED),
         "zip bomb": signed(bomb.getvalue()),
@@ -233,21 +217,14 @@ def cases(data: bytes) -> dict[str, bytes]:
         "array missing": sealed({k: v for k, v in inside.items() if k != "arrays/0.npy"}),
         "structure too deep": sealed(deep),
         "structure too long": sealed({**inside, "structure.json": b" " * 8_000_001}),
-        "structure with NaN": sealed({**inside, "structure.json": b'{"x": NaN}'}),
         "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
-        "long number": sealed({**inside, "structure.json": b"9" * 100_000}),
-        "version of tomorrow": with_structure(data, lambda s: s.update(version=3)),
-        "version of no kind": with_structure(data, lambda s: s.update(version=True)),
+        "version of tomorrow": with_structure(data, lambda s: s.update(version=4)),
         "other format": with_structure(data, lambda s: s.update(format="other")),
-        "arrays below zero": with_structure(data, lambda s: s.update(arrays=-1)),
-        "arrays without end": with_structure(data, lambda s: s.update(arrays=10**12)),
         "entries that are none": with_structure(data, lambda s: s.update(entries={"a": 1})),
         "no root": with_structure(data, lambda s: s.pop("root")),
         "empty": b"",
-        "text": b"{}",
         "SQLite": b"SQLite format 3\x00" + b"\0" * 4080,
         "half a file": data[: len(data) // 2],
-        "without its end": data[:-1],
         "with more at its end": data + b"\0",
         "another checksum": data[:-64] + b"0" * 64,
     }

@@ -22,7 +22,7 @@ from tests.helpers.players import (
 from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, policies
 from tvbandits.core.arrays import Array
 from tvbandits.queries import NextDecision, RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 PLANE = np.stack(np.meshgrid(np.linspace(0, 5, 11), [0.0, 1.0, 2.0], indexing="ij"), axis=-1)
 CONTEXTS = Candidates(PLANE.reshape(-1, 2), context=[1])

@@ -227,9 +227,6 @@ def test_the_unit_and_the_origin_of_the_reward_do_not_matter(policy: str) -> Non
     np.testing.assert_allclose(large_deviation, factor * deviation, rtol=1e-7)
     assert large.info.model.scale == pytest.approx(factor * plain.info.model.scale)
     assert large.info.model.centre == pytest.approx(shift + factor * plain.info.model.centre)
-    assert large.info.posterior.information_gain == pytest.approx(
-        plain.info.posterior.information_gain
-    )
 
 
 def test_a_constant_reward_is_no_obstacle() -> None:
@@ -239,37 +236,6 @@ def test_a_constant_reward_is_no_obstacle() -> None:
     mean, deviation = bandit.predict(LINE.X)
     np.testing.assert_allclose(mean, 7.0)
     assert (deviation <= math.sqrt(NOISE)).all()  # no smaller variation can be told from noise
-
-
-# --- info -----------------------------------------------------------------------------------------
-
-
-def test_info_counts_queries() -> None:
-    class Shy:
-        """Refuses every third point."""
-
-        def query(self, X: Array, t: float) -> Answers:
-            values = wave(X, t)
-            values[::3] = np.nan
-            return Answers(values, 0.01, cost=2.5)
-
-    asked = answered = 0
-    bandit = make("sparq-gp-ucb", expert=Shy())
-    for step in range(1, 31):
-        # The candidates in turn: more of them than there are queries.
-        info = bandit.tell(LINE.X[step], [0.0])
-        q = min(math.ceil(6 * math.log(step)), step)
-        asked, answered = asked + q, answered + q - len(range(0, q, 3))
-        assert (info.told, info.queries.asked) == (step, q)
-        assert info.queries.answered == len(bandit.state.answers) == q - len(range(0, q, 3))
-        assert info.queries.refused == q - info.queries.answered
-        assert (info.queries.total_asked, info.queries.total_answered) == (asked, answered)
-        assert info.queries.total_refused == asked - answered
-        assert info.queries.cost == (2.5 if q else 0.0)
-        assert math.isnan(info.queries.acceptance) == (q == step or q == 0)
-    assert 0 <= info.queries.acceptance <= 1
-    assert info.queries.total_cost == 2.5 * 29
-    assert {"queries", "expert"} <= set(info.seconds)
 
 
 # --- experts --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.oracles.plain_budgeted import (
     product,
 )
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     Batching,
     BatchRule,
     GlobalRatio,
@@ -29,7 +29,7 @@ from tvbandits.acquisition.batch_rules import (
 )
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
 from tvbandits.core.arrays import Array
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 
 STEPS, DELTA = 300, 1 / 300
 

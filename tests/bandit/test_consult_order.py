@@ -6,16 +6,15 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.queries import Choice, NextDecision, Pool, RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries import Pool, RandomPoints
+from tvbandits.queries.plans import Asking
 
 Consult = Literal["after tell", "before ask"]
 NAN = float("nan")
@@ -58,12 +57,6 @@ def without_times(bandit: Bandit, X: Array, t: float) -> None:
         bandit.tell(x, noisy(x[None], t))
 
 
-def in_two_parts(bandit: Bandit, X: Array, t: float) -> None:
-    at_once(bandit, X[:1], t)
-    if len(X) > 1:
-        at_once(bandit, X[1:], t)
-
-
 def played_in_turn(bandit: Bandit, X: Array, t: float) -> None:
     """The points of a decision are played one after the other, at times of their own."""
     for i, x in enumerate(X):
@@ -85,7 +78,6 @@ HOW: dict[str, Tell] = {
         one_by_one,
         at_once,
         without_times,
-        in_two_parts,
         played_in_turn,
         with_failures,
         all_failed,
@@ -189,9 +181,9 @@ class Looking:
 
     pools: list[Pool] = field(default_factory=list)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002
         self.pools.append(pool)
-        return Choice(np.arange(3))
+        return np.arange(3)
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
@@ -382,15 +374,6 @@ def test_an_answer_informs_the_next_decision_and_no_other() -> None:
     bandit.drop(x)
     assert LINE.index(x)[0] == np.argmax(mean)
     assert LINE.index(bandit.ask(2.0))[0] == np.argmax(mean + 2.0 * deviation) != np.argmax(mean)
-
-
-def test_a_recipe_without_expert_never_asks_anybody() -> None:
-    bandit = policies.sparq_gp_ucb(LINE, RBF(1.5), NOISE, expert=None, queries=NextDecision(2))
-    for t in (1.0, 2.0, 3.0):
-        X = bandit.ask(t)
-        bandit.tell(X, noisy(X, t), t)
-    assert bandit.info.queries.total_asked == 0
-    assert len(bandit.questions(3.0)) == 2
 
 
 # --- wrong calls ------------------------------------------------------------------------------------

@@ -15,12 +15,10 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.ensemble import CAPACITY, FilterEnsemble
-from tvbandits.gp.ensemble.models import network_settings
-from tvbandits.gp.ensemble.rule import ModelEnsemble, started
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.queries import NextDecision
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import Asking, questions
 
 
 def reward(X: Array, t: float) -> Array:
@@ -63,7 +61,7 @@ def bank_of(bandit: Bandit) -> FilterEnsemble:
 
 
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
-    assert frugal().recipe.posterior == ModelEnsemble("both")
+    assert frugal().recipe.posterior == ModelEnsemble(both=True)
     assert frugal().recipe.learn is None
     assert policies.frugal_gp_ucb(SITES, RBF(1.0), NOISE, expert=None).recipe.learn is not None
     for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
@@ -82,7 +80,7 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
     expert, bandit = Truth(), frugal()
     bandit = frugal(expert)
     played = play(bandit, range(1, 16))
-    bank, asked = started(SITES.X, NOISE, "both", CAPACITY, None), 0
+    bank, asked = FilterEnsemble.of(SITES.X, NOISE, both=True), 0
     row = int((played[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):
         np.testing.assert_array_equal(played[t - 1], SITES.X[row])
@@ -97,8 +95,6 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
 
 def test_a_season_is_part_of_an_ensemble() -> None:
     refused(ValueError, "season=24 needs an ensemble of models", frugal, season=24, learn=True)
-    with pytest.raises(ValueError, match="season is for models that are not given"):
-        ModelEnsemble(network_settings(), season=24.0)
 
 
 def test_without_an_expert_the_width_counts() -> None:
@@ -170,9 +166,6 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
     assert isinstance(recipe, Recipe)
 
 
-def test_learning_is_refused_by_name() -> None:
-    refused(
-        ValueError, "an ensemble of models learns by itself: learn must be None", alone, learn=True
-    )
+def test_who_has_one_model_takes_no_ensemble() -> None:
     with pytest.raises(ValueError, match=r"has one model: .* adaptive_gp_ucb, got 'ensemble'"):
         policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="ensemble")

@@ -9,8 +9,7 @@ import pytest
 
 from tests.helpers.players import KERNEL, KINDS, LINE, NOISE, Known, made, step, warmed
 from tvbandits import Bandit, Recipe, Space, policies
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import RandomPoints
+from tvbandits.queries.plans import Asking, RandomPoints
 
 COLUMNS = ["time", "x0", "reward", "variance", "source", "kind"]
 

@@ -10,7 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.rule import of_another_unit, started
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.rule import of_another_unit
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
@@ -33,7 +34,7 @@ def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
     here = policies.adaptive_gp_ucb(HERE).learn_from(there)
     rule = here.recipe.posterior
     learned = dict(rule.prior)
-    ensemble = started(HERE.X, 1.0, "both", rule.capacity, None)
+    ensemble = FilterEnsemble.of(HERE.X, 1.0, both=True)
     begun = replace(ensemble, prior=rule.prior, unit=rule.unit)
     begun = begun.observe([0], np.array([50.0]), None, 1.0)
     scores = np.exp(begun._score)
@@ -75,23 +76,11 @@ def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
     assert here.state.model.learned.fits > 0
 
 
-def test_a_pace_and_a_noise_carry_over() -> None:
+def test_a_pace_carries_over() -> None:
     there = played(policies.ui_gp_ucb(THERE, RBF(2.0), None, learn=20), 45)
     here = policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).learn_from(there)
     assert here.recipe.aging.pace == pytest.approx(there.state.model.aging.pace, rel=0.5)
     assert here.recipe.aging != policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).recipe.aging
-    assert here.recipe.noise_prior is None  # an estimate
-    known = policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20)
-    known = known.learn_from(played(policies.gp_ucb(THERE, RBF(2.0), 4.0), 5))
-    assert known.noise.variance == 4.0
-
-
-def test_own_readings_overrule_a_noise_that_was_learned() -> None:
-    there = played(policies.gp_ucb(THERE, RBF(2.0), 100.0), 10)
-    here = policies.gp_ucb(HERE, RBF(2.0), None).learn_from(there)
-    rng = np.random.default_rng(0)
-    here.tell(np.zeros((256, 1)), rng.normal(0.0, 0.1, 256), 1)
-    assert 0.01 < here.noise.variance < 0.02  # the prior is wrong by a factor of 10,000
 
 
 def test_nothing_else_changes() -> None:

@@ -12,7 +12,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.limits import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Observations, Recipe, policies
 from tvbandits.acquisition.availability import NothingAvailableError
-from tvbandits.bandit.limited import (
+from tvbandits.bandit.deciding import (
     MOST_EXCESS,
     MOST_SAVED,
     OutcomeBeliefs,

@@ -1,6 +1,5 @@
 """Smaller is better: the mirror image of maximising, to the last bit."""
 
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +48,6 @@ def assert_mirrored(one: Any, other: Any, t: float) -> None:
     np.testing.assert_array_equal(one.recommend(t), other.recommend(t))
     assert one.info.model.centre == -other.info.model.centre
     assert one.info.model.scale == other.info.model.scale
-    assert one.info.model.terms == other.info.model.terms
     assert one.info.posterior == other.info.posterior
     assert one.info.queries.total_asked == other.info.queries.total_asked
 
@@ -83,13 +81,6 @@ def test_it_is_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
         other.tell(X, -y, t)
         if t % 4 == 0:
             assert_mirrored(one, other, t + 1.0)
-        if t == 8.0:
-            other = pickle.loads(pickle.dumps(other))
-            lower = (
-                other.recipe.asking.expert
-                if getattr(other, "recipe", None) and other.recipe.asking
-                else lower
-            )
     assert len(upper.asked) == len(lower.asked)
     for (points, about), (mirrored, then) in zip(upper.asked, lower.asked, strict=True):
         np.testing.assert_array_equal(points, mirrored)

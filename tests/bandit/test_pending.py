@@ -23,7 +23,7 @@ from tests.helpers.players import (
     wave,
 )
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace
-from tvbandits.acquisition.batch_rules import Batching, One
+from tvbandits.acquisition.batches import Batching, One
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.forgetting.aging import Exponential, Wiener

@@ -17,8 +17,7 @@ from tvbandits import Answers, Bandit, ExpertError, Recipe, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import CallWithinCallError
 from tvbandits.core.threads import one_blas_thread
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import RandomPoints
+from tvbandits.queries.plans import Asking, RandomPoints
 
 TELLS = 200
 

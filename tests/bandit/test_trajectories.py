@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.oracles import plain
 from tests.oracles.plain import Plain
 from tvbandits import Answers, Bandit, Candidates, policies
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import DriftingBump
-from tvbandits.queries import KDPP, Choice, LogSchedule, Pool
+from tvbandits.queries import KDPP, LogSchedule, Pool
 
 STEPS = 130
 Mean = float | Literal["online"]
@@ -157,12 +157,12 @@ class Recording:
 
     plan: KDPP
     pools: list[Array] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[Index] = field(default_factory=list)
     random: dict[str, Any] = field(default_factory=dict)
 
     looks_at_posterior: ClassVar[bool] = False
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         choice = self.plan.choose(pool, rng)
         self.pools.append(pool.points.copy())
         self.choices.append(choice)
@@ -222,7 +222,7 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
         info = bandit.tell(x, [y])
 
         # Line 5: ceil(c log t) of the distinct points played so far, or all of them.
-        rows = recording.choices[-1].rows
+        rows = recording.choices[-1]
         np.testing.assert_array_equal(recording.pools[-1], other.visited)
         wanted = math.ceil(factor * math.log(t))
         assert len(rows) == len(set(rows.tolist())) == min(wanted, len(other.visited))

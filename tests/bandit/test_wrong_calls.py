@@ -18,7 +18,7 @@ from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.queries import RandomPoints
-from tvbandits.queries.asking import Asking
+from tvbandits.queries.plans import Asking
 
 NAN, INF = math.nan, math.inf
 NOON = datetime.datetime(2024, 5, 1, 12)

@@ -24,7 +24,6 @@ from tvbandits.campaign import (
 )
 from tvbandits.campaign.following import JournaledExpert, Replayer
 from tvbandits.campaign.store.store import Row, Store
-from tvbandits.core.files.reading import reading_limits
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, CallableExpert
 
@@ -316,14 +315,16 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
         ("UPDATE journal SET body = hex(zeroblob(100001))", "a cell has more than 200000 bytes"),
     ],
 )
-def test_a_row_that_is_too_large_is_not_read(change: str, message: str, tmp_path: Path) -> None:
+def test_a_row_that_is_too_large_is_not_read(
+    change: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "campaign.db"
     with Campaign.create(place, plain()) as campaign:
         campaign.ask(1.0)
     with closing(sqlite3.connect(place)) as file, file:
         file.execute(change)
+    monkeypatch.setenv("TVBANDITS_READ_UNPACKED_BYTES", "200000")
     with (
-        reading_limits(unpacked_bytes=200_000),
         pytest.raises(DamagedCampaignError, match=message),
         Campaign.open(place) as campaign,
     ):

@@ -6,78 +6,68 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
-from tests.helpers.commands import Command, Said, commands, fine
+from tests.helpers.commands import Command, Said, commands, fine, one_line
 from tests.helpers.file_server import Served, serving
 from tests.places import ROOT
 from tvbandits import Campaign, Recipe, policies
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import KEYS, options_of
-from tvbandits.cli.data import SPREAD, app
-from tvbandits.cli.main import spread
 from tvbandits.datasets import ozone
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.policies.registry import POLICIES
+from tvbandits.policies import POLICIES
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server in place of the EPA's, and a folder of downloads."""
     with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
+        known = partial(fetch_ozone, base_url=server.url)
+        monkeypatch.setattr("tvbandits.cli.fetching.fetch_ozone", known)
+        monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "our cache"))
         yield server
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Said:
-    """A command that ends well, or with a status of its own; other errors come through."""
-    whole = typer.Typer()
-    whole.add_typer(app, name="data")
-    whole.callback()(lambda: None)
-    words = spread(["data", *map(str, arguments)], SPREAD)
-    status = whole(words, standalone_mode=False)
-    return Said(status or 0, *capsys.readouterr())
 
 
 # --- fetch
 
 
-def test_fetch(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch(served: Served, tmp_path: Path, command: Command) -> None:
     cache = tmp_path / "our cache"
-    options = ("--cache", cache, "--base-url", served.url)
-    said = run(capsys, "fetch", "ozone", "--years", "2008", "2009", *options)
-    paths = [cache / f"daily_44201_{year}.zip" for year in (2008, 2009)]
-    *lines, command = said.out.splitlines()
+    given = ("data", "fetch", "ozone", "--years", "2008", "2009")
+    paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
+    *lines, next_ = fine(command(*given, "--state", "New York")).splitlines()
     assert lines == [str(path) for path in paths]
-    words = shlex.split(command)
-    assert words[:3] == ["tvbandits", "compare", "ozone:sites=28"]
+    words = shlex.split(next_)
+    assert words[:3] == ["tvbandits", "compare", "ozone"]
     assert words[3:] == ["--data", str(paths[0]), "--data", str(paths[1])]
-    assert len(ozone(paths, state="New York").labels) == 2
+    assert len(ozone(paths).labels) == 2
+    said = fine(command(*given))
+    assert said.splitlines()[:2] == [str(cache / ZIP), str(cache / "daily_44201_2009.zip")]
+    assert "tvbandits compare ozone:sites=28 --data " in said
     assert len(served.asked) == 2
 
 
-def test_wrong_fetches(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--cache", tmp_path, "--base-url", served.url)
-    with pytest.raises(ValueError, match='unknown data set "weather"; there is: ozone'):
-        run(capsys, "fetch", "weather", "--years", "2008", *options)
-    with pytest.raises(ValueError, match="--years must name at least one year"):
-        run(capsys, "fetch", "ozone", *options)
-    with pytest.raises(ValueError, match='--cache must name a folder, got " "'):
-        run(capsys, "fetch", "ozone", "--years", "2008", "--cache", " ")
-    (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "inside"):
-        with pytest.raises(ValueError, match=f"cache must be a folder, got '{place}': "):
-            run(capsys, "fetch", "ozone", "--years", "2008", "--cache", place)
-    with pytest.raises(OSError, match=rf"{served.url}/daily_44201_2035.zip: HTTP status 404 Not"):
-        run(capsys, "fetch", "ozone", "--years", "2035", *options)
-    with pytest.raises(ValueError, match='--years must be years such as 2008, got "2008-2010"'):
-        run(capsys, "fetch", "ozone", "--years", "2008-2010", *options)
-    assert capsys.readouterr().out == ""
+def test_wrong_fetches(served: Served, command: Command) -> None:
+    given = ("data", "fetch", "ozone", "--years", "2008")
+    for arguments, message in (
+        (("data", "fetch", "weather", "--years", "2008"), "'weather' is not"),
+        (given[:3], "Missing option '--years'"),
+        ((*given[:4], "08-10"), "'--years': .*08-10"),
+        ((*given, "--state", "Atlantis"), "state=Atlantis has no rows"),
+    ):
+        one_line(command(*arguments), message)
+    said = command(*given[:4], "2035")
+    assert said.status == 1
+    assert f"{served.url}/daily_44201_2035.zip: HTTP status 404 Not" in said.err
 
 
 # --- a width, a problem, a policy and an expert of the user's, each from one file in the current folder
@@ -403,7 +393,7 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
     fine(command("campaign", "new", "s.db", "--config", "campaign.toml"))
     for file in ("t.db", "s.db"):
         with Campaign.open(file) as campaign:
-            assert campaign.recipe.posterior == ModelEnsemble("both", season=None)
+            assert campaign.recipe.posterior == ModelEnsemble(both=True, season=None)
 
 
 # --- every recipe

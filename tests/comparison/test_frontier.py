@@ -56,12 +56,6 @@ def test_policies() -> None:
         "frugal-gp-ucb:budget=0.5,plan=kdpp",
         "frugal-gp-ucb:budget=4,plan=kdpp",
     ]
-    assert frontier.policies([], ["random"]) == frontier.policies([1], []) == policies_alone()
-    assert len(frontier.policies([1], list(PLANS))) == 2 + len(PLANS)
-
-
-def policies_alone() -> list[str]:
-    return [frontier.WITHOUT, frontier.PAPER]
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -71,7 +65,12 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
     found = frontier.frontier(rows)
     assert list(found.columns) == [*SUMMARY, "plan", "budget"]
     assert found["policy"].tolist() == frontier.policies([1, 2], ["plausible", "random"])
-    assert found["plan"].tolist() == [*policies_alone(), *["plausible"] * 2, *["random"] * 2]
+    assert found["plan"].tolist() == [
+        frontier.WITHOUT,
+        frontier.PAPER,
+        *["plausible"] * 2,
+        *["random"] * 2,
+    ]
     np.testing.assert_array_equal(found["budget"], [np.nan, np.nan, 1.0, 2.0, 1.0, 2.0])
     assert (found["seeds"] == 2).all()
     assert (found["horizon"] == HORIZON).all()
@@ -140,30 +139,12 @@ def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
     assert axes.get_ylabel() == "average regret"  # in a unit that is not known
 
 
-def test_a_panel_for_each_problem(rows: pd.DataFrame, tmp_path: Path) -> None:
-    both = pd.concat([rows, rows.assign(problem="another", regret=2.0 * rows["regret"])])
-    figure = frontier.picture(both, {"another": "m"})
-    one, other = figure.axes
-    assert (one.get_ylabel(), other.get_ylabel()) == ("average regret", "average regret (m)")
-    for label, curve in curves(one).items():
-        mine, its = curve.lines[0], curves(other)[label].lines[0]
-        np.testing.assert_allclose(
-            its.get_ydata(orig=False), 2.0 * np.asarray(mine.get_ydata(orig=False))
-        )
-        assert (mine.get_color(), mine.get_marker()) == (its.get_color(), its.get_marker())
-    figure.savefig(tmp_path / "both.png", dpi=30)
-    assert imread(tmp_path / "both.png").shape[1] > 0
-
-
-@pytest.mark.parametrize(
-    "policies", [["adaptive-gp-ucb"], ["adaptive-gp-ucb", "sparq-gp-ucb"]], ids=str
-)
-def test_a_frontier_cut_short(rows: pd.DataFrame, tmp_path: Path, policies: list[str]) -> None:
-    # One seed, which has no interval, and no curve.
-    some = rows[rows["policy"].isin(policies) & (rows["seed"] == 0)]
+def test_a_frontier_cut_short(rows: pd.DataFrame, tmp_path: Path) -> None:
+    # One policy and one seed, which has no interval, and no curve.
+    some = rows[(rows["policy"] == "adaptive-gp-ucb") & (rows["seed"] == 0)]
     figure = frontier.picture(some)
     figure.savefig(tmp_path / "some.png", dpi=30)
-    assert set(curves(figure.axes[0])) == set(policies) - {"adaptive-gp-ucb"}
+    assert curves(figure.axes[0]) == {}
     assert "1 seed," in figure.axes[0].get_title()
 
 
@@ -192,18 +173,6 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     assert re.search(r"│ random +│ +1\.00 │ +1\.00 │", margins)
 
 
-def test_without_random_points_there_are_no_margins(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    said = command(*GIVEN, "--budgets", 0.5, "--plan=kdpp", "--confidence=theory")
-    assert (said.status, said.err) == (0, "")
-    assert f"{SMALL}, width theory, 1 seed, 12 steps" in said.out
-    assert "frugal-gp-ucb:budget=0.5,plan=kdpp" in said.out
-    assert "random points" not in said.out
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) -> None:
     problems = [SMALL, "drifting-bump:candidates=21"]
     said = command(
@@ -221,35 +190,19 @@ def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) 
     assert found[0] != found[1]
 
 
-def test_what_is_played_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-
-    def noted(budgets: list[float], plans: list[str]) -> list[str]:
-        calls.append((budgets, plans))
-        return ["uniform"]
-
-    monkeypatch.setattr(frontier, "policies", noted)
-    assert command(*GIVEN).status == 0
-    assert command(*GIVEN, "--budgets", 3, "--plan=kdpp", "--budgets", 5).status == 0
-    assert calls == [([1, 2, 4, 8], list(PLANS)), ([3, 5], ["kdpp"])]
-
-
-BAD: list[tuple[str, str]] = [
-    ("--budgets 0", "budgets must be positive and finite, got 0"),
-    ("--budgets x", "Invalid value for '--budgets': .*number"),
-    ("--budgets", "Option '--budgets' requires an argument"),
-    ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), BAD)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--budgets 0", "budgets must be positive and finite, got 0"),
+        ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
+    ],
+)
 def test_a_bad_argument_is_one_line_and_status_2(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     one_line(command(*GIVEN, "--out", tmp_path / "new", *arguments.split()), message)
     assert list(tmp_path.iterdir()) == []
-    one_line(command("frontier", "--budgets", 1), "Missing argument")
 
 
 def test_a_frontier_that_is_interrupted(
@@ -280,7 +233,6 @@ def test_a_frontier_that_is_interrupted(
 
 # --- pictures: labelled, legible without colour, and whole in the corner cases
 
-STYLES = {name: policy.look for name, policy in POLICIES.items() if policy.look is not None}
 EIGHT = [
     *("uniform", "gp-ucb", "r-gp-ucb", "sw-gp-ucb"),
     *("w-gp-ucb", "tv-gp-ucb", "ui-gp-ucb", "sparq-gp-ucb"),
@@ -451,7 +403,6 @@ def test_long_names_and_dollars() -> None:
 
 
 def test_every_name_has_a_style_that_is_told_apart_without_colour() -> None:
-    assert set(STYLES) == set(POLICIES)
     found = looks(list(POLICIES))
     assert len({look[2:] for look in found.values()}) == len(POLICIES)
     assert len({look[3] for look in found.values()}) == len(POLICIES)  # markers alone
@@ -491,7 +442,7 @@ def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("count", "level"),
-    [(3, None), (3, 1.0), (8, 0.0), (8, 1e-9), (8, 1e6), (14, None), (24, None), (24, 1.0)],
+    [(3, 1.0), (8, 0.0), (8, 1e6), (24, None)],
 )
 def test_labels_show_their_curves(count: int, level: float | None) -> None:
     policies = [*POLICIES, *(f"own-{i}" for i in range(10))][:count]

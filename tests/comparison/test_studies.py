@@ -21,11 +21,8 @@ from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import (
     Cluster,
     Comparison,
-    Here,
     compare,
     iterate,
-    play_task,
-    tasks_of,
 )
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
@@ -49,49 +46,37 @@ def plain(runs: Any) -> dict[Any, Any]:
     }
 
 
-@pytest.mark.slow
-def test_tasks_give_the_rows_of_a_comparison_in_any_process() -> None:
-    expected = plain(iterate(PLAN))
-    assert plain(play_task(task) for task in reversed(tasks_of(PLAN))) == expected
-    assert plain(Here(2)(tasks_of(PLAN))) == expected
-
-
 def test_finished_runs_are_left_out() -> None:
-    tasks = tasks_of(PLAN, [("gp-drift", "uniform", 1)])
-    assert len(tasks) == 7
-    assert ("gp-drift", "uniform", 1) not in {task.key for task in tasks}
-    with pytest.raises(ValueError, match="played together"):
-        tasks_of(Comparison(DriftingBump(), ["sparq-gp-ucb"], 1, 3, equal_information=True))
+    left = {(run.problem, run.policy, run.seed) for run in iterate(PLAN, PLAN.runs[2:])}
+    assert left == set(PLAN.runs[:2])
 
 
 def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:
-    store = RunStore(tmp_path / "runs", {"x": 1}, PLAN.steps)
-    runs = [play_task(task) for task in tasks_of(PLAN)]
-    for run in runs:
-        store.keep(run)
-    again = RunStore(tmp_path / "runs", {"x": 1}, PLAN.steps).finished()
+    store = RunStore(tmp_path, {"x": 1}, PLAN.steps)
+    runs = list(store.keeping(iterate(PLAN)))
+    again = RunStore(tmp_path, {"x": 1}, PLAN.steps).finished()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
 
 
-def test_damaged_short_and_foreign_files_count_as_missing(tmp_path: Path) -> None:
+def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
-    run = play_task(tasks_of(PLAN)[0])
+    run = next(iterate(PLAN))
     store.keep(run)
-    path = tmp_path / file_name((run.problem, run.policy, run.seed))
-    whole = path.read_bytes()
-    (tmp_path / "renamed.parquet").write_bytes(whole)
+    path = tmp_path / "runs" / file_name((run.problem, run.policy, run.seed))
     assert len(store.finished()) == 1
-    path.write_bytes(whole[: len(whole) // 2])
-    assert store.finished() == {}
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"not gzip"):
+        path.write_bytes(damaged)
+        assert store.finished() == {}
     store.keep(Run(run.problem, run.policy, run.seed, run.rows[:-1]))
     assert store.finished() == {}
 
 
 def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
-    RunStore(tmp_path, {"horizon": 5}, PLAN.steps).keep(play_task(tasks_of(PLAN)[0]))
+    RunStore(tmp_path, {"horizon": 5}, PLAN.steps).keep(next(iterate(PLAN)))
     with pytest.raises(ValueError, match="another comparison: its horizon is 5, not 6"):
         RunStore(tmp_path, {"horizon": 6}, PLAN.steps)
-    (tmp_path / "arguments.json").write_text("{")
+    (tmp_path / files.RUN).write_text("{")
     refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
 
 
@@ -118,7 +103,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
     killed = {"uniform": KillsItsWorkerOnce(tmp_path / "mark")}
     plan = Comparison(DriftingBump(candidates=21), killed, 2, 5)
     said: list[str] = []
-    found = plain(Cluster("local:1", said.append)(tasks_of(plan)))
+    found = plain(Cluster("local:1", said.append)([plan], []))
     assert (tmp_path / "mark").exists()
     undisturbed = Comparison(DriftingBump(candidates=21), ["uniform"], 2, 5)
     rows = plain(iterate(undisturbed))
@@ -154,13 +139,13 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "quick"])
     out = tmp_path / "board"
     small(folder=str(out))
-    kept = sorted((out / "runs").glob("*.parquet"))
+    kept = sorted((out / "runs").glob("*.csv.gz"))
     assert len(kept) == 12
     times = {path: path.stat().st_mtime_ns for path in kept[1:]}
     kept[0].unlink()
     small(folder=str(out), policies=["sw-gp-ucb:window=4"])
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
-    assert len(list((out / "runs").glob("*.parquet"))) == 16
+    assert len(list((out / "runs").glob("*.csv.gz"))) == 16
     said = capsys.readouterr()
     assert "11 of 16 runs are there already" in said.err
     assert "| sw-gp-ucb:window=4 |" in said.out
@@ -242,16 +227,6 @@ def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -
         write(tmp_path / name, rows)
     for name in FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
-
-
-def test_a_reader_of_the_old_file_reads_all_of_it(rows: pd.DataFrame, tmp_path: Path) -> None:
-    write(tmp_path, rows)
-    old = (tmp_path / files.ROWS).read_bytes()
-    with (tmp_path / files.ROWS).open("rb", buffering=0) as reader:
-        start = reader.read(10)
-        write(tmp_path, rows[rows["seed"] == 2])
-        assert start + reader.read() == old
-    assert (tmp_path / files.ROWS).read_bytes() != old
 
 
 @pytest.mark.parametrize("failing", ["to_csv", "savefig", "write_text"])

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,12 +23,11 @@ from tvbandits import policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.comparison import files
 from tvbandits.comparison.board import by_problem, held_regret, held_table, profile, ranks, winners
-from tvbandits.comparison.compare import Comparison, ComparisonResult, compare, iterate
+from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.page import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,
-    Row,
     as_seeds,
     counted,
     paired,
@@ -165,17 +163,13 @@ def test_references_of_a_box_are_near_those_of_a_fine_grid() -> None:
 def test_seeds() -> None:
     assert as_seeds(3) == as_seeds(np.int64(3)) == [0, 1, 2]  # type: ignore[arg-type]
     assert as_seeds((7, 2)) == as_seeds(np.array([7, 2])) == [7, 2]  # type: ignore[arg-type]
-    for none in (0, -2):
-        refused(ValueError, "seeds must be a whole number of at least 1, got", as_seeds, none)
-    refused(ValueError, "seeds must be at least 1, or a sequence of seeds", as_seeds, [])
-    refused(ValueError, "seeds must not be negative, got -1", as_seeds, [3, -1])
-    refused(ValueError, r"seeds must be different, got \[1, 1\]", as_seeds, [1, 1])
 
 
-@pytest.mark.parametrize("wrong", [1.5, [1.5], "3", None, {"a": 1}])
-def test_seeds_that_are_no_whole_numbers(wrong: Any) -> None:
-    message = f"seeds must be a whole number, or a sequence of whole numbers; got {wrong!r}"
-    refused(TypeError, re.escape(message), as_seeds, wrong)
+@pytest.mark.parametrize(
+    "wrong", [0, -2, True, 1.5, [1.5], "3", b"3", None, {"a": 1}, [3, -1], [], [1, 1]]
+)
+def test_seeds_that_are_none(wrong: Any) -> None:
+    refused(ValueError, "seeds must be (at least one|a whole number)", as_seeds, wrong)
 
 
 @pytest.mark.parametrize(
@@ -186,27 +180,15 @@ def test_counted(numbers: list[int], text: str) -> None:
 
 
 def test_a_result_is_its_rows_and_their_tables() -> None:
-    """Rows are played when they are wanted, once; what is shown is what they sum up to."""
-    played: list[int] = []
-
-    def rows() -> Iterator[Row]:
-        for row in compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2):
-            played.append(int(row["t"]))
-            yield row
-
-    result = ComparisonResult(rows())
-    assert "0 rows played so far" in repr(result)
-    assert (len(result[2:4]), result[3]["t"], len(played)) == (2, 4, 4)
-    assert [row["t"] for row in result] == [1, 2, 3, 4, 5] * 4 == played
-    assert list(result) == list(result[:]) == list(result[::-1])[::-1]
-    assert (len(result), result[-1]["policy"]) == (20, "gp-ucb")
+    result = compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2)
+    assert repr(result) == "<ComparisonResult, 20 rows>"
+    assert [row["t"] for row in result] == [1, 2, 3, 4, 5] * 4
     assert result.to_frame().equals(pd.DataFrame(result))
     assert str(result).splitlines()[2].split()[:4] == ["drifting-bump", "gp-ucb", "2", "5"]
     assert "<td>gp-ucb</td>" in result._repr_html_()
     (pair,) = result.paired("uniform").to_dict(orient="records")
-    difference = pair["difference"]
     means = result.summary().set_index("policy")["average_regret"]
-    assert difference == pytest.approx(means["gp-ucb"] - means["uniform"])
+    assert pair["difference"] == pytest.approx(means["gp-ucb"] - means["uniform"])
 
 
 def test_references_of_a_problem_with_limits_keep_to_them() -> None:
@@ -397,23 +379,17 @@ def test_names_are_text_only(text: str) -> None:
 
 
 def test_it_says_how_it_was_made(text: str) -> None:
-    command = "tvbandits compare drifting-bump:candidates=31 --policy uniform"
-    assert command in text
+    assert "tvbandits compare drifting-bump:candidates=31 --policy uniform" in text
     assert "Seeds 0, 1." in text
     assert "scikit-learn" in text
 
 
 def test_the_command_can_be_said_again() -> None:
-    arguments = {
-        **ARGUMENTS,
-        "data": ["a b.csv"],
-        "equal_information": True,
-        "confidence": "theory",
-    }
+    arguments = {**ARGUMENTS, "data": ["a b.csv"], "confidence": "theory"}
     assert shlex.split(command_of(arguments))[1:] == [
         "compare", "drifting-bump:candidates=31", "--policy", "uniform", "--policy",
         "tv-gp-ucb:epsilon=0.1", "--confidence", "theory", "--horizon", "12", "--seeds", "2",
-        "--data", "a b.csv", "--equal-information",
+        "--data", "a b.csv",
     ]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def test_zones() -> None:
         (HOURS, "2024-01-01T00:00Z", "origin has no time zone, but when has UTC"),
         (HOURS, pd.date_range("2024", periods=2, tz="Asia/Tokyo"), "position 0, has Asia/Tokyo"),
         (BERLIN, "2024-01-01", "has the time zone Europe/Berlin, but when has none"),
-        (BERLIN, np.array(["2024-01-01"], dtype="datetime64[D]"), "but when has none"),
+        (BERLIN, np.array(["2024-01-01"], dtype="datetime64[D]"), "position 0, has none"),
     ],
 )
 def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
@@ -83,7 +83,10 @@ def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
         ([["2024-01-01"]], r"must be one time or have shape \(n,\), got shape \(1, 1\)"),
         (pd.NaT, "must be a date and time, got NaT"),
         (np.datetime64("NaT"), "must be a date and time, got .*NaT"),
-        (np.array(["2024-01-01", "NaT"], dtype="datetime64[D]"), "position 1, must be .* got NaT"),
+        (
+            np.array(["2024-01-01", "NaT"], dtype="datetime64[D]"),
+            "position 1, must be .* got .*NaT",
+        ),
         ("now", "must be ISO text such as .*, got 'now'"),
         ("2024-02-30", "must be a date and time, .* got '2024-02-30'"),
         ("3000-01-01", "within 292 years of 1970, got '3000-01-01'"),
@@ -149,38 +152,8 @@ def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: i
         assert off == 0
 
 
-@given(UNITS, st.lists(NANOSECONDS.map(lambda count: count // 10), min_size=1, max_size=5))
-def test_an_array_is_its_elements(unit: str, counts: list[int]) -> None:
-    clock = Clock(unit, "2001-02-03")
-    times = pd.DatetimeIndex(np.array(counts).view("datetime64[ns]"))
-    numbers = clock.number(times)
-    np.testing.assert_array_equal(numbers, [clock.number(time) for time in times])
-    assert list(clock.time(numbers)) == [clock.time(number) for number in numbers]
-
-
-@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "UTC"])
-@given(
-    st.sampled_from(["1h", "15min", "1us", "7ns"]),
-    st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1)),
-    st.floats(-1e5, 1e5),
-)
-def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, number: float) -> None:
-    stamp = pd.Timestamp(origin, tz="UTC").tz_convert(zone) if zone else pd.Timestamp(origin)
-    clock = Clock(unit, stamp)
-    text = clock.text(number)
-    assert text == str(clock.time(number))
-    back = pd.Timestamp(text)
-    assert clock.number(text) == clock.number(back)
-    short = Clock(unit, str(stamp))
-    assert (short.number(text), short.text(number)[:10]) == (
-        clock.number(text),
-        str(short.time(number))[:10],
-    )
-    assert (clock.unit, clock.origin) == (pd.Timedelta(unit), stamp)
-
-
 def test_the_present() -> None:
     for clock in (HOURS, BERLIN):
         now = clock.number(pd.Timestamp.now(tz=clock.origin.tz))
         assert abs(clock.now - now) < 0.5
-    refused(ValueError, "number must be finite, got nan", HOURS.text, float("nan"))
+    refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))

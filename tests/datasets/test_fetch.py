@@ -1,4 +1,4 @@
-"""Downloads: once, checked at each use, continued after a cut, and never half in place."""
+"""Downloads: once, checked at each use, and never half in place."""
 
 import fcntl
 import gzip
@@ -18,10 +18,9 @@ import pooch
 import pytest
 
 from tests.helpers.file_server import Served, serving
-from tests.helpers.ozone_samples import airdata, field
+from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
-from tvbandits.core.files.reading import ReadLimits, current_limits
-from tvbandits.datasets import abalone, reading_limits, sensor_field
+from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
@@ -86,13 +85,6 @@ def test_a_file_is_downloaded_once_and_checked(served: Served, tmp_path: Path) -
     assert len(served.asked) == 2
 
 
-def test_the_registry_is_one_that_pooch_reads(served: Served, tmp_path: Path) -> None:
-    (path,) = get(served, tmp_path)
-    store = pooch.create(tmp_path, "http://127.0.0.1:9/nowhere/", registry=None)
-    store.load_registry(tmp_path / "registry.txt")
-    assert store.fetch(ZIP) == str(path)
-
-
 def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
     (path,) = get(served, tmp_path)
     path.write_bytes(NEWER)
@@ -116,8 +108,8 @@ def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(served: Served, tmp_pa
 
 
 def test_a_registry_that_cannot_be_read(served: Served, tmp_path: Path) -> None:
-    (tmp_path / "registry.txt").write_text("daily\n")
-    with pytest.raises(OSError, match=r"registry\.txt.*: .*Offending entry: 'daily'"):
+    (tmp_path / "registry.txt").write_text("daily 0123\n")
+    with pytest.raises(ValueError, match=r'registry\.txt: expected "FILE SHA-256" .* "daily 0123"'):
         get(served, tmp_path)
 
 
@@ -128,6 +120,16 @@ def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("TVBANDITS_CACHE")
     monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "home" / name)
     assert fetch_ozone([2008], base_url=served.url + "/") == [tmp_path / "home" / "tvbandits" / ZIP]
+
+
+def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "CHUNK", 1000)
+    told: list[tuple[str, int, int | None]] = []
+    get(served, tmp_path, progress=lambda *args: told.append(args))
+    assert {(name, total) for name, _, total in told} == {(ZIP, len(BODY))}
+    sizes = [0, *(size for _, size, _ in told)]
+    assert sizes[-1] == len(BODY)
+    assert all(0 < step <= 1000 for step in np.diff(sizes))
 
 
 # --- a cut download
@@ -141,15 +143,12 @@ def test_what_was_cut_is_downloaded_anew(served: Served, tmp_path: Path) -> None
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_ctrl_c_leaves_nothing(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch, "_check_opens", stop)
     with pytest.raises(KeyboardInterrupt):
-        get(served, tmp_path)
+        get(served, tmp_path, progress=stop)
     assert names(tmp_path) == set()
 
 
@@ -158,7 +157,6 @@ def test_ctrl_c_leaves_nothing(
 
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
 def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
-    served.marks = ()
     served.files[ZIP] = body
     refused(OSError, rf"{served.url}/{ZIP}: .* not a zip archive that opens", get, served, tmp_path)
     assert names(tmp_path) == set()
@@ -218,14 +216,10 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 # --- several at once
 
 
-def test_a_download_keeps_others_out(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
     kept_out = []
-    opens = fetch._check_opens
 
-    def try_to_enter(path: Path) -> None:
-        opens(path)
+    def try_to_enter(*_: object) -> None:
         handle = os.open(tmp_path, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -234,9 +228,13 @@ def test_a_download_keeps_others_out(
         finally:
             os.close(handle)
 
-    monkeypatch.setattr(fetch, "_check_opens", try_to_enter)
-    get(served, tmp_path)
-    assert kept_out == [True]
+    try_to_enter()
+    assert not kept_out
+    get(served, tmp_path, progress=try_to_enter)
+    assert len(kept_out) == -(-len(BODY) // 100)
+    kept_out.clear()
+    try_to_enter()
+    assert not kept_out
 
 
 def test_threads_without_a_lock_do_not_share_a_file(
@@ -253,6 +251,47 @@ def test_threads_without_a_lock_do_not_share_a_file(
         thread.join()
     assert (tmp_path / ZIP).read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
+
+
+# --- the rows of one state
+
+
+@pytest.mark.parametrize("state", ["New York", " new york", "36"])
+def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> None:
+    (path,) = get(served, tmp_path, state=state)
+    assert path == tmp_path / "daily_44201_2008_new-york.csv"
+    whole = pd.read_csv(io.StringIO(TEXT), dtype=str)
+    expected = whole[whole["State Code"] == "36"].reset_index(drop=True)
+    assert 0 < len(expected) < len(whole)
+    pd.testing.assert_frame_equal(pd.read_csv(path, dtype=str), expected)
+    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
+
+
+def test_letters_and_lines_of_another_system(served: Served, tmp_path: Path) -> None:
+    odd = TEXT.replace("LOUDON", "LOU\nDON\xff").replace("\n", "\r\n").encode("latin-1")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.csv", odd)
+    served.files[ZIP] = buffer.getvalue()
+    (path,) = get(served, tmp_path, state="New York")
+    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
+
+
+def test_a_csv_follows_its_zip(served: Served, tmp_path: Path) -> None:
+    (path,) = get(served, tmp_path, state="Alabama")
+    before = path.read_bytes()
+    path.write_text("spoiled")
+    assert get(served, tmp_path, state="1")[0].read_bytes() == before
+    assert path.stat().st_mode & 0o444 == 0o444
+
+
+def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
+    served.files[ZIP] = zipped("a,b\n1,2\n")
+    match = rf"{ZIP}: the csv has no columns State Code and State Name"
+    refused(ValueError, match, get, served, tmp_path, state="New York")
+    served.files["daily_44201_2009.zip"] = zipped("a", member="readme.txt")
+    match = r"2009\.zip: expected one csv in the zip, got 'readme.txt'"
+    refused(ValueError, match, get, served, tmp_path, (2009,), state="New York")
 
 
 # --- files and servers that mean no good: refused by name, in little memory and in finite time
@@ -309,32 +348,32 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_too_large_is_refused_by_name(case: str, tmp_path: Path) -> None:
+def test_what_is_too_large_is_refused_by_name(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make, limits, match = CASES[case]
     path = make(tmp_path)
-    with reading_limits(**limits), pytest.raises(ValueError, match=match) as caught:
+    for name, most in limits.items():
+        monkeypatch.setenv(f"TVBANDITS_READ_{name.upper()}", str(most))
+    with pytest.raises(ValueError, match=match) as caught:
         read_table(path)
     assert str(caught.value).startswith(f"{path}: ")
     if limits:
-        (name,) = limits
-        assert f"reading_limits({name}=...)" in str(caught.value)
-        assert f"TVBANDITS_READ_{name.upper()}" in str(caught.value)
+        assert f"set TVBANDITS_READ_{name.upper()} to" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = many_rows(tmp_path)
-    with reading_limits(rows=1000):
-        refused(ValueError, "the limit is 1000", read_table, path)
-        with reading_limits(rows=10_000):
-            assert len(read_table(path)) == 2000
+    assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "1500")
-    assert current_limits() == ReadLimits(rows=1500)
     refused(ValueError, "the limit is 1500", read_table, path)
+    monkeypatch.setenv("TVBANDITS_READ_ROWS", "3000")
+    assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "many")
-    refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number, got 'many'", read_table, path)
-    match = "there is no limit 'lines'; there are unpacked_bytes, rows"
-    refused(ValueError, match, lambda: reading_limits(lines=3).__enter__())
+    refused(
+        ValueError, "TVBANDITS_READ_ROWS must be a whole number of at least 1", read_table, path
+    )
 
 
 # --- files of no kind, whoever reads them ---------------------------------------------------------

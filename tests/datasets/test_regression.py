@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.ozone_samples import csv
 from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits import Candidates, Problem
@@ -49,11 +50,6 @@ BLOCKS = pd.DataFrame(
         *("Latitude", "Longitude", "MedHouseVal"),
     ],
 )
-
-
-def csv(path: Path, frame: pd.DataFrame) -> Path:
-    frame.to_csv(path, index=False)
-    return path
 
 
 def parquet(path: Path, frame: pd.DataFrame) -> Path:
@@ -95,14 +91,6 @@ def test_inputs_are_standardised(shells: TableProblem, blocks: TableProblem) -> 
     np.testing.assert_allclose(shells.points, expected[[0, 1, 2, 4]], rtol=1e-12, atol=1e-14)
     expected = plainly_standardised([BLOCKS[name].tolist() for name in BLOCKS.columns[:8]])
     np.testing.assert_allclose(blocks.points, expected, rtol=1e-12, atol=1e-14)
-
-
-def test_targets_are_merged_then_scaled(shells: TableProblem) -> None:
-    assert shells.values[0].tolist() == [1.0, 0.0, 2.0 / 3.5, 3.0 / 3.5]
-    assert shells.summary == (
-        "5 rows, 1 of them merged into others with the same inputs; "
-        "rings from 7 to 10.5, scaled to [0, 1]"
-    )
 
 
 def test_merging_by_brute_force(tmp_path: Path) -> None:

@@ -123,19 +123,6 @@ def test_variation_of_the_bump() -> None:
 # --- drift of a Gaussian process ------------------------------------------------------------------
 
 
-def test_drift_is_stationary_and_correlated_as_the_model_says() -> None:
-    epsilon, horizon = 0.1, 6000
-    path = GPDrift(epsilon, points_per_axis=4, length_scale=0.15, horizon=horizon, seed=2).path
-    assert path.shape == (horizon, 16)
-    # 6,000 steps of 16 nearly independent points, correlated over some 20 steps: 5,000 effective.
-    tolerance = 5 * math.sqrt(2 / 5000)
-    assert (path**2).mean() == pytest.approx(1.0, abs=tolerance)
-    assert abs(path.mean()) < tolerance
-    for lag in (1, 2, 5, 10, 30):
-        expected = (1 - epsilon) ** (lag / 2)
-        assert (path[:-lag] * path[lag:]).mean() == pytest.approx(expected, abs=tolerance)
-
-
 def test_drift_is_an_exact_recursion() -> None:
     problem = GPDrift(0.2, points_per_axis=3, length_scale=0.5, horizon=4000, seed=4)
     path = problem.path
@@ -156,11 +143,6 @@ def test_drift_starts_from_the_prior() -> None:
     np.testing.assert_allclose(first.T @ first / 1500, K, atol=5 * math.sqrt(2 / 1500))
     # The draws of neighbouring seeds are independent.
     assert abs((first[1:] * first[:-1]).mean()) < 5 / math.sqrt(1500)
-
-
-def test_what_does_not_drift_stands_still() -> None:
-    path = GPDrift(0.0, points_per_axis=3, horizon=400).path
-    assert (path == path[0]).all()
 
 
 def test_drift_is_looked_up_by_candidate_and_step() -> None:
@@ -204,15 +186,6 @@ def test_pieces_are_draws_of_the_prior() -> None:
 def test_a_reward_without_a_switch_does_not_vary() -> None:
     assert Switching(every=50, candidates=9, horizon=50).variation == 0.0
     assert Switching(every=1, candidates=9, horizon=1).variation == 0.0
-
-
-# --- realisations ---------------------------------------------------------------------------------
-
-
-def test_kinds_of_problems_do_not_share_draws() -> None:
-    drift = GPDrift(epsilon=1.0, points_per_axis=4, horizon=40, seed=1).path.ravel()[:600]
-    pieces = Switching(every=1, candidates=21, horizon=40, seed=1).pieces.ravel()[:600]
-    assert abs(np.corrcoef(drift, pieces)[0, 1]) < 0.5
 
 
 # --- wrong times and parameters -------------------------------------------------------------------
@@ -398,12 +371,6 @@ def test_xopts_parabola_swings_and_wanders_off_after_fifty_seconds() -> None:
         np.testing.assert_allclose(problem.value(np.array([[0.3]]), step), [-((0.3 - k) ** 2)])
         inside = np.clip(k, -1, 1)
         assert problem.best(step) == pytest.approx(-((inside - k) ** 2), abs=1e-12)
-
-
-def test_fields_may_be_longer_than_a_hundred_steps() -> None:
-    for name in KINDS:
-        problem = make_problem(f"field-{name}:horizon=250", [], None)
-        assert problem.realise(1).path.shape == (250, len(problem.domain))
 
 
 # --- `best` of every problem of the command line, against a search that knows nothing but `value`

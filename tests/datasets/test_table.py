@@ -111,8 +111,3 @@ def test_regret_is_that_of_the_largest_forecast() -> None:
     assert average_regret(values) == pytest.approx(np.mean(regret))
     # The order of places does not matter.
     assert average_regret(values[:, ::-1]) == pytest.approx(np.mean(regret))
-
-
-def test_places_that_are_alike_are_drawn() -> None:
-    values = np.array([[1.0, 1.0, 0.0], [4.0, 2.0, 1.0]])
-    assert average_regret(values) == 1.0  # none or 2, with the same chance

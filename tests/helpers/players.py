@@ -28,7 +28,7 @@ def _strategy_once(features: Array, gaps: Array, weight: float, ridge: float) ->
 opkb.strategy = _strategy_once
 
 LINE = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
-INTERVAL = Box([[0.0, 10.0]], samples=32, starts=1)
+INTERVAL = Box([[0.0, 10.0]])
 KERNEL, NOISE = RBF(1.5), 0.01
 
 

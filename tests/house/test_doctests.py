@@ -28,7 +28,7 @@ REASONS = {
     "tvbandits.experts.sensors.mqtt.MQTTStation": NEEDS_BROKER,
     "tvbandits.experts.sensors.mqtt.MQTTTransport": NEEDS_BROKER,
     "tvbandits.experts.sensors.expert.Transport": "a protocol; `StubTransport` is one",
-    "tvbandits.queries.budgets.Budget": "a protocol; `LogSchedule` is one",
+    "tvbandits.queries.plans.Budget": "a protocol; `LogSchedule` is one",
     "tvbandits.queries.plans.QueryPlan": "a protocol; `RandomPoints` is one",
 }
 

@@ -90,16 +90,12 @@ def folder_of(module: str, modules: dict[str, str]) -> str:
 def imports_of(path: str, tree: ast.AST, modules: dict[str, str]) -> list[Arrow]:
     """The arrows out of a file."""
     module, found = module_of(path), []
-    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            if node.level:
-                up = ["tvbandits", *(package.split(".") if package else [])]
-                base = ".".join([*up[: len(up) - node.level + 1], *([base] if base else [])])
             # `from package import room` is an arrow to the room, if there is one of that name.
             names = [
                 f"{base}.{alias.name}" if _inner(f"{base}.{alias.name}") in modules else base
@@ -115,54 +111,6 @@ def _inner(name: str) -> str:
     return name.removeprefix("tvbandits").removeprefix(".")
 
 
-# Files that may import late, for the start-up alone: their arrows count like all others.
-LAZY = {
-    "tvbandits/__init__.py": "names are imported when they are used first",
-    "tvbandits/__main__.py": "Ctrl-C is looked after before anything is imported",
-    "tvbandits/bandit/__init__.py": "what was told is looked at without what believes",
-    "tvbandits/campaign/campaign.py": "pandas, where a table is made",
-    "tvbandits/campaign/naming.py": "tables of places, where a site in degrees is added",
-    "tvbandits/core/clock.py": "pandas, for what is no plain text of a time",
-    "tvbandits/core/space.py": "pandas and kernels, where a table or a kernel is made",
-    "tvbandits/core/tables.py": "pandas, where a table is made",
-    "tvbandits/core/box_search.py": "scipy.stats, which takes a second, for boxes alone",
-    "tvbandits/core/candidates.py": "scipy.spatial, for points that are off by rounding",
-    "tvbandits/core/rows.py": "pyarrow is an extra, imported where a Parquet file is read",
-    "tvbandits/gp/posteriors/leaders.py": "distributed is an extra, used where there is a client",
-    "tvbandits/queries/k_dpp.py": "dppy, where a k-DPP is drawn exactly",
-    "tvbandits/policies/__init__.py": "a policy is imported when it is used first",
-    "tvbandits/cli/stopping.py": "a command is imported when it is called, so that help is quick",
-    "tvbandits/cli/campaign_actions.py": "what makes a campaign's own expert, where one is named",
-    "tvbandits/core/files/reading.py": "pyarrow is an extra, imported where a Parquet file is read",
-    "tvbandits/core/files/values.py": "every package whose parts a file may hold",
-    "tvbandits/comparison/compare.py": "distributed is an extra, imported where it is used",
-    "datasets/registry.py": "every module of its folder",
-    "tvbandits/policies/registry.py": "every module that stands beside it",
-    "tvbandits/policies/names.py": "a policy, problem or width of the user's, by its name",
-}
-
-
-def lazy_imports(path: str, tree: ast.AST) -> list[str]:
-    """Imports inside of functions, and those by name."""
-    if path in LAZY:
-        return []
-    found = set()
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        found |= {
-            f"{path}:{node.lineno}: an import inside of a function"
-            for node in ast.walk(function)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute):
-            name = node.id if isinstance(node, ast.Name) else node.attr
-            if name in ("__import__", "import_module"):
-                found.add(f"{path}:{node.lineno}: an import by name")
-    return sorted(found)
-
-
 def factorisations(path: str, tree: ast.AST) -> list[tuple[str, str]]:
     """Where a file uses a factorisation that is not linalg.py's, and its name."""
     ours: set[str] = set()
@@ -170,7 +118,7 @@ def factorisations(path: str, tree: ast.AST) -> list[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             source = node.module or ""
-            if node.level or source.startswith("tvbandits"):
+            if source.startswith("tvbandits"):
                 ours |= {alias.asname or alias.name for alias in node.names}
             elif source.split(".")[0] in ("numpy", "scipy"):
                 parts = [*source.split(".")[1:], *(alias.name for alias in node.names)]
@@ -197,7 +145,6 @@ def complaints(sources: dict[str, str]) -> list[str]:
     found += [complaint for arrow in arrows for complaint in wrongs_of(arrow, folders)]
     found += circles_in(arrows, modules) + crowds_in(sources)
     for path, source in sources.items():
-        found += lazy_imports(path, trees[path])
         if path != LINALG:
             found += [
                 f"{where}: {name} is a factorisation, which belongs to linalg.py"
@@ -283,12 +230,6 @@ def test_the_package_keeps_to_its_layout() -> None:
 
 
 def test_no_exception_is_left_over() -> None:
-    sources = package()
-    for path in LAZY:
-        tree = ast.parse(sources[path])
-        late = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-        inner = [m for n in late for m in ast.walk(n) if isinstance(m, ast.Import | ast.ImportFrom)]
-        assert inner or "import_module(" in sources[path], path
     used = {
         (path, name)
         for path, source in package().items()
@@ -318,17 +259,16 @@ TERMS = "tvbandits/gp/kernels/terms.py"
 GOOD = {
     LINALG: "from scipy.linalg import cholesky\nimport numpy as np\nnp.linalg.eigh(0)\n",
     TERMS: "from tvbandits.core import linalg\nlinalg.cholesky(0)\n",
-    "tvbandits/gp/fitting/online.py": "from ..kernels.terms import k\n",
+    "tvbandits/gp/fitting/online.py": "from tvbandits.gp.kernels.terms import k\n",
     "experts/functions.py": "from tvbandits.core.arrays import Array\n",
     "tvbandits/core/arrays.py": "import numpy as np\n",
 }
 WRONG = [
-    (LINALG, "from ..gp.kernels import terms", "terms, which is below it"),
+    (LINALG, "from tvbandits.gp.kernels import terms", "terms, which is below it"),
     (TERMS, "from tvbandits.gp.fitting.online import f", "circle of files: "),
-    (TERMS, "class A:\n    async def f(self):\n        import json", "an import inside"),
     (
         "experts/functions.py",
-        "from ..gp.kernels.terms import k",
+        "from tvbandits.gp.kernels.terms import k",
         "but experts may import ['core', ",
     ),
     ("tvbandits/attic/box.py", "", "attic is not in the order of folders"),

@@ -119,8 +119,6 @@ class Figures:
     beta: float
     in_use: int
     forgotten: int
-    effective_sample_size: float
-    information_gain: float
     centre: float
     scale: float
 
@@ -211,7 +209,6 @@ class Plain:
             self.estimate(X, y, s2, used)
         else:
             self.anchor = self.mean
-        sample_size = float(sum(s2[used] / effective[used]))
         n_seen = len(y)
         X, i, y, noise = X[used], i[used], y[used], effective[used] / self.scale**2
         now = np.full(len(self.points), self.t + 1.0)
@@ -233,7 +230,5 @@ class Plain:
 
         largest = np.flatnonzero(self.ucb == self.ucb.max())
         chosen = largest[self.rng.integers(len(largest))] if len(largest) > 1 else largest[0]
-        figures = Figures(
-            beta, len(y), n_seen - len(y), sample_size, log_det_ratio / 2, float(centre), self.scale
-        )
+        figures = Figures(beta, len(y), n_seen - len(y), float(centre), self.scale)
         return int(chosen), figures

@@ -52,16 +52,16 @@ def legend(figure: Figure) -> list[str]:
 
 def test_a_line() -> None:
     bandit = played(LINE)
-    figure = plots.beliefs(bandit, 9.0, unit="mg/l", names=["dose (ml)"], band=1.5)
+    figure = plots.beliefs(bandit, 9.0, unit="mg/l")
     (ax,) = panels(figure)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("dose (ml)", "reward (mg/l)")
-    assert legend(figure) == ["mean ± 1.5 deviations", "reward", "answer", "pending", "recommended"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "reward (mg/l)")
+    assert legend(figure) == ["mean ± 2 deviations", "reward", "answer", "pending", "recommended"]
     curve = ax.lines[0]
     x = np.asarray(curve.get_xdata())
     mean, deviation = bandit.predict(x[:, None], 9.0)
     np.testing.assert_allclose(curve.get_ydata(), mean)
     band = ax.collections[0].get_paths()[0].vertices
-    assert np.max(band[:, 1]) == pytest.approx(np.max(mean + 1.5 * deviation))
+    assert np.max(band[:, 1]) == pytest.approx(np.max(mean + 2.0 * deviation))
     rewards = next(part for part in ax.collections if isinstance(part, PathCollection))
     shown = {tuple(row) for row in np.asarray(rewards.get_offsets()).tolist()}
     assert shown == set(zip(*(bandit.state.rewards.X[:, 0], bandit.state.rewards.y), strict=True))
@@ -81,7 +81,7 @@ def test_the_points_that_are_out_and_the_recommended_one() -> None:
 )
 def test_maps(domain: Any, filled: bool) -> None:
     bandit = played(domain)
-    ax, other = panels(plots.beliefs(bandit, names=["east (km)", "north (km)"], unit="ppb"))
+    ax, other = panels(plots.beliefs(bandit, unit="ppb"))
     for panel, which in ((ax, 0), (other, 1)):
         drawn: Any = panel.collections[0]
         assert isinstance(drawn, QuadMesh) is filled
@@ -159,14 +159,6 @@ def test_nothing_is_changed() -> None:
     np.testing.assert_array_equal(bandit.ask(), twin.ask())
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"t": np.nan}, "t must be a finite number, got nan"),
-        ({"band": -1.0}, "band must be finite and not negative, got -1.0"),
-        ({"names": ["a", "b"]}, r"names must be 1 texts, got \['a', 'b'\]"),
-    ],
-)
-def test_wrong_options(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        plots.beliefs(policies.gp_ucb(LINE, RBF(0.3), 0.1), **options)
+def test_a_time_that_is_none() -> None:
+    with pytest.raises(ValueError, match="t must be a finite number, got nan"):
+        plots.beliefs(policies.gp_ucb(LINE, RBF(0.3), 0.1), np.nan)

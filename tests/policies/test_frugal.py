@@ -95,7 +95,7 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
 
 def test_the_plan_is_the_one_that_is_given() -> None:
     assert frugal(Asked(), budget=2.5).recipe.asking.plan == PlausibleMaximisers(OnAverage(2.5))
-    assert frugal(Asked(), queries=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
+    assert frugal(Asked(), plan=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
 
 
 def test_answers_are_kept_as_observations() -> None:
@@ -147,7 +147,7 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
     assert differ == 0 if confidence == 0.4 else differ > 2
 
 
-@pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]], samples=32, starts=1)], ids=str)
+@pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]])], ids=str)
 @pytest.mark.parametrize("how", ["down", "refusing"])
 def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, domain: Any) -> None:
     expert = Down() if how == "down" else Asked(answers=lambda X, _t: np.zeros(len(X), bool))
@@ -167,21 +167,3 @@ def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, doma
 
 
 # --- forecasts ------------------------------------------------------------------------------------
-
-
-def test_a_forecast_is_the_exact_posterior() -> None:
-    bandit = frugal(Asked(), mean=0.1)
-    play(bandit, STEPS)
-    state = bandit.state
-    seen = state.rewards.append(state.answers)
-    Z, kernel = np.column_stack([seen.X, seen.t]), state.model.kernel
-    for ahead in (-9.0, -0.5, 0.0, 1.0, 7.5):  # of the past, with what came after it
-        at = np.column_stack([LINE.X, np.full(10, 12.0 + ahead)])
-        A, k = kernel(Z) + np.diag(seen.variance), kernel(at, Z)
-        mean, deviation = (
-            bandit.predict(LINE.X, 12.0 + ahead)[0],
-            deciding(bandit, LINE.X, 12.0 + ahead),
-        )
-        np.testing.assert_allclose(mean, 0.1 + k @ np.linalg.solve(A, seen.y - 0.1), atol=5e-3)
-        variance = kernel.diag(at) - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
-        np.testing.assert_allclose(deviation, np.sqrt(variance), atol=5e-3)

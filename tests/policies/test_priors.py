@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.players import FINITE_RULES, setting
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
+from tvbandits.policies import POLICIES
 from tvbandits.policies.priors import (
     ArmFilter,
     drawn_covariance,
@@ -88,30 +90,19 @@ def test_priors_are_weighted_by_their_evidence() -> None:
     )
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
         player.tell(LINE.X[[row]], [y], t)
+    pairs = [(a, r) for a in (0.5, 1.0) for r in (0.01, 0.3)]
     logs = np.array(
-        [
-            log_evidence(RBF(0.2)(LINE.X / a), r, ROWS, TIMES, VALUES, 0.1)
-            for a in (0.5, 1.0)
-            for r in (0.01, 0.3)
-        ]
+        [log_evidence(RBF(0.2)(LINE.X / a), r, ROWS, TIMES, VALUES, 0.1) for a, r in pairs]
     )
     shares = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
     np.testing.assert_allclose(player.rule.weights(), shares, rtol=1e-4)
-
-
-def test_points_are_played_as_often_as_they_are_best_in_draws() -> None:
-    player: Any = policies.hp_gp_ts(
-        LINE, RBF(0.2), 0.1, lengths="0.5 1", rates="0.01 0.3", mean=0.0, seed=1
-    )
-    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
-        player.tell(LINE.X[[row]], [y], t)
+    # And points are played as often as they are best in draws.
     played = np.zeros(12)
     for _ in range(4000):
         x = player.ask(10.0)
         player.drop(x)
         played[LINE.index(x)[0]] += 1
     rng, expected = np.random.default_rng(5), np.zeros(12)
-    pairs = [(a, r) for a in (0.5, 1.0) for r in (0.01, 0.3)]
     for (a, r), weight in zip(pairs, player.rule.weights(), strict=True):
         kernel = RBF(0.2)(LINE.X / a)
         mean, covariance = drift_posterior(kernel, r, ROWS, TIMES, VALUES, 0.1, 10.0)
@@ -159,14 +150,16 @@ def test_the_best_point_of_a_predictive_draw_is_played() -> None:
 # --- what is refused --------------------------------------------------------------------------------
 
 
-def test_boxes_and_nonsense_are_refused() -> None:
+@pytest.mark.parametrize("name", FINITE_RULES)
+def test_boxes_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        POLICIES[name].make(setting(Box([[0, 1]])))
+
+
+def test_nonsense_is_refused() -> None:
     for make in (policies.pe_gp_ucb, policies.hp_gp_ts):
-        with pytest.raises(ValueError, match="needs a finite domain"):
-            make(Box([[0, 1]]), RBF(), 1.0)  # type: ignore[operator]
         with pytest.raises(ValueError, match="rates must be numbers with spaces"):
             make(LINE, RBF(), 1.0, rates="0.1,0.2")  # type: ignore[operator]
         with pytest.raises(ValueError, match="each of lengths"):
             make(LINE, RBF(), 1.0, lengths="0")  # type: ignore[operator]
-    with pytest.raises(ValueError, match="needs a finite domain"):
-        policies.predictive_sampling(Box([[0, 1]]), RBF(), 1.0, epsilon=0.1)
     assert numbers_in(" 1 2e-1 ", "x") == (1.0, 0.2)

@@ -2,11 +2,10 @@
 
 import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pytest
@@ -18,17 +17,14 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
-from tvbandits.policies import POLICIES, PlotStyle, Policy
+from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parse_call, written
-from tvbandits.policies.registry import gathered
 from tvbandits.policies.setting import (
     FROM_THE_PROBLEM,
-    LISTED,
     Common,
-    Seed,
-    Width,
     assembled,
     described,
+    listed,
 )
 
 
@@ -78,13 +74,13 @@ EXAMPLES = dict(
     for each in """
     largest_batch=7, noise_variance=none, confidence=1.5, posterior=exact, mean=0.5,
     minimise=true, consult=before ask, about=domain, informed_width=1, learn=false,
-    reset_every=9, period=bogunovic, window=9, discount=0.9, epsilon=0.1, growth=linear,
-    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, sweeps=2, threshold=math:sqrt,
-    pool_size=20, budget=2, plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
-    rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3, mutation=2,
-    first_sample=20, alpha=0.5, removal=oldest, first=6, refit_every=3, span=30, outcome=1,
-    beta=0.5, scaled=true, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
-    horizon=40, regret=2, second=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
+    reset_every=9, window=9, discount=0.9, epsilon=0.1, ask_every=2,
+    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, budget=2,
+    plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
+    rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3,
+    first_sample=20, alpha=0.5, removal=oldest, first=6, span=30, outcome=1,
+    beta=0.5, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
+    horizon=40, regret=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
     c3=0.5, c4=0.5
     """.split(",")  # noqa: SIM905 - words, as a text
 )
@@ -108,16 +104,11 @@ def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
 
 
 def test_every_module_names_its_paper() -> None:
-    seen = set()
-    for found in pkgutil.iter_modules(policies.__path__):
-        module = importlib.import_module(f"tvbandits.policies.{found.name}")
-        for policy in LISTED.get(module.__name__, ()):
-            assert POLICIES[policy.name] is policy
-            seen.add(policy.name)
-            assert policy.paper or policy.name == "uniform"
-            for word in re.findall(r"[A-Z]\w+|\d{4}", policy.paper):
-                assert word in (module.__doc__ or ""), f"{policy.name}: {policy.paper}"
-    assert seen == set(POLICIES)
+    for policy in POLICIES.values():
+        module = importlib.import_module(policy.recipe.__module__)
+        assert policy.paper or policy.name == "uniform"
+        for word in re.findall(r"[A-Z]\w+|\d{4}", policy.paper):
+            assert word in (module.__doc__ or ""), f"{policy.name}: {policy.paper}"
 
 
 def test_a_recipe_that_nobody_imports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +120,7 @@ def test_a_recipe_that_nobody_imports_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 def test_two_policies_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match='two policies are called "uniform"'):
-        gathered([POLICIES["uniform"], POLICIES["uniform"]])
+        listed("another one", paper="")(policies.uniform)
 
 
 # --- a new policy with a new way of forgetting: an aging map and a record ------------------------------
@@ -152,8 +143,7 @@ def halving(
     noise_variance: float,
     *,
     life: float = 20.0,
-    confidence: Width = DEFAULT_WIDTH,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """Forgets half in every life.
 
@@ -162,8 +152,7 @@ def halving(
     life : float
         In units of time.
     """
-    common = Common(confidence, "exact", "online", seed)
-    return assembled(domain, kernel, noise_variance, common, aging=Halving(life))
+    return assembled(domain, kernel, noise_variance, aging=Halving(life), **common)
 
 
 HALVING = Policy(
@@ -171,7 +160,6 @@ HALVING = Policy(
     halving,
     "forgets half in every life",
     paper="",
-    look=PlotStyle("#123456", "-", 1.0, "o"),
 )
 
 
@@ -183,7 +171,6 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     assert len(regret) == 3
     assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
-    known = gathered([*POLICIES.values(), HALVING])
-    assert list(known)[-1] == "halving"
-    assert list(known["halving"].parameters) == ["noise_variance", "life", "confidence"]
+    options = ["noise_variance", "life", "confidence", "posterior", "mean", "minimise"]
+    assert list(HALVING.parameters) == options
     assert documented(halving)["seed"]

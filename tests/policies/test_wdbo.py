@@ -28,15 +28,6 @@ def kernel_of(X: Any, t: Any) -> Any:
     return 1.3 * matern52(r / 0.3) * matern32((t[:, None] - t) / 0.4)
 
 
-def test_all_relevances_at_once_are_those_of_the_loop() -> None:
-    for d, n in ((1, 6), (2, 15), (3, 40)):
-        X, y, t, now = example(n, d)
-        K = kernel_of(X, t)
-        C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
-        found = relevance(precision(K, 0.05), y, C)
-        np.testing.assert_allclose(found, relevances_by_leaving_out(K, 0.05, y, C), rtol=1e-7)
-
-
 # wdbo_criterion 2.2.1 on `example()`: variance 1.3, noise 0.05, lengths 0.3 and 0.4, nu 5/2 and
 # 3/2.
 AUTHORS = [
@@ -85,9 +76,8 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> A
 
 
 def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
-    rule = Relevant.on(Box([[0, 1], [0, 2]]), 0.01, 0.5, "relevance", 4, 3)
-    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01)
-    player.rule = rule
+    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01, alpha=0.5, first=4)
+    rule: Any = player.rule
     budget, last, removed = 1.0, None, 0
     for t in range(1, 31):
         before = rule.data

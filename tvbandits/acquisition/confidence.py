@@ -9,12 +9,16 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import finite_number, flag, not_negative, positive_number
+from tvbandits.core.arrays import finite_number, not_negative
 from tvbandits.core.coercion import shown
 
 # A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
 # explores so much where the reward drifts that it is often close to uniform choice.
 DEFAULT_WIDTH = 2.0
+
+
+# The accuracy of a dictionary, which the width of BKB is for.
+ACCURACY = 0.5
 
 
 # Largest constant width: a bound of so many deviations can be represented.
@@ -58,7 +62,19 @@ class Confidence(Protocol):
 
 
 @dataclass(frozen=True)
-class Theory:
+class _WithProbability:
+    """The parameters of a theorem's width, as `Theory` has them."""
+
+    delta: float = 0.05
+    norm_bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+        not_negative("norm_bound", self.norm_bound)
+
+
+@dataclass(frozen=True)
+class Theory(_WithProbability):
     """The width of SparQ-GP-UCB's Theorem 3.1, valid for heteroscedastic noise (Kirschner 2018).
 
     beta = sqrt(2 log(2/delta) + log det(Sigma + K) - log det Sigma) + norm_bound
@@ -78,80 +94,18 @@ class Theory:
     4.658
     """
 
-    delta: float = 0.05
-    norm_bound: float = 1.0
-
-    def __post_init__(self) -> None:
-        finite_number("delta", self.delta, above=0.0, high=1.0)
-        not_negative("norm_bound", self.norm_bound)
-
     def __call__(self, situation: Situation) -> float:
         """Width from the information of the observations in use."""
         return math.sqrt(2 * math.log(2 / self.delta) + situation.log_det_ratio) + self.norm_bound
 
 
 @dataclass(frozen=True)
-class Srinivas:
-    """sqrt(2 log(|D| t^2 pi^2 / (6 delta))) for a finite domain D (Srinivas 2010, Theorem 1).
-
-    Examples
-    --------
-    >>> from tvbandits.acquisition.confidence import Srinivas, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
-    >>> print(f"{Srinivas()(situation):.3f}")
-    5.327
-    """
-
-    delta: float = 0.05
-
-    def __post_init__(self) -> None:
-        finite_number("delta", self.delta, above=0.0, high=1.0)
-
-    def __call__(self, situation: Situation) -> float:
-        """Width from the size of the domain."""
-        if situation.candidates is None:
-            raise ValueError("this width needs a finite domain: give Candidates, or another width")
-        t = situation.told + 1
-        size = situation.candidates * t**2 * math.pi**2 / (6 * self.delta)
-        return math.sqrt(2 * math.log(size))
-
-
-@dataclass(frozen=True)
-class Logarithmic:
-    """c1 log(c2 t): Bogunovic (2016) plays TV-GP-UCB with c1 = 0.8, c2 = 4 as beta_t = width^2.
-
-    The value is the width itself; take `square_root=True` for the square root that paper uses.
-
-    Examples
-    --------
-    >>> from tvbandits.acquisition.confidence import Logarithmic, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
-    >>> print(f"{Logarithmic()(situation):.3f}")
-    3.545
-    """
-
-    c1: float = 0.8
-    c2: float = 4.0
-    square_root: bool = False
-
-    def __post_init__(self) -> None:
-        not_negative("c1", self.c1)
-        positive_number("c2", self.c2)
-        flag("square_root", self.square_root)
-
-    def __call__(self, situation: Situation) -> float:
-        """Width from the number of decisions; never below zero."""
-        width = max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
-        return math.sqrt(width) if self.square_root else width
-
-
-@dataclass(frozen=True)
-class BKBWidth:
+class BKBWidth(_WithProbability):
     """The width of BKB ([B] Theorem 2), for the regulariser lambda = noise variance.
 
-    beta = 2 sqrt(a log(t) d + log(1/delta)) + (1 + 1/sqrt(1 - accuracy)) norm_bound, with the effective
-    dimension d and a = (1 + accuracy) / (1 - accuracy). The paper scales deviations by 1/sqrt(lambda)
-    and widths by sqrt(lambda); here both are in prior units, kappa = 1.
+    beta = 2 sqrt(a log(t) d + log(1/delta)) + (1 + 1/sqrt(1 - e)) norm_bound, with the effective
+    dimension d, the accuracy e of the dictionary and a = (1 + e) / (1 - e). The paper scales deviations
+    by 1/sqrt(lambda) and widths by sqrt(lambda); here both are in prior units, kappa = 1.
 
     Examples
     --------
@@ -161,25 +115,16 @@ class BKBWidth:
     13.361
     """
 
-    delta: float = 0.05
-    norm_bound: float = 1.0
-    accuracy: float = 0.5
-
-    def __post_init__(self) -> None:
-        finite_number("delta", self.delta, above=0.0, high=1.0)
-        not_negative("norm_bound", self.norm_bound)
-        finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
-
     def __call__(self, situation: Situation) -> float:
         """Width from the effective dimension."""
-        ratio = (1 + self.accuracy) / (1 - self.accuracy)
+        ratio = (1 + ACCURACY) / (1 - ACCURACY)
         information = ratio * math.log(max(situation.told, 1)) * situation.effective_dimension()
-        bias = (1 + 1 / math.sqrt(1 - self.accuracy)) * self.norm_bound
+        bias = (1 + 1 / math.sqrt(1 - ACCURACY)) * self.norm_bound
         return 2 * math.sqrt(information + math.log(1 / self.delta)) + bias
 
 
 @dataclass(frozen=True)
-class BBKBWidth:
+class BBKBWidth(_WithProbability):
     """The width of BBKB ([BB] Theorem 2), for the regulariser lambda = noise variance.
 
     beta = 2 sqrt(sum_s log(1 + 3 variance_s / noise variance) + log(1/delta)) + (1 + sqrt 2) norm_bound,
@@ -195,13 +140,6 @@ class BBKBWidth:
 
     uses_spent: ClassVar[bool] = True
 
-    delta: float = 0.05
-    norm_bound: float = 1.0
-
-    def __post_init__(self) -> None:
-        finite_number("delta", self.delta, above=0.0, high=1.0)
-        not_negative("norm_bound", self.norm_bound)
-
     def __call__(self, situation: Situation) -> float:
         """Width from the information of all batches."""
         root = math.sqrt(situation.spent + math.log(1 / self.delta))
@@ -209,20 +147,13 @@ class BBKBWidth:
 
 
 @dataclass(frozen=True)
-class BBKBProgramWidth:
+class BBKBProgramWidth(_WithProbability):
     """The width that the authors' program for BBKB plays, which is smaller than their theorem's.
 
     beta = norm_bound + sqrt(log(t) d + log(1/delta)), with the sum d over the t plays of posterior
     variance over noise variance; in prior units, as in `BKBWidth`. Their program (batch-bkb,
     `_update_beta`) has delta = 1/T in the experiments of [BB].
     """
-
-    delta: float = 0.05
-    norm_bound: float = 1.0
-
-    def __post_init__(self) -> None:
-        finite_number("delta", self.delta, above=0.0, high=1.0)
-        not_negative("norm_bound", self.norm_bound)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the effective dimension."""
@@ -281,8 +212,6 @@ class PlaysAtATime:
 # Widths by name.
 WIDTHS: dict[str, Confidence] = {
     "theory": Theory(),
-    "srinivas": Srinivas(),
-    "logarithmic": Logarithmic(),
     "bkb": BKBWidth(),
     "bbkb": BBKBWidth(),
     "bbkb-program": BBKBProgramWidth(),

@@ -24,14 +24,19 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed, Available
-from tvbandits.acquisition.batch_rules import (
+from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
-    FixedSize,
+    FantasyModel,
+    JointFantasy,
+    LazyFantasy,
     Monitor,
     One,
+    PlainFantasy,
+    UntoldFantasy,
+    Width,
+    fixed_size,
 )
-from tvbandits.acquisition.fantasies import FantasyModel, UntoldFantasy, Width, fantasise
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, row_of_largest, whole_number
 from tvbandits.core.candidates import Candidates, rows_apart
@@ -40,6 +45,7 @@ from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.predictions import View
 
 
@@ -140,22 +146,23 @@ class Decision:
 
     def fantasy(self, width: Width) -> FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
-        view = self.view
+        view, noise = self.view, self.noise_variance / self.view.scale**2
+        parts = view.posterior, self.domain, view.surface, view.inputs, noise, width
         if self.untold:
             assert isinstance(self.domain, Candidates)  # they are many
             mask = None if self.available is None else self.available.mask
             free = None if mask is None else np.flatnonzero(mask)
-            noise = self.noise_variance / view.scale**2
             return UntoldFantasy(view.posterior, self.domain, None, view.inputs, noise, width, free)
-        fantasy = fantasise(
-            view.posterior,
-            self.domain,
-            view.surface,
-            view.inputs,
-            self.noise_variance / view.scale**2,
-            width,
-            joint=len(self.pending) > 0 or self.n not in (None, 1),
-        )
+        joint = len(self.pending) > 0 or self.n not in (None, 1)
+        fantasy: FantasyModel
+        if joint and view.posterior.dictionary_size is not None:
+            # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
+            # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
+            fantasy = JointFantasy(*parts)
+        elif isinstance(view.posterior, NystromPosterior) and view.surface is not None:
+            fantasy = LazyFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
+        else:
+            fantasy = PlainFantasy(*parts)
         if len(self.pending):
             fantasy.observe(self.pending, self.pending_noise)
         return fantasy
@@ -179,11 +186,11 @@ class Acquisition(Protocol):
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if it cannot work on such a domain or posterior rule."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
 
 
-def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
     """As `rule.choose`; where there are fewer points than are asked for, by Thompson shares.
 
     Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
@@ -195,7 +202,7 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> t
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
     drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
-    return X[allowed.only(lambda _: drawn)(X).argmax(axis=1)], 0
+    return np.asarray(X[allowed.only(lambda _: drawn)(X).argmax(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -220,8 +227,8 @@ class UpperConfidenceBound:
     def check(self, domain: Domain, posterior: Any) -> None:
         """Works everywhere."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         uncertain = decision.batching.smallest > 1 and self._uncertain(decision, rng)
         if decision.leaders is None or decision.untold:
             return self._chosen(decision, uncertain, rng)
@@ -249,12 +256,12 @@ class UpperConfidenceBound:
             return float(view.posterior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
         if decision.leaders is not None:
             decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
-        return _largest_variance(decision.domain, decision.view, rng) > noise / smallest
+            view = decision.view
+        _, largest = decision.domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
+        return largest > noise / smallest
 
-    def _chosen(
-        self, decision: Decision, uncertain: bool, rng: np.random.Generator
-    ) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def _chosen(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         view, batching = decision.view, decision.batching
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         simple = plain and isinstance(batching.rule, One) and not uncertain
@@ -269,18 +276,18 @@ class UpperConfidenceBound:
                 worth = decision.allowed().only(bound)
                 if decision.overtakes(float(worth(x[None, :])[0])):
                     raise OvertakenError
-            return np.array([x]), 0 if view.surface is None else len(view.surface.points)
+            return np.array([x])
         allowed = decision.allowed()
         monitor: Monitor
         if uncertain:
             # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
-            width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), FixedSize(batching.smallest)
+            width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), fixed_size(batching.smallest)
         else:
             times = batching.rule.ratio_bound * decision.beta * view.scale
             width = Width(view.mean, times, view.smooth_bound)
             monitor = batching.rule.monitor()
         if decision.n is not None:
-            monitor = FixedSize(decision.n)
+            monitor = fixed_size(decision.n)
         return self._batch(decision, allowed, width, monitor, rng)
 
     def _batch(
@@ -290,7 +297,7 @@ class UpperConfidenceBound:
         width: Width,
         monitor: Monitor,
         rng: np.random.Generator,
-    ) -> tuple[Array, int]:
+    ) -> Array:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
@@ -307,7 +314,7 @@ class UpperConfidenceBound:
                 raise OvertakenError
             batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
-            if monitor.full(fantasy.add(batch[-1])):
+            if monitor(fantasy.add(batch[-1])):
                 break
             if len(batch) == most:
                 warnings.warn(
@@ -320,7 +327,7 @@ class UpperConfidenceBound:
             if decision.n is not None:
                 allowed.exclude(batch[-1])
                 fantasy.means_changed()
-        return np.array(batch), fantasy.looks
+        return np.array(batch)
 
 
 @dataclass(frozen=True)
@@ -348,8 +355,8 @@ class RandomFirst:
     def check(self, domain: Domain, posterior: Any) -> None:
         """Works everywhere."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         if decision.view.posterior.size + len(decision.pending) >= self.count:
             return UpperConfidenceBound().choose(decision, rng)
         allowed = Allowed(decision.domain, decision.available, decision.taken)
@@ -357,7 +364,7 @@ class RandomFirst:
         for _ in range(decision.n or 1):
             batch.append(allowed.sample(rng))
             allowed.exclude(batch[-1])
-        return np.array(batch), 0
+        return np.array(batch)
 
 
 # What the first plays tell is reckoned at no more candidates than these, after no more failed
@@ -399,8 +406,8 @@ class SpreadFirst:
                 f"what a play tells is reckoned at candidates: give Candidates, got {shown(domain)}"
             )
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         domain, view = decision.domain, decision.view
         count = view.posterior.size + len(decision.pending)
         if count >= self.count or decision.move is not None or decision.price is not None:
@@ -412,7 +419,7 @@ class SpreadFirst:
         for _ in range(decision.n or 1):
             known = np.vstack([known, most_telling(decision, known, allowed, rng)])
             allowed.exclude(known[-1])
-        return known[before:], 0
+        return known[before:]
 
 
 def most_telling(
@@ -448,12 +455,6 @@ class OvertakenError(Exception):
     """The leaders have fallen so far that another candidate may have the largest bound."""
 
 
-def _largest_variance(domain: Domain, view: View, rng: np.random.Generator) -> float:
-    """Largest posterior variance over the domain, in prior units."""
-    _, largest = domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
-    return largest
-
-
 # A joint draw from the exact posterior factors a matrix of so many rows at the most.
 LARGEST_JOINT = 2000
 
@@ -468,7 +469,7 @@ class ThompsonSampling:
     reward as it arrives it is the asynchronous form.
 
     A sample from the exact posterior is a joint draw at all candidates. On a dictionary of inducing
-    points, with the embedding z and V of `tvbandits.gp.posteriors.sparse`, it is
+    points, with the embedding z and V of `tvbandits.gp.posteriors.nystrom`, it is
 
         f(x) = z(x)^T w + e(x),   w ~ N(V^-1 b, V^-1),   e(x) ~ N(0, k(x, x) - z(x)^T z(x)),
 
@@ -499,8 +500,8 @@ class ThompsonSampling:
                 f"got {len(domain)}: give posterior=Nystrom()"
             )
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The best candidates (b, d) of b samples; no variances are computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The best candidates (b, d) of b samples."""
         domain = decision.domain
         assert isinstance(domain, Candidates)  # `check` has seen to it
         count = decision.batching.largest if decision.n is None else decision.n
@@ -508,10 +509,10 @@ class ThompsonSampling:
         batch: list[Array] = []
         for sample in samples(decision, count, rng, lasting=self.lasting):
             values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
-            batch.append(domain.X[domain.best_of(values, rng)])
+            batch.append(domain.X[row_of_largest(values, domain.X, rng)])
             if decision.n is not None:
                 allowed.exclude(batch[-1])
-        return np.array(batch), 0
+        return np.array(batch)
 
 
 def samples(
@@ -559,8 +560,8 @@ class LastingBound:
                 f"got {shown(posterior)}"
             )
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
-        """The next points (b, d), and how many variances were computed for them."""
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """The next points (b, d)."""
         domain, view = decision.domain, decision.view
         known = view.posterior
         assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
@@ -571,15 +572,13 @@ class LastingBound:
             known = known.shrunk(Z, decision.pending_noise, view.surface)
         count = decision.batching.smallest if decision.n is None else decision.n
         batch: list[Array] = []
-        looks = 0
         while len(batch) < count:
             mean, variance = known.on_surface()
             bound = mean[:, 0] + width * np.sqrt(variance)
-            looks += len(bound)
             batch.append(allowed.best(lambda X, bound=bound: bound[domain.index(X)], rng))  # type: ignore[misc]
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
                 known = known.shrunk(z, decision.noise_variance / view.scale**2, view.surface)
             if decision.n is not None:
                 allowed.exclude(batch[-1])
-        return np.array(batch), looks
+        return np.array(batch)

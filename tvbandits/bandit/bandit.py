@@ -9,22 +9,20 @@ the return: then the call raises and has happened, wholly, and `state` shows it.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among, Available, at_hand, available
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import best_point, points_of_decision
+from tvbandits.bandit.deciding import Outcomes, best_point, points_of_decision
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.inheriting import begun_with
-from tvbandits.bandit.learning import counted, retold, with_rewards
-from tvbandits.bandit.limited import Outcomes
+from tvbandits.bandit.learning import begun_with, retold
 from tvbandits.bandit.recipe import (
     Recipe,
     changed_candidates,
@@ -40,6 +38,7 @@ from tvbandits.bandit.told import (
     decision_time,
     readings_at,
     told_next,
+    with_rewards,
 )
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext
@@ -51,12 +50,9 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
 from tvbandits.core.protocols import Domain, restored, state_of
-from tvbandits.core.tables import as_html, history_of
+from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Most points of one ask.
 MOST_POINTS = 100_000
@@ -74,6 +70,7 @@ class Bandit:
     Examples
     --------
     >>> import numpy as np
+    import pandas as pd
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, Recipe
     >>> domain = Candidates(np.linspace(0, 10, 11)[:, None])
@@ -192,7 +189,8 @@ class Bandit:
         read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
         columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
         aside = None if state.outliers is None else known(state, state.outliers.seen)
-        return history_of(state.domain, *columns, self._recipe.move_cost, aside)
+        more = self._recipe.move_cost, aside
+        return pd.DataFrame(history_columns(state.domain, *columns, *more))
 
     @in_turn
     def predict(
@@ -378,17 +376,14 @@ class Bandit:
         if recipe.asking is not None and news:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
-        started = time.perf_counter()
         beta = model.beta(state)
         if recipe.chooses_plainly and near is None:
             decision = model.decision(state, now, beta, n, domain, free)
             rule = recipe.acquisition
-            X, looks = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
+            X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
             options = state, now, beta, n, domain, free, near, rng
-            state, X, looks = points_of_decision(recipe, model, self._outcomes, *options)
-        seconds = {**state.info.seconds, "acquisition": time.perf_counter() - started}
-        about = {"beta": beta, "batch_size": len(X), "batch_looks": looks, "seconds": seconds}
+            state, X = points_of_decision(recipe, model, self._outcomes, *options)
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)
@@ -398,7 +393,7 @@ class Bandit:
             pending=state.pending.append(X, np.full(len(X), now)),
             questions=questions,
             random=model.stored(rng),
-            info=Info(**vars(state.info) | about),
+            info=Info(**vars(state.info) | {"beta": beta}),
         )
         return X
 
@@ -442,7 +437,7 @@ class Bandit:
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
 
-        Rates, scales and weights of models are taken, readings are not (`bandit.inheriting`).
+        Rates, scales and weights of models are taken, readings are not (`bandit.learning`).
 
         Parameters
         ----------
@@ -584,7 +579,7 @@ class Bandit:
         state = with_rewards(recipe, model, before, told, rng)
         if recipe.asking is not None:
             state = consulting.after_tell(recipe, model, before, state, told, rng)
-        self._state = changed(state, info=counted(state), outcomes=read, random=model.stored(rng))
+        self._state = changed(state, outcomes=read, random=model.stored(rng))
         return self._state.info
 
     @in_turn
@@ -669,7 +664,7 @@ class Bandit:
         """
         told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
         made = retold(self._recipe, self._model, self._state, told.without(rows))
-        outcomes = self._outcomes.retracted(self._state, points, told.t[rows])
+        outcomes = self._outcomes.retold(self._state, points, told.t[rows])
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
 

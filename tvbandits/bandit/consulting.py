@@ -8,9 +8,8 @@ Python raises for mistakes in a program, is broken: that is an `ExpertError`, an
 from __future__ import annotations
 
 import statistics
-import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryInfo, Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.core.arrays import Array, Index, as_points, as_time
+from tvbandits.core.arrays import Array, Index, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
@@ -36,8 +35,7 @@ from tvbandits.core.protocols import (
     is_mistake,
 )
 from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import Choice, Pool
+from tvbandits.queries.plans import Asking, Pool
 
 # Points drawn from a domain that is not finite, for a plan to choose from.
 DRAWN = 256
@@ -107,12 +105,8 @@ def _with_answers_of_the_expert(
     assert asking is not None
     expert = asking.expert
     assert expert is not None  # otherwise nothing is due
-    started = time.perf_counter()
-    state, points, choice = chosen(recipe, model, state, about, rng)
-    planned = time.perf_counter()
-    asked = consult(expert, points.copy(), about)
-    seconds = {"queries": planned - started, "expert": time.perf_counter() - planned}
-    said = asked.said
+    state, points = chosen(recipe, model, state, about, rng)
+    said, failure = asked(expert, points, about)
     has = said.answered
     answered = int(np.count_nonzero(has))
     columns = points[has], np.full(answered, about), said.values[has], said.variance[has]
@@ -126,89 +120,58 @@ def _with_answers_of_the_expert(
         total_asked=before.total_asked + number,
         total_answered=before.total_answered + answered,
         total_refused=before.total_refused + number - answered,
-        failures=before.failures + (asked.failure is not None),
+        failures=before.failures + (failure is not None),
         notes=said.notes,
         cost=said.cost,
         total_cost=before.total_cost + said.cost,
-        acceptance=choice.acceptance,
     )
-    seconds = {**state.info.seconds, **seconds}
-    info = changed(state.info, queries=queries, seconds=seconds)
+    info = changed(state.info, queries=queries)
     questions = _with_answers(state.questions, fresh)
-    if len(points) > 0:
-        if asked.failure is not None and not questions.down:
-            warn_of(asked.failure, about)
-        # An expert that is asked nothing may be down still.
-        if questions.down != (asked.failure is not None):
-            questions = changed(questions, down=asked.failure is not None)
+    # An expert that is asked nothing may be down still.
+    if len(points) > 0 and questions.down != (failure is not None):
+        if failure is not None:
+            warn_of(failure, about)
+        questions = changed(questions, down=failure is not None)
     return changed(state, answers=answers, since=since, questions=questions, info=info)
 
 
 def chosen(
     recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
-) -> tuple[State, Array, Choice]:
+) -> tuple[State, Array]:
     """What the plan asks about the time `about`; the state counts the questions.
 
     Returns
     -------
     state : State
     points : array of shape (q, d)
-    choice : Choice
     """
     asking = recipe.asking
     assert asking is not None
     decision = about if recipe.consult == "before ask" else about + 1.0
-    state, pool = pool_of(recipe, model, state, about, decision, rng)
-    choice = asking.plan.choose(pool, rng)
-    rows = _checked_rows(choice.rows, len(pool))
-    questions = changed(
-        state.questions,
-        asked=state.questions.asked + len(rows),
-        decisions=state.questions.decisions + 1,
-        due=False,
-        latest=about,
-    )
-    return changed(state, questions=questions), pool.points[rows], choice
-
-
-def pool_of(
-    recipe: Recipe,
-    model: Model,
-    state: State,
-    about: float,
-    decision: float,
-    rng: np.random.Generator,
-) -> tuple[State, Pool]:
-    """What a query plan is shown, and the state, which is conditioned if the plan needs it.
-
-    Parameters
-    ----------
-    state : State
-    about : float
-        The time that the expert is asked about.
-    decision : float
-        The time of the decision that the answers are for.
-    rng : numpy.random.Generator
-    """
-    asking = recipe.asking
-    assert asking is not None  # only then is anybody asked
     if state.questions.pool.seen < len(state.visited):  # some were played without a plan
         grown = model.members(state, state.visited)
         state = replace(state, questions=replace(state.questions, pool=grown))
-    points = _askable(recipe, state, rng)
-    beliefs = None
+    points, beliefs = _askable(recipe, state, rng), None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):
         state = model.conditioned(state, decision, rng)
         beliefs = joint_beliefs(model, state, points, about, decision)
     pool = Pool(
         points,
-        state.told,
+        state.gone.rewards + len(state.rewards.t),
         lambda: state.model.kernel(model.inputs(points, about)),
         beliefs,
         state.questions.asked,
         state.questions.decisions + 1,
     )
-    return state, pool
+    rows = _checked_rows(asking.plan.choose(pool, rng), len(points))
+    questions = changed(
+        state.questions,
+        asked=state.questions.asked + len(rows),
+        decisions=pool.decisions,
+        due=False,
+        latest=about,
+    )
+    return changed(state, questions=questions), points[rows]
 
 
 def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
@@ -277,7 +240,7 @@ def asked_out(
         return state, np.empty((0, recipe.domain.dimension))
     if free is not None:
         state = replace(state, questions=replace(state.questions, available=free))
-    state, points, _ = chosen(recipe, model, state, about, rng)
+    state, points = chosen(recipe, model, state, about, rng)
     total = state.info.queries.total_asked + len(points)
     queries = replace(state.info.queries, asked=len(points), total_asked=total)
     return replace(state, info=replace(state.info, queries=queries)), points
@@ -327,38 +290,27 @@ def _checked_rows(rows: Any, size: int) -> Any:
 # --- asking ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QueryResult:
-    """One query: what was said, and the error of an expert that could not be reached."""
-
-    said: Answers
-    failure: Exception | None = None
-
-
-def consult(expert: Expert, points: Array, t: float) -> QueryResult:
-    """Ask, and check the form of the answer.
+def asked(expert: Expert, points: Array, t: float) -> tuple[Answers, Exception | None]:
+    """What was said, and the error of an expert that could not be reached.
 
     Raises
     ------
     ExpertError
         If the expert is broken.
     """
-    given: object = points
-    if not isinstance(given, np.ndarray):
-        points = as_points(points, name="points")
     q = len(points)
     if q == 0:
-        return QueryResult(Answers.none(0))
+        return Answers.none(0), None
     try:
         # [S] Algorithm 1, line 6.
-        said = expert.query(points, t)
+        said = expert.query(points.copy(), t)
     except Exception as error:
         if is_mistake(error):
             raise ExpertError(
                 f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
             ) from error
-        return QueryResult(Answers.none(q, notes=(_described(error),)), error)
-    return QueryResult(checked_answers(said, q))
+        return Answers.none(q, notes=(_described(error),)), error
+    return checked_answers(said, q), None
 
 
 def show(expert: Expert, rewards: Observations) -> None:

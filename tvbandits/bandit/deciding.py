@@ -1,34 +1,484 @@
-"""Points to play with a control, with limits, or from where one is; and the point of the best mean."""
+"""Points to play with a control, with limits, or from where one is; and the point of the best mean.
+
+Where the limits hold at the time of a decision, and what a look at the edge of that could open:
+
+Where all plays share the risk, a violation has a price, the multiplier of the limit as a constraint on
+their share: its chance p(x) at x takes off the reward what the upper bounds u span, times p(x) exp(E).
+The excess E is how many violations more are expected of the plays so far than the limit allows; so the
+price rises until the share is what was promised, as in adaptive conformal inference (Gibbs and Candes
+2021), and falls where plays are surer than they have to be.
+
+Where each play has to be sure, a point may be played where the limit holds with its probability
+(SafeOpt, Sui et al. 2015). Its expanders, points at the edge whose readings would open others, have a
+value here: with the chance that a reading at x makes it known that z may be played, what is played is
+
+    argmax_x u(x) + OPEN_FOR * max_z chance(x, z) * (u(z) - u(best point known to hold)).
+
+Points that are out make no point safer, since nobody knows yet what comes of them; while one is out, no
+other look is made for what it could open.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, stdtr, stdtrit
 
-from tvbandits.acquisition.availability import (
-    Allowed,
-    Available,
-    NothingAvailableError,
-    narrowed,
-)
-from tvbandits.acquisition.rules import Decision, chosen
+from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.acquisition.rules import Acquisition, Decision, chosen
+from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.limited import (
-    OutcomeBeliefs,
-    Outcomes,
-    play_within,
-    priced,
-    where_limits_hold,
-)
+from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State
-from tvbandits.core.arrays import Array
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.told import (
+    ToldReadings,
+    checked_told,
+    readings_at,
+    values_and_variance,
+    with_rewards,
+)
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
+from tvbandits.core.limits import Limit, LimitWarning, as_outcomes
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
+from tvbandits.core.observations import Observations, Told, changed
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.leaders import Request
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.predictions import View
+
+# So many decisions are taken to profit from what a look opens.
+OPEN_FOR = 5.0
+
+# Of fewer places the unit of an outcome is not known.
+FEW = 5
+
+# So many violations may be saved up where all plays share the risk, and so many in excess count.
+MOST_SAVED, MOST_EXCESS = 0.5, 10.0
+
+# Where they do, a point that is played is as likely as not to satisfy the limit, at least.
+LIKELY = 0.5
+
+# Points that are compared as looks and as what they could open, where there are more.
+POOL = 512
+
+
+def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) -> Array:
+    """Probability (n,) that a limit holds where the outcome has these means and deviations.
+
+    Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
+    """
+    low, high = limit.bounds
+    deviation = np.clip(deviation, 1e-300, 1e300)
+    return np.asarray(
+        stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
+    )
+
+
+def probability_after(
+    limit: Limit,
+    mean: Array,
+    deviation: Array,
+    moves: Array,
+    degrees: float,
+) -> Array:
+    """Probability (k, m) that a look makes a limit known to hold where it may.
+
+    Parameters
+    ----------
+    mean, deviation : arrays of shape (m,)
+        Of the outcome there, now.
+    moves : array of shape (k, m)
+        Deviation of that mean after each of k looks, before anybody has looked.
+    degrees : float
+        As for `probability_of`.
+    """
+    low, high = limit.bounds
+    deviation = np.maximum(deviation, 1e-150)
+    moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
+    left = stdtrit(degrees, limit.probability) * np.sqrt(deviation**2 - moves**2)
+    known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
+    return np.asarray(np.maximum(known, 0.0))
+
+
+@dataclass(frozen=True)
+class OutcomeBeliefs:
+    """What is believed of an outcome at the time of a decision.
+
+    Attributes
+    ----------
+    limit : Limit
+    domain : Domain
+    seen : Observations
+        Its readings.
+    view : View
+    joint : callable
+        Beliefs about points (m, d) together.
+    risk : float
+        Violations that are expected of the plays so far, less those that the limit allows.
+    """
+
+    limit: Limit
+    domain: Domain
+    seen: Observations
+    view: View
+    joint: Callable[[Array], JointPosterior]
+    risk: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """Probability with which it must hold where this decision plays."""
+        return self.limit.probability if self.limit.each else LIKELY
+
+    @property
+    def excess(self) -> float:
+        """Violations that are expected of the plays so far, less those that the limit allows.
+
+        Or that were read, less the deviation of what it allows, if these are more: the beliefs may be
+        wrong.
+        """
+        allowed = (1.0 - self.limit.probability) * len(self.seen)
+        read = float((~self.limit.holds(self.seen.y)).sum())
+        deviation = math.sqrt(self.limit.probability * allowed)
+        return min(max(self.risk, read - allowed - deviation), MOST_EXCESS)
+
+    def price(self, X: Array) -> Array:
+        """What the risk costs at points (m, d) that all plays share; 1: a violation, at no excess."""
+        return np.asarray(math.exp(self.excess) * (1.0 - self.probability(X)))
+
+    @cached_property
+    def places(self) -> int:
+        """How many points have been read."""
+        return len(np.unique(self.seen.X, axis=0))
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's distribution: the unit of the outcome is learned, too."""
+        return float(max(self.places - 1, 1))
+
+    @cached_property
+    def unit(self) -> float:
+        """Factor on deviations: few places, which may be alike, do not tell the unit of an outcome.
+
+        Until some are read, half of the largest deviation reaches from their mean to the limit.
+        """
+        if self.places >= FEW:
+            return 1.0
+        low, high = self.limit.bounds
+        mean = float(self.seen.y.mean())
+        widest = float(self.view.reward(points_of(self.domain, np.random.default_rng(0)))[1].max())
+        reached = 0.5 * widest * float(stdtrit(self.degrees, self.limit.probability))
+        return max(1.0, min(high - mean, mean - low) / reached)
+
+    def probability(self, X: Array) -> Array:
+        """Probability (m,) that the limit holds at points (m, d)."""
+        mean, deviation = self.view.reward(X)
+        return probability_of(self.limit, mean, self.unit * deviation, self.degrees)
+
+    def opening(self, X: Array, looks: Index, closed: Index) -> Array:
+        """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
+        joint, unit = self.joint(X), self.unit
+        moves, variance = joint.answers(closed.tolist())
+        noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
+        covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
+        moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
+        return probability_after(
+            self.limit,
+            joint.mean[closed],
+            unit * joint.deviation[closed],
+            unit * moved,
+            self.degrees,
+        )
+
+
+def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
+    """Probability over what it must be, of the limit with the least of it, at points (m, d)."""
+    shares = [each.probability(X) / each.least for each in outcomes]
+    return np.asarray(np.min(shares, axis=0))
+
+
+def points_of(domain: Domain, rng: np.random.Generator) -> Array:
+    """All points of a domain, or many of them at random."""
+    if isinstance(domain, Candidates) and len(domain) <= POOL:
+        return domain.X
+    return domain.sample(POOL, rng)
+
+
+def where_limits_hold(
+    domain: Domain,
+    free: Available | None,
+    outcomes: Sequence[OutcomeBeliefs],
+    own: np.random.Generator,
+) -> tuple[Available | None, Array, bool]:
+    """What may be played of what is available, where limits are likeliest to hold, and if they do."""
+    allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
+    likeliest = allowed.best(lambda X: share(outcomes, X), own)[None]
+    holds = bool(share(outcomes, likeliest)[0] >= 1.0)
+    within = narrowed(domain, free, lambda X: share(outcomes, X) >= 1.0) if holds else free
+    return within, likeliest, holds
+
+
+def priced(
+    decision: Decision, outcomes: Sequence[OutcomeBeliefs], own: np.random.Generator
+) -> Decision:
+    """The decision with the price of risks that all plays share."""
+    shared = [each for each in outcomes if not each.limit.each]
+    if not shared:
+        return decision
+    upper = decision.view.upper_bound(points_of(decision.domain, own), decision.beta)
+    span = float(np.ptp(upper))
+    return replace(
+        decision, price=lambda X: span * np.sum([each.price(X) for each in shared], axis=0)
+    )
+
+
+def play_within(
+    rule: Acquisition,
+    decision: Decision,
+    outcomes: Sequence[OutcomeBeliefs],
+    start: Array,
+    rng: np.random.Generator,
+    own: np.random.Generator,
+    warn: Callable[[str | None], None],
+) -> Array:
+    """As `rule.choose`, among the points that are known to satisfy all limits.
+
+    Parameters
+    ----------
+    rule : Acquisition
+    decision : Decision
+    outcomes : sequence of OutcomeBeliefs
+    start : array of shape (s, d)
+        Points to start from that were not played yet: they come first.
+    rng, own : numpy.random.Generator
+        Of the rule, and of what is looked for here.
+    warn : callable
+        Is told why the play is a guess, or None.
+    """
+    count = 1 if decision.n is None else decision.n
+    if len(start):
+        return start[np.arange(count) % len(start)]
+    unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
+    if unread:
+        warn(
+            f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points to "
+            "start from, or tell readings"
+        )
+        return chosen(rule, decision, rng)
+
+    free = decision.available
+    within, likeliest, holds = where_limits_hold(decision.domain, free, outcomes, own)
+    if not holds:
+        chances = ", ".join(
+            f"{each.limit.name} {each.probability(likeliest)[0]:.2g}" for each in outcomes
+        )
+        warn(
+            f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
+            f"probability: the play is where it is likeliest ({chances})"
+        )
+        return np.repeat(likeliest, count, axis=0)
+    warn(None)
+    decision = priced(decision, outcomes, own)
+    try:
+        X = chosen(rule, replace(decision, available=within), rng)
+    except NothingAvailableError:  # there is so little of it that points at random miss it
+        return np.repeat(likeliest, count, axis=0)
+    sure = decision.price is None
+    if sure and within is not free and len(X) == 1 and len(decision.pending) == 0:
+        X = look_at_the_edge(decision, outcomes, X, own)
+    return X
+
+
+def look_at_the_edge(
+    decision: Decision, outcomes: Sequence[OutcomeBeliefs], best: Array, own: np.random.Generator
+) -> Array:
+    """The point (1, d) to play instead of `best` (1, d) for what it could open; or `best`."""
+    domain, free = decision.domain, decision.available
+    X = points_of(domain, own)
+    if isinstance(domain, Candidates) and X is domain.X:
+        row = int(domain.index(best)[0])
+    else:
+        X, row = np.concatenate([best, X]), 0
+    upper = decision.view.upper_bound(X, decision.beta)
+    chances = [(each.probability(X), each.least) for each in outcomes]
+    available = np.ones(len(X), dtype=bool) if free is None else free(X)
+    known = available & np.all([chance >= least for chance, least in chances], axis=0)
+    may = available & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    if decision.move is not None:
+        upper = upper - decision.move.price(X)
+    gain = upper - upper[row]
+    known[row] = True
+    looks, closed = np.flatnonzero(known), np.flatnonzero(may & ~known & (gain > 0))
+    if len(closed) == 0:
+        return best
+    opened = np.prod([each.opening(X, looks, closed) for each in outcomes], axis=0)
+    worth = gain[looks] + OPEN_FOR * (opened * gain[closed]).max(axis=1)
+    here = int(np.flatnonzero(looks == row)[0])
+    there = int(worth.argmax())
+    return best if worth[there] <= worth[here] else X[looks[there]][None]
+
+
+class Outcomes:
+    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of the bandit.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
+        sure = not getattr(recipe.acquisition, "weighs_reward", True)
+        limits = [replace(limit, each=limit.each or sure) for limit in recipe.limits]
+        made = ((limit, recipe.of_outcome(limit)) for limit in limits)
+        self._warned = False
+        self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def warn(self, text: str | None) -> None:
+        """Give a `LimitWarning`, once until there is nothing to warn of.
+
+        It speaks of the line that asked; another bandit's warning there is no reason to be silent.
+        """
+        if text is not None and not self._warned:
+            line = sys._getframe(5)
+            where = line.f_code.co_filename, line.f_lineno
+            warnings.warn_explicit(text, LimitWarning, *where, registry={})
+        self._warned = text is not None
+
+    def check(self, name: str) -> None:
+        """Raise a `ValueError` if there is no limit on such an outcome."""
+        if not isinstance(name, str) or name not in self._parts:
+            known = ", ".join(self._parts) or "nothing"
+            raise ValueError(
+                f"unknown outcome: there is no limit on {shown(name)}; there are limits on {known}"
+            )
+
+    def told(
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
+    ) -> Mapping[str, State]:
+        """Their states once what was read of the points told is known."""
+        known = dict(state.outcomes)
+        for name, values in as_outcomes(outcomes).items():
+            self.check(name)
+            _, recipe, model = self._parts[name]
+            before = known[name]
+            usual = recipe.domain, recipe.noise_variance, before.pending, 1.0
+            read = checked_told(*usual, told.X, values, told.t, None, name)
+            rng = generator_of(before.random)
+            after = with_rewards(recipe, model, before, read, rng)
+            known[name] = changed(after, random=rng.bit_generator.state)
+        return known
+
+    def corrected(
+        self,
+        state: State,
+        told: ToldReadings,
+        X: ArrayLike,
+        t: ArrayLike | None,
+        outcomes: Mapping[str, ArrayLike] | None,
+    ) -> Mapping[str, State]:
+        """Their states, with right values and times of points (n, d) that were told at times (n,)."""
+        before, points, rows = readings_at(self._recipe, state, X, t)
+        right = as_outcomes(outcomes)
+        for name, values in right.items():
+            self.check(name)
+            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
+        return self.retold(state, points, before.t[rows], told.t[rows], right)
+
+    def retold(
+        self,
+        state: State,
+        X: Array,
+        t: Array,
+        to: Array | None = None,
+        right: Mapping[str, ArrayLike] | None = None,
+    ) -> Mapping[str, State]:
+        """Their states, with other readings of points (n, d) that were told at times (n,).
+
+        Parameters
+        ----------
+        to : array of shape (n,), optional
+            The right times; None: what was read there is taken back.
+        right : mapping of str to array of shape (n,), optional
+            The right readings of outcomes, by name.
+        """
+        made = dict(state.outcomes)
+        for name, (_, recipe, model) in self._parts.items():
+            read = ToldReadings.of(made[name], recipe.noise_variance)
+            plays = np.column_stack([read.X, read.t])
+            same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
+            which = same.any(axis=1)
+            if not which.any():
+                continue
+            rows = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
+            if to is None:
+                read = read.without(rows)
+            else:
+                more = {"y": np.asarray(right[name])[which]} if right and name in right else {}
+                read = read.with_rows(rows, t=to[which], **more)
+            made[name] = retold(recipe, model, made[name], read)
+        return made
+
+    def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
+        """Mean and deviation of an outcome at points (m, d)."""
+        self.check(name)
+        known, model = state.outcomes[name], self._parts[name][2]
+        conditioned = model.conditioned(known, now, generator_of(known.random))
+        return model.view(conditioned, now).reward(X)
+
+    def believed(
+        self, state: State, now: float
+    ) -> tuple[State, list[OutcomeBeliefs], np.random.Generator]:
+        """The state with outcomes conditioned, what is believed of them, and their generator."""
+        known, found = {}, []
+        for name, (limit, recipe, model) in self._parts.items():
+            rng = generator_of(state.outcomes[name].random)
+            inner = model.conditioned(state.outcomes[name], now, rng)
+            own = np.random.default_rng(rng.integers(2**62))
+            known[name] = replace(inner, random=rng.bit_generator.state)
+            joint = partial(joint_beliefs, model, inner, about=now, decision=now)
+            view = model.view(inner, now)
+            seen, risk = inner.rewards, inner.spent
+            found.append(OutcomeBeliefs(limit, recipe.domain, seen, view, joint, risk))
+        return replace(state, outcomes=known), found, own
+
+    def played(self, state: State, beliefs: Sequence[OutcomeBeliefs], X: Array) -> State:
+        """The state once the risk of playing points (n, d) counts, where that is shared by all plays."""
+        known = dict(state.outcomes)
+        for each in beliefs:
+            limit = each.limit
+            if not limit.each and len(each.seen):
+                risk = each.risk + float((limit.probability - each.probability(X)).sum())
+                known[limit.name] = replace(known[limit.name], spent=max(risk, -MOST_SAVED))
+        return replace(state, outcomes=known)
+
+    def start(self, state: State, free: Available | None) -> Array:
+        """Points to start from that are available, with an outcome not read there, shape (s, d)."""
+        start = np.array(self._recipe.safe).reshape(-1, self._recipe.domain.dimension)
+        read = [each.rewards.X for each in state.outcomes.values()]
+        known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
+        out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
+        start = start[~(np.all(known, axis=0) | out)]
+        left: Array = start if free is None or not len(start) else start[free(start)]
+        return left
+
+
+# --- decisions ---------------------------------------------------------------------------------------
 
 
 def points_of_decision(
@@ -43,7 +493,7 @@ def points_of_decision(
     free: Available | None,
     near: float | None,
     rng: np.random.Generator,
-) -> tuple[State, Array, int]:
+) -> tuple[State, Array]:
     """Where to play with a control, with limits, or from where one is.
 
     The control comes first, then others, in the order of a tour where moves cost something.
@@ -67,13 +517,11 @@ def points_of_decision(
     state : State
         With what was learned of the outcomes.
     X : array of shape (b, d)
-    looks : int
-        Variances that had to be computed for them.
     """
     control = _control_first(recipe, state, now, n, free, near)
     rest = None if n is None else n - len(control)
     if rest == 0:  # the control is all that is played
-        return state, control, 0
+        return state, control
     decision = model.decision(state, now, beta, rest, domain, free)
     if near is not None or recipe.move_cost is not None:
         start = _position(recipe, state)
@@ -86,13 +534,13 @@ def points_of_decision(
     if outcomes:
         state, beliefs, own = outcomes.believed(state, now)
         first, rule = outcomes.start(state, decision.available), recipe.acquisition
-        X, looks = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
+        X = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
         state = state if len(first) else outcomes.played(state, beliefs, X)
     else:
-        X, looks = chosen(recipe.acquisition, decision, rng)
+        X = chosen(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
         X = X[tour(recipe.domain, control[-1] if len(control) else decision.move.start.x, X)]
-    return state, np.concatenate([control, X]), looks
+    return state, np.concatenate([control, X])
 
 
 def _position(recipe: Recipe, state: State) -> Position | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
-from tvbandits.acquisition.batch_rules import One
+from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
@@ -28,9 +27,7 @@ from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, h
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
-from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.kernels.terms import components_of
 from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.exact import Exact
@@ -153,18 +150,13 @@ class Model:
         rng.bit_generator.state = known.after
         made, about = known.made, known.made.info
         info = changed(
-            state.info,
-            posterior=about.posterior,
-            model=about.model,
-            seconds={**state.info.seconds, "posterior": about.seconds["posterior"]},
-            expensive=about.expensive,
+            state.info, posterior=about.posterior, model=about.model, expensive=about.expensive
         )
         return changed(state, model=made.model, posterior=made.posterior, info=info)
 
     def _conditioned(
         self, state: State, now: float, rng: np.random.Generator
     ) -> tuple[State, View]:
-        started = time.perf_counter()
         gone = state.gone
         seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
@@ -175,7 +167,7 @@ class Model:
         posterior = None if learns else self._continued(state, now, surface)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            effective_size, in_use = float((used.variance / effective).sum()), len(used.y)
+            in_use = len(used.y)
             posterior = self._recipe.beliefs[0].condition(
                 self._recipe.beliefs[1] if self._beside else state.model.kernel,
                 self._data(state, used, effective),
@@ -187,7 +179,6 @@ class Model:
             )
         else:
             in_use = len(posterior.data.Z)
-            effective_size = float(in_use)
         view = self._view(state, now, posterior, surface)
         calibration, info = state.calibration, state.info
         learned: dict[str, Any] = {
@@ -198,21 +189,13 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
-        gain = posterior.log_det_ratio / 2
         expensive = info.expensive
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
+        size = posterior.dictionary_size
         about: dict[str, Any] = {
-            "posterior": PosteriorInfo(
-                in_use,
-                seen - in_use,
-                effective_size,
-                information_gain=math.nan if math.isnan(gain) else gain,  # one NaN equals itself
-                jitter=posterior.jitter,
-                dictionary_size=posterior.dictionary_size,
-            ),
+            "posterior": PosteriorInfo(in_use, seen - in_use, posterior.jitter, size),
             "model": ModelInfo(**vars(info.model) | learned),
-            "seconds": {**info.seconds, "posterior": time.perf_counter() - started},
             "expensive": expensive,
         }
         # `replace` takes several times as long, and this is done at every step.
@@ -226,23 +209,16 @@ class Model:
         whole = learns or model.learned is not None or self._beside or not many
         every, effective, used = self._aged(state, now, whole=whole)
         if learns:
-            least = self.noise_variance(state)
-            scaled = self._scaled(state, every, used, least)
+            some, those = every, used
+            if self._beside:  # of differences within a time
+                some = every.take(used).beside_levels()
+                those = np.ones(len(some), dtype=bool)
+            least, gone = self.noise_variance(state), state.gone.rewards + state.gone.answers
+            scaled = standardisation.learn(model.scaling, model.kernel, some, those, least, gone)
             if scaled is not model.scaling:
                 state = replace(state, model=replace(model, scaling=scaled))
         used = np.logical_and(used, self._remembered(state, every))
         return state, every if used.all() else every.take(used), effective[used]
-
-    def _scaled(
-        self, state: State, every: Observations, used: Array, noise_variance: float
-    ) -> Scaling:
-        """Centre and unit of all that was seen; beside a control, of differences within a time."""
-        model = state.model
-        if self._beside:
-            every = every.take(used).beside_levels()
-            used = np.ones(len(every), dtype=bool)
-        gone = state.gone.rewards + state.gone.answers
-        return standardisation.learn(model.scaling, model.kernel, every, used, noise_variance, gone)
 
     def _continued(
         self, state: State, now: float, surface: CandidateGrid | None
@@ -489,10 +465,7 @@ class Model:
             state = self._with_noise(state)
         if every is None or not every.due(before, now):
             return state
-        started = time.perf_counter()
-        state = self._refitted(state, every) if self._space_time else self._paced(state)
-        seconds = {**state.info.seconds, "learning": time.perf_counter() - started}
-        return replace(state, info=replace(state.info, seconds=seconds))
+        return self._refitted(state, every) if self._space_time else self._paced(state)
 
     def _with_noise(self, state: State) -> State:
         """With the noise variance that everything told and answered suggests."""
@@ -545,8 +518,7 @@ class Model:
             model.scaling.scale / scaled.scale,
         )
         learned = replace(learned, at=(len(state.rewards), len(state.answers)))
-        terms = components_of(learned.kernel, scaled.scale)
-        about = replace(state.info.model, fits=learned.fits, terms=terms)
+        about = replace(state.info.model, fits=learned.fits)
         return replace(
             state,
             model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),

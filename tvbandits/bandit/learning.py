@@ -1,50 +1,37 @@
-"""What becomes of a state when it is told rewards, or other ones than before."""
+"""What is learned from readings that are told again: one's own, corrected, or those of another bandit.
+
+What a bandit on similar ground has learned is the start of another one: rates, scales and weights.
+
+Its readings themselves do not carry over: what is told of another place says how a reward like this one
+varies, and not what it is here. They are told to beliefs of the new recipe, which learn from them as
+from their own, and what these come to becomes its prior. Own evidence overrules all of it:
+
+- Half of the prior weight of an ensemble's models is what the others' readings left of it, half is as
+  before. Who learned of something else costs the right model a factor of two at most.
+- A kernel that is fitted has its learned numbers as the median of their prior, of the usual spread.
+- A pace and the first guess of an ensemble's unit are where learning begins. A noise variance is not
+  taken: what changes passes for noise, which did harm.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from tvbandits.bandit.inference import Model
-from tvbandits.bandit.outliers import set_aside
-from tvbandits.bandit.recipe import Recipe, first_state
-from tvbandits.bandit.state import Info, State, generator_of
-from tvbandits.bandit.told import ToldReadings, calibrated, noted, still_out, visited_with
-from tvbandits.core.observations import Told, changed
+from tvbandits.bandit.recipe import Recipe, first_state, state_for
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.told import ToldReadings, still_out, with_rewards
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import of_kind
+from tvbandits.forgetting.aging import has_pace
+from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
+from tvbandits.gp.fitting.online import at_step
 
-
-def with_rewards(
-    recipe: Recipe, model: Model, state: State, told: Told, rng: np.random.Generator
-) -> State:
-    """The state once it knows what was told."""
-    every = told.rewards
-    if recipe.robust:
-        state, told = set_aside(model, state, told)
-    calibration, spent = state.calibration, state.spent
-    if state.model.learned is not None or model.counts_spent or recipe.reset is not None:
-        rewards = model.known(state, told.rewards)
-        errors = model.errors if model.speaks_jointly(state) else None
-        calibration = calibrated(recipe, state, rewards, model.expected, errors)
-        spent += model.information(state, rewards)
-        state = model.reset_at_events(state, rewards, rng)
-    questions = state.questions
-    visited = visited_with(state.visited, told.X)
-    known = noted(state, told)
-    if len(every.t) > len(told.rewards.t):  # nobody has to read the outliers once more
-        failed = state.failed.replaced_by(every.X, every.t)
-        known["failed"] = failed.append(told.failed.X, told.failed.t)
-    if recipe.asking is not None:
-        due = questions.due or recipe.consult == "before ask"
-        questions = changed(questions, pool=model.members(state, visited), due=due)
-    known |= {"visited": visited, "spent": spent, "calibration": calibration}
-    made = changed(state, questions=questions, **known)
-    if recipe.learn is not None or made.model.noise is not None:
-        made = model.learned(made, state.told)
-    if recipe.history is not None:
-        made = model.trimmed(made, state.told)
-    return made
+# Models of less weight are left where they were.
+CARRIED = 1e-3
 
 
 def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
@@ -70,7 +57,13 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     out = still_out(state.asked_for, made.time)
     if decides and out is not None:
         made = model.conditioned(made, out, rng)
-    info = replace(counted(made), queries=state.info.queries, beta=state.info.beta)
+    info = replace(
+        made.info,
+        told=gone.rewards + len(made.rewards) + made.info.outliers,
+        failed=gone.failed + len(made.failed),
+        queries=state.info.queries,
+        beta=state.info.beta,
+    )
     questions = replace(state.questions, pool=made.questions.pool)
     return replace(
         made, pending=state.pending, asked_for=out, questions=questions, random=state.random,
@@ -79,9 +72,61 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
     )  # fmt: skip
 
 
-def counted(state: State) -> Info:
-    """With numbers of what was told."""
-    outliers = 0 if state.outliers is None else len(state.outliers)
-    failed = state.gone.failed + len(state.failed.t)
-    told = state.gone.rewards + len(state.rewards.t) + outliers
-    return Info(**vars(state.info) | {"told": told, "failed": failed, "outliers": outliers})
+def begun_with(recipe: Recipe, state: State, other: object) -> tuple[Recipe, State]:
+    """A recipe that has learned from another bandit, or its state; and what becomes of its own state."""
+    known: Any = getattr(other, "state", other)
+    of_kind("other", known, State, "a bandit or a campaign, or its state")
+    recipe = inherited(recipe, known)
+    told = ToldReadings.of(state, recipe.noise_variance)
+    return recipe, retold(recipe, Model(recipe), state_for(recipe, state), told)
+
+
+def inherited(recipe: Recipe, other: State) -> Recipe:
+    """`recipe` with what it would have learned from another bandit's readings as its prior.
+
+    Raises
+    ------
+    ValueError
+        If points there have another number of coordinates, nothing was told there, or there is nothing
+        to be taken.
+    """
+    own, d = recipe.posterior, other.domain.dimension
+    if d != recipe.domain.dimension:
+        raise ValueError(
+            f"points have {recipe.domain.dimension} coordinates here, and {d} where the other one plays"
+        )
+    if len(other.rewards) == 0:
+        raise ValueError("there is nothing to learn from: the other one was told no reward")
+    state = _told(recipe, other)
+    model, posterior = state.model, state.posterior
+    found: dict[str, object] = {}
+    if isinstance(own, ModelEnsemble) and isinstance(posterior, EnsemblePosterior):
+        known = posterior.ensemble
+        pairs = zip(known.members, known.weights.tolist(), strict=True)
+        weights = tuple((each, weight) for each, weight in pairs if weight >= CARRIED)
+        found["posterior"] = replace(own, prior=weights, unit=known.transform.unit)
+    if recipe.learn is not None and model.learned is not None:
+        step = model.learned.step if recipe.learn.in_steps else 1.0
+        kernel, *rivals = (at_step(each, 1.0 / step) for each in model.learned.kernels)
+        found |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
+    elif recipe.learn is not None and has_pace(model.aging):
+        found["aging"] = model.aging
+    if not found:
+        raise ValueError(
+            "there is nothing that this bandit could learn from another one: all is given"
+        )
+    return replace(recipe, **found)  # type: ignore[arg-type]
+
+
+def _told(recipe: Recipe, other: State) -> State:
+    """What beliefs of the recipe come to where the other one has played."""
+    domain = other.domain
+    if recipe.posterior.self_learning and not isinstance(domain, Candidates):
+        domain = Candidates(np.unique(other.rewards.X, axis=0))
+    beliefs = replace(recipe, domain=domain, asking=None, limits=(), safe=(), control=None)
+    model, rng = Model(beliefs), np.random.default_rng(0)
+    state = first_state(beliefs, rng)
+    for told in ToldReadings.of(other, recipe.noise_variance).in_turn():
+        if len(told.rewards):
+            state = with_rewards(beliefs, model, state, told, rng)
+    return model.conditioned(state, float(other.rewards.t.max()), rng)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.availability import available
-from tvbandits.acquisition.batch_rules import Batching, LocalRatio
+from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
     Confidence,
@@ -66,8 +66,7 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import Asking, CandidatePool
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400
@@ -132,8 +131,6 @@ class Recipe:
     safe : array of shape (s, d)
         Points to start from under limits: those that were not played yet come first. Of candidates also
         a mask, or row numbers.
-    noise_prior : NoiseEstimate, optional
-        What is known of a noise variance that is learned, before any reading: see `Bandit.learn_from`.
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
@@ -186,7 +183,6 @@ class Recipe:
     minimise: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
-    noise_prior: NoiseEstimate | None = None
     move_cost: MoveCost | None = None
     control: Any = None
     robust: bool = False
@@ -195,10 +191,14 @@ class Recipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))
         optional = {each.name for each in fields(self) if each.default is None}
-        for name, needs, method in _PARTS:
+        for name, needs, by in _PARTS:
             part = getattr(self, name)
-            if part is not None or name not in optional:
-                check_part(name, part, needs, method)
+            if part is None and name in optional:
+                continue
+            if isinstance(by, str):
+                check_part(name, part, needs, by)
+            else:
+                of_kind(name, part, by, needs)
         if self.posterior.self_learning:
             self._check_ensemble()
         self._check_numbers()
@@ -266,12 +266,8 @@ class Recipe:
             raise ValueError(
                 f"an ensemble of models needs a finite domain: give Candidates, got {self.domain!r}"
             )
-        for name, plain in (
-            ("aging", Constant()),
-            ("learn", None),
-            ("reset", None),
-            ("mean", "online"),
-        ):
+        usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
+        for name, plain in usual.items():
             if getattr(self, name) != plain:
                 raise ValueError(
                     f"an ensemble of models learns by itself: {name} must be {plain!r}, "
@@ -383,7 +379,7 @@ class Recipe:
         the edge of a limit that costs most. In its place one kernel is fitted, as on a box.
         """
         posterior, domain = self.posterior, self.domain
-        if isinstance(posterior, ModelEnsemble) and posterior.settings == "both":
+        if isinstance(posterior, ModelEnsemble) and posterior.both:
             assert isinstance(domain, Candidates)  # as an ensemble needs
             if len(domain) <= MOST_FITTED:
                 low, high = domain.X.min(axis=0), domain.X.max(axis=0)
@@ -412,22 +408,12 @@ class Recipe:
         not_negative("lead", self.lead)
         flag("minimise", self.minimise)
         flag("robust", self.robust)
-        if self.noise_prior is not None:
-            of_kind("noise_prior", self.noise_prior, NoiseEstimate, "a NoiseEstimate, or None")
         check_move_cost(self.move_cost)
         if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
             raise ValueError(
                 f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
             )
         choice("consult", self.consult, ("after tell", "before ask"))
-        for name, kind, say in (
-            ("batching", Batching, "Batching()"),
-            ("asking", Asking, "None"),
-            ("reset", EventTrigger, "None"),
-        ):
-            part = getattr(self, name)
-            if not (isinstance(part, kind) or (part is None and say == "None")):
-                raise ValueError(f"{name} must be {kind.__name__}(...) or {say}, got {shown(part)}")
 
 
 # Rewards that are kept at least: as many as anything is learned from at once.
@@ -442,14 +428,17 @@ MOST_BESIDE = 200
 # How far candidates may resemble each other then, in extents; 0: not at all.
 LENGTHS = (0.0, 0.1, 0.3)
 
-# The parts: what each must be, and the method that tells it.
-_PARTS = (
+# The parts: what each must be, and the method or the class that tells it.
+_PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
     ("posterior", "Exact(), Nystrom(), StateSpace() or ModelEnsemble()", "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
+    ("batching", "Batching(...)", Batching),
+    ("asking", "Asking(...) or None", Asking),
+    ("reset", "EventTrigger(...) or None", EventTrigger),
 )
 
 
@@ -471,10 +460,8 @@ def check_mean(mean: object) -> None:
 
 def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
     """Nothing was told."""
-    none, no_plays = (
-        Observations.empty(recipe.domain.dimension),
-        Plays.none(recipe.domain.dimension),
-    )
+    dimension = recipe.domain.dimension
+    none, no_plays = Observations.empty(dimension), Plays.none(dimension)
     return State(
         rewards=none,
         answers=none,
@@ -518,9 +505,9 @@ def state_for(recipe: Recipe, state: State) -> State:
         told = state.readings
         state = replace(state.with_outliers(told, np.zeros(len(told), dtype=bool)), posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
+    kernel = state.model.kernel if recipe.control is None else recipe.beliefs[1]
     same = state.domain == recipe.domain and (
-        state.posterior is not None
-        and bool(state.posterior.kernel == conditioning_kernel(recipe, state))
+        state.posterior is not None and bool(state.posterior.kernel == kernel)
     )
     questions = state.questions
     if state.domain != recipe.domain:
@@ -576,11 +563,6 @@ def on_candidates(
     return wide, state.widened(columns)
 
 
-def conditioning_kernel(recipe: Recipe, state: State) -> Any:
-    """The kernel that the posterior is conditioned with: what was learned, or beside the control."""
-    return state.model.kernel if recipe.control is None else recipe.beliefs[1]
-
-
 def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:
     """A state for each outcome that has a limit, out of what is known of it."""
     made = {}
@@ -605,9 +587,7 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = isinstance(recipe.posterior, ModelEnsemble)
         rival = space_kernels(recipe.domain)[1] if ensemble else None
-        return estimated_noise(recipe.kernel, seen, mean, rival, recipe.noise_prior)
-    if recipe.noise_prior is not None:
-        return recipe.noise_prior
+        return estimated_noise(recipe.kernel, seen, mean, rival)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))
@@ -660,8 +640,4 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
         if len(given) == len(known) and all(map(same_form, known, given)):
             return replace(state, model=replace(state.model, kernel=learned.kernel))
     model = replace(state.model, kernel=recipe.kernel, learned=None)
-    state = replace(state, calibration=IntervalCalibration())
-    if learned is None:
-        return replace(state, model=model)
-    about = replace(state.info.model, terms=())
-    return replace(state, model=model, info=replace(state.info, model=about))
+    return replace(state, model=model, calibration=IntervalCalibration())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
@@ -21,7 +21,6 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.kernels.terms import Component
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.plans import CandidatePool
@@ -35,10 +34,6 @@ class PosteriorInfo:
     ----------
     in_use, forgotten : int
         Observations that the posterior uses, and those that aging has forgotten.
-    effective_sample_size : float
-        Sum over the observations in use of made-with variance over effective variance.
-    information_gain : float
-        1/2 log det(I + Sigma^-1 K), in nats.
     jitter : float
         What the factorisation needed on its diagonal, 0 in good health; `state.posterior` estimates its
         condition number.
@@ -48,8 +43,6 @@ class PosteriorInfo:
 
     in_use: int = 0
     forgotten: int = 0
-    effective_sample_size: float = 0.0
-    information_gain: float = 0.0
     jitter: float = 0.0
     dictionary_size: int | None = None
 
@@ -66,8 +59,6 @@ class ModelInfo:
         How many times something was learned.
     pace : float
         The pace of the aging map, where it was learned; NaN elsewhere.
-    terms : tuple of Component
-        The terms of the kernel, with their deviations and scales; empty where it is not a sum of terms.
     resets : int
         How many times everything older was forgotten at an event.
     nugget : float
@@ -86,7 +77,6 @@ class ModelInfo:
     scale: float = 1.0
     fits: int = 0
     pace: float = math.nan
-    terms: tuple[Component, ...] = ()
     resets: int = 0
     nugget: float = 0.0
     members: tuple[tuple[float, ModelSpec], ...] = ()
@@ -111,8 +101,6 @@ class QueryInfo:
         What the expert said about the last query besides its answers.
     cost, total_cost : float
         As the expert states it.
-    acceptance : float
-        Share of the k-DPP chain's steps that moved; NaN where no chain ran.
     """
 
     asked: int = 0
@@ -125,7 +113,6 @@ class QueryInfo:
     notes: tuple[str, ...] = ()
     cost: float = 0.0
     total_cost: float = 0.0
-    acceptance: float = math.nan
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,15 +127,9 @@ class Info:
         Rewards of those told that stand aside.
     beta : float
         Confidence width of the last decision, in posterior deviations.
-    batch_size : int
-        Points returned by the last ask.
-    batch_looks : int
-        Variances that had to be computed for them.
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
-    seconds : mapping of str to float
-        Time of each part: posterior, acquisition, learning, queries, expert.
     expensive : bool
         Whether an `ExpensiveWarning` was given.
 
@@ -166,12 +147,9 @@ class Info:
     failed: int = 0
     outliers: int = 0
     beta: float = math.nan
-    batch_size: int = 0
-    batch_looks: int = 0
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
-    seconds: Mapping[str, float] = field(default_factory=dict)
     expensive: bool = False
 
     @property
@@ -197,6 +175,20 @@ class Info:
 
     def _repr_html_(self) -> str:
         return as_html("Info", self.summary)
+
+
+class Player(Protocol):
+    """What a comparison can play: a bandit, or anything with its ask and tell."""
+
+    @property
+    def info(self) -> Info:
+        """What happened in the last ask and tell."""
+
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play at time `t`, shape (b, d)."""
+
+    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+        """Learn rewards (b,) of points (b, d)."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +282,7 @@ class State:
         The recipe's; the posterior belongs to it.
     spent : float
         Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB. Of an
-        outcome: the risk taken (`bandit.limited.OutcomeBeliefs`).
+        outcome: the risk taken (`bandit.deciding.OutcomeBeliefs`).
     since : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     calibration : Calibration

@@ -1,13 +1,13 @@
-"""What is told: checked before anything moves, noted, held against predictions.
+"""What is told: checked before anything moves, held against predictions, and what becomes of a state.
 
 What was told, to be told again otherwise: readings as one table, in the order in which they came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.observations import Gone, Observations, Plays, Source, Told
+from tvbandits.core.observations import Gone, Observations, Plays, Source, Told, changed
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
+    from tvbandits.bandit.inference import Model
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
     from tvbandits.gp.fitting.calibration import IntervalCalibration
@@ -253,22 +254,12 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-# A state as it speaks about a time, and what it says of points (n, d): mean and deviation.
-Expected: TypeAlias = "Callable[[State, Array, float], tuple[State, Array, Array]]"
-
-# Errors (n,) of rewards against what all that was told before each says of it, and their variances.
-Errors: TypeAlias = "Callable[[State, Observations], tuple[Array, Array]]"
-
 # From so many late rewards on, what is said of them is taken from their joint distribution.
 MANY_LATE = 8
 
 
 def calibrated(
-    recipe: Recipe,
-    state: State,
-    told: Observations,
-    expected: Expected,
-    errors_of: Errors | None = None,
+    recipe: Recipe, model: Model, state: State, told: Observations
 ) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
@@ -277,32 +268,72 @@ def calibrated(
     `IntervalCalibration`),
     and before the first fit there is nothing to watch.
 
-    A late reward takes a filter back to its time: of many, `errors_of` says at once what `expected` says
-    one by one, to rounding.
+    A late reward takes a filter back to its time: of many, `Model.errors` says at once what
+    `Model.expected` says one by one, to rounding.
     """
     known, learned = state.calibration, state.model.learned
     if recipe.learn is None or learned is None or learned.fits == 0:
         return known
     X = np.concatenate([state.rewards.X[-1:], told.X])
-    changed = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
+    elsewhere = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
     late = 0 if state.time is None else int((told.t < state.time).sum())
-    if late >= MANY_LATE and errors_of is not None:
-        errors, variances = errors_of(state, told)
-        for i in changed:
+    if late >= MANY_LATE and model.speaks_jointly(state):
+        errors, variances = model.errors(state, told)
+        for i in elsewhere:
             known = known.after(float(errors[i]), float(variances[i]))
         return known
     sign, count = -1.0 if recipe.minimise else 1.0, 0
-    for i in changed:
+    for i in elsewhere:
         more = told.take(slice(count, i))
         if len(more):
             times = more.t if state.time is None else np.append(more.t, state.time)
             state = replace(state, rewards=state.rewards.append(more), time=float(times.max()))
         # Each goes on from the one before: the time taken would be the square of their number.
-        state, mean, deviation = expected(state, told.X[i : i + 1], float(told.t[i]))
+        state, mean, deviation = model.expected(state, told.X[i : i + 1], float(told.t[i]))
         count = i
         error = sign * float(told.y[i]) - float(mean[0])
         known = known.after(error, float(deviation[0]) ** 2 + float(told.variance[i]))
     return known
+
+
+def with_rewards(
+    recipe: Recipe, model: Model, state: State, told: Told, rng: np.random.Generator
+) -> State:
+    """The state once it knows what was told."""
+    every = told.rewards
+    if recipe.robust:
+        from tvbandits.bandit.outliers import set_aside
+
+        state, told = set_aside(model, state, told)
+    calibration, spent = state.calibration, state.spent
+    if state.model.learned is not None or model.counts_spent or recipe.reset is not None:
+        rewards = model.known(state, told.rewards)
+        calibration = calibrated(recipe, model, state, rewards)
+        spent += model.information(state, rewards)
+        state = model.reset_at_events(state, rewards, rng)
+    questions = state.questions
+    visited = visited_with(state.visited, told.X)
+    known = noted(state, told)
+    if len(every.t) > len(told.rewards.t):  # nobody has to read the outliers once more
+        failed = state.failed.replaced_by(every.X, every.t)
+        known["failed"] = failed.append(told.failed.X, told.failed.t)
+    if recipe.asking is not None:
+        due = questions.due or recipe.consult == "before ask"
+        questions = changed(questions, pool=model.members(state, visited), due=due)
+    gone, outliers = state.gone, 0 if state.outliers is None else len(state.outliers)
+    info = changed(
+        state.info,
+        told=gone.rewards + len(known["rewards"].t) + outliers,
+        failed=gone.failed + len(known["failed"].t),
+        outliers=outliers,
+    )
+    known |= {"visited": visited, "spent": spent, "calibration": calibration, "info": info}
+    made = changed(state, questions=questions, **known)
+    if recipe.learn is not None or made.model.noise is not None:
+        made = model.learned(made, state.told)
+    if recipe.history is not None:
+        made = model.trimmed(made, state.told)
+    return made
 
 
 # --- to be told again otherwise ---------------------------------------------------------------------

@@ -229,7 +229,7 @@ class Names:
         domain, said, renamed = self._domain, self.coordinates, dict[str, str]()
         found = {"time": columns["time"]}
         if clock is not None:
-            texts = [clock.text(t) for t in columns["time"].tolist()]
+            texts = list(map(str, clock.time(columns["time"])))
             found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = coordinate_names(domain)
@@ -254,7 +254,7 @@ class Names:
 
         def times(found: re.Match[str]) -> str:
             try:
-                return ", ".join(clock.text(t) for t in _numbers(found[1]))  # type: ignore[union-attr]
+                return ", ".join(str(clock.time(t)) for t in _numbers(found[1]))  # type: ignore[union-attr]
             except ValueError:
                 return found[0]
 

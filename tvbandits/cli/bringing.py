@@ -6,18 +6,18 @@ One that looks like a slip of the pen is asked about before it is told.
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.cli.campaign_actions import Call, Doubts, Sites, sure
+from tvbandits.cli.campaign_actions import Call, Doubts, sure, time_of
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.reading import naming, read_spreadsheet
 
@@ -26,121 +26,93 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A reading as it stands on the command line: one that is brought, or what is right of one.
+class Reading:
+    """A reading, or an answer; or what is right of one, where None is as it was.
 
     Attributes
     ----------
     site, at : str or None
-        Which; to put one right without a time, the latest told of the site.
+        Which, as people write it.
     value, variance : float or None
-        To put one right: as they should be; None: as they were.
-    yes : bool
-        It is right, however odd it looks.
-    outcomes : list of str or None
-        What else was read, as name=value.
+    key : str or None
+    outcomes : mapping of str to list of float
+        What else was read.
+    context, who : str or None
     """
 
-    site: str | None
-    at: str | None = None
+    site: str | None = None
     value: float | None = None
+    at: str | None = None
     variance: float | None = None
-    yes: bool = False
-    outcomes: list[str] | None = None
+    key: str | None = None
+    outcomes: Mapping[str, list[float]] = field(default_factory=dict)
+    context: str | None = None
+    who: str | None = None
 
 
-@dataclass(frozen=True)
-class Brought:
-    """A reading, or an answer."""
-
-    site: str
-    value: float
-    at: str | None
-    variance: float | None
-    key: str | None
-    who: str | None
-    outcomes: dict[str, list[float]]
-    context: str | None
-
-
-def bring(verb: str, call: Call, one: Change, csv: Path | None, context: str | None = None) -> None:
+def bring(verb: str, call: Call, one: Reading, csv: Path | None, *, yes: bool = False) -> None:
     """Tell a reading or bring an answer, or all of a table."""
-    what = "--reward" if verb == "tell" else "--value"
-    site, value, outcomes = one.site, one.value, one.outcomes
-    if (csv is None) == (site is None or value is None):
-        given: dict[str, object] = {"--site": site, what: value, "--csv": csv, "--at": one.at}
-        given |= {"--variance": one.variance, "--outcome": outcomes}
-        given |= {
-            "--context": context,
-            "--key": call.key,
-            "--who": call.who,
-            "--expert": call.expert,
-        }
-        there = " and ".join(name for name, each in given.items() if each is not None)
-        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {there or 'none of them'}")
-    for name, each, column in (
-        ("--outcome", outcomes or None, "for each"),
-        ("--context", context, "for each of its names"),
-        ("--key", call.key, "key"),
-    ):
-        if csv is not None and each is not None:
-            raise ValueError(f"{name} is for one reading; a table has a column {column}")
-    with call.opened() as sites:
-        if site is None or value is None:
-            assert csv is not None
-            readings = table(csv, sites)
-        else:
-            read = _outcomes(outcomes)
-            readings = [
-                Brought(site, value, one.at, one.variance, call.key, call.who, read, context)
-            ]
-        count = _bring(verb, sites, readings, csv, one.yes)
-        status = sites.campaign.status
+    if csv is not None and one != Reading():
+        raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
+    if csv is None and (one.site is None or one.value is None):
+        what = "--reward" if verb == "tell" else "--value"
+        raise ValueError(f"{verb} needs --site and {what}, or --csv")
+    with call.opened() as campaign:
+        readings = [one] if csv is None else table(csv, campaign)
+        count = _bring(verb, campaign, readings, csv, yes)
+        status = campaign.status
         new = {0: "known already", len(readings): "new"}.get(count, f"{count} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         call.say(text, {"brought": len(readings), "new": count, "told": status.told})
 
 
-def _bring(verb: str, sites: Sites, readings: list[Brought], csv: Path | None, yes: bool) -> int:
+def _bring(
+    verb: str, campaign: Campaign, readings: list[Reading], csv: Path | None, yes: bool
+) -> int:
     """One after the other, once every site and time is known; how many are new."""
-    places, doubts, usual = [], [], Doubts.of(sites.campaign)
+    places, doubts, usual = [], [], Doubts.of(campaign)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
         with _row(csv, number):
-            X, t = sites.point(reading.site, reading.context), sites.time(reading.at)
+            X = campaign.placed(str(reading.site), campaign.names.context(reading.context))
+            t = time_of(campaign, reading.at)
             places.append((X, t))
             if verb != "tell":
                 continue
             doubts += usual.of_reading(X, t, reading.value)
             usual.add(t, reading.value)
-            if reading.key is None and t is not None:
-                there = first.setdefault((sites.name(X[0]), t), number)
-                if there != number:
-                    raise ValueError(
-                        f"{sites.name(X[0])} at {sites.when(t)} stands in row {there} already: give "
-                        "each a key in a column key if both are to count, or leave one out"
-                    )
+            name = campaign.names.name(X[0])
+            if t is None or reading.key is not None:
+                continue
+            if (there := first.setdefault((name, t), number)) != number:
+                raise ValueError(
+                    f"{name} at {campaign.when(t)} stands in row {there} already: give each a key in "
+                    "a column key if both are to count, or leave one out"
+                )
     sure(doubts, yes)
-    before = sites.campaign.status.rows
+    before = campaign.status.rows
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
-        key = reading.key
+        key, value = reading.key, np.array([reading.value], dtype=np.float64)
         if verb == "answer" and key is None and t is not None:
             # Brought again, it counts once; one that failed has a key of its own: another may follow.
-            failed = ", failed" if math.isnan(reading.value) else ""
-            key = f"{verb} {sites.name(X[0])} at {t!r}{failed}"
-        variance = None if reading.variance is None else [reading.variance]
+            failed = ", failed" if np.isnan(value[0]) else ""
+            key = f"{verb} {campaign.names.name(X[0])} at {t!r}{failed}"
+        said = X, value, t, _several(reading.variance)
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
-                said = X, [reading.value], t, variance
                 if verb == "tell":
-                    sites.campaign.tell(*said, reading.outcomes, key=key, who=reading.who)
+                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
                 else:
-                    sites.campaign.answer(*said, key=key, who=reading.who)
+                    campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
                 if not error.same:
                     raise  # what is on record already is brought once more
-    done = [row for row in sites.campaign.journal(before) if row.kind in ("told", "answers")]
+    done = [row for row in campaign.journal(before) if row.kind in ("told", "answers")]
     return min(len(done), len(readings))
+
+
+def _several(number: float | None) -> list[float] | None:
+    return None if number is None else [number]
 
 
 @contextmanager
@@ -154,7 +126,7 @@ def _row(csv: Path | None, number: int, more: str = "") -> Iterator[None]:
         raise ValueError(f"{csv}, row {number}: {error}{more}") from error
 
 
-def table(path: Path, sites: Sites) -> list[Brought]:
+def table(path: Path, campaign: Campaign) -> list[Reading]:
     """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
 
     In the place of a reward: successes and trials, or events and exposure.
@@ -164,7 +136,7 @@ def table(path: Path, sites: Sites) -> list[Brought]:
         frame.columns = [str(name).strip().lower() for name in frame.columns]
         frame = _with_counts(frame)
         value = next((c for c in ("reward", "value", "reading") if c in frame.columns), None)
-        columns = sites.names.columns
+        columns = campaign.names.columns
         coordinates = [name.lower() for name in columns]
         placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
         if value is None or not placed:
@@ -173,7 +145,7 @@ def table(path: Path, sites: Sites) -> list[Brought]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        limits = [limit.name for limit in sites.campaign.recipe.limits]
+        limits = [limit.name for limit in campaign.ledger.outcomes]
         for column in frame.columns:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
@@ -181,7 +153,7 @@ def table(path: Path, sites: Sites) -> list[Brought]:
         readings = []
         for number, (_, row) in enumerate(frame.iterrows(), start=1):
             try:
-                readings.append(_reading(row, value, sites.names, limits))
+                readings.append(_reading(row, value, campaign.names, limits))
             except ValueError as error:
                 raise ValueError(f"row {number}: {error}") from error
         return readings
@@ -205,7 +177,7 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _outcomes(said: list[str] | None) -> dict[str, list[float]]:
+def read(said: list[str] | None) -> dict[str, list[float]]:
     """What else was read, out of texts name=value."""
     found = {}
     for text in said or []:
@@ -217,12 +189,12 @@ def _outcomes(said: list[str] | None) -> dict[str, list[float]]:
     return found
 
 
-def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Brought:
+def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Reading:
     cells = {str(name): str(cell).strip() for name, cell in row.items()}
     variance = cells.get("variance", "")
     context = {name: cells.get(name.lower()) for name in names.context_names}
     said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
-    return Brought(
+    return Reading(
         site=cells["site"]
         if "site" in cells
         else names.written([cells[each.lower()] for each in names.columns]),
@@ -241,37 +213,33 @@ def _reading(row: pd.Series, value: str, names: Names, limits: list[str]) -> Bro
 # --- what is put right ----------------------------------------------------------------------
 
 
-def correct(call: Call, to: str | None, change: Change) -> None:
-    """Put a reading right."""
-    with call.opened() as sites:
-        assert change.site is not None
-        X, t, moved = sites.point(change.site, played=True), sites.time(change.at), sites.time(to)
-        y = None if change.value is None else [change.value]
-        read = _outcomes(change.outcomes)
-        if y is None and moved is None and change.variance is None and not read:
-            raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
-        variance = None if change.variance is None else [change.variance]
-        about = Doubts.of(sites.campaign)
+def correct(call: Call, right: Reading, to: str | None, *, yes: bool) -> None:
+    """Put a reading right, also its time."""
+    y, variance = _several(right.value), _several(right.variance)
+    if y is None and to is None and variance is None and not right.outcomes:
+        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
+    with call.opened() as campaign:
+        t, moved = time_of(campaign, right.at), time_of(campaign, to)
+        X = campaign.placed(str(right.site), played=True)
         when = t if moved is None else moved
-        sure(about.of_reading(X, when, math.nan if y is None else y[0]), change.yes)
-        sites.campaign.correct(X, y, t, variance, to=moved, outcomes=read, key=call.key)
-        _say_changed(call, sites, "corrected")
+        sure(Doubts.of(campaign).of_reading(X, when, right.value), yes)
+        more = {"to": moved, "outcomes": right.outcomes, "key": right.key}
+        campaign.correct(X, y, t, variance, **more)
+        _say_changed(call, campaign, "corrected")
 
 
-def retract(call: Call, change: Change) -> None:
+def retract(call: Call, site: str, at: str | None, key: str | None) -> None:
     """Take a reading back."""
-    with call.opened() as sites:
-        assert change.site is not None
-        X, t = sites.point(change.site, played=True), sites.time(change.at)
-        sites.campaign.retract(X, t, key=call.key)
-        _say_changed(call, sites, "retracted")
+    with call.opened() as campaign:
+        campaign.retract(site, time_of(campaign, at), key=key)
+        _say_changed(call, campaign, "retracted")
 
 
-def _say_changed(call: Call, sites: Sites, what: str) -> None:
+def _say_changed(call: Call, campaign: Campaign, what: str) -> None:
     """What was on record, and how things stand."""
-    row = next(row for row in reversed(sites.campaign.journal()) if row.kind == what)
-    told = sites.campaign.status.told
+    row = next(row for row in reversed(campaign.journal()) if row.kind == what)
+    told = campaign.status.told
     ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
-    name = sites.name(np.asarray(row.body["X"][0]))
-    text = f"{what}: {name} at {sites.when(at)} was told as {value:g}; {told} told"
+    name = campaign.names.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {campaign.when(at)} was told as {value:g}; {told} told"
     call.say(text, {what: name, "t": at, "was": value, "told": told})

@@ -17,9 +17,10 @@ import typer
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import ago, drop_command, without_formula
 from tvbandits.core.arrays import Array
-from tvbandits.core.candidates import Candidates, candidates_of
+from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.page import generated_by, without_nan
+from tvbandits.core.files.journal import without_nan
+from tvbandits.core.files.page import generated_by
 
 # --- what is odd about a time or a reading --------------------------------------------------------
 
@@ -52,18 +53,18 @@ class Doubts:
     @classmethod
     def of(cls, campaign: Campaign) -> Doubts:
         """Of a campaign as it is."""
-        known, noise_variance = campaign.state, campaign.recipe.noise_variance
-        times = [*known.readings.t, *known.failed.t, *known.pending.t]
-        noise = (noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
-        return cls(campaign, times, known.readings.y.tolist(), noise)
+        known = campaign.ledger
+        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
+        return cls(campaign, times, known.rewards.y.tolist(), noise)
 
-    def of_reading(self, X: Array, t: float | None, value: float) -> list[str]:
+    def of_reading(self, X: Array, t: float | None, value: float | None) -> list[str]:
         """What is odd about it, in words."""
         found = []
         name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
         if t is not None and self._ahead(t, of_now=1):
             found.append(f"{name} at {at} is far ahead of {self._latest}")
-        if len(self.values) >= FEWEST and not np.isnan(value):
+        if len(self.values) >= FEWEST and value is not None and not math.isnan(value):
             low, high = min(self.values), max(self.values)
             most = FAR_OUT * max(high - low, 3 * self.noise)
             # Of equal readings, where the noise is learned, nobody knows yet what is far.
@@ -80,10 +81,10 @@ class Doubts:
     def _latest(self) -> str:
         return self.campaign.when(max(self.times)) if self.times else "now"
 
-    def add(self, t: float | None, value: float) -> None:
+    def add(self, t: float | None, value: float | None) -> None:
         """It is brought."""
         self.times += [] if t is None else [t]
-        self.values += [] if np.isnan(value) else [value]
+        self.values += [] if value is None or math.isnan(value) else [value]
 
     def _ahead(self, t: float, of_now: float) -> bool:
         """Whether it is far from the times so far, or by more units than that ahead of now."""
@@ -126,28 +127,23 @@ class Call:
         "text" or "json".
     expert : str or None
         module:name of the campaign's own expert.
-    who, key : str or None
+    who : str or None
     """
 
     file: str
     shape: str = "text"
     expert: str | None = None
     who: str | None = None
-    key: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.shape not in ("text", "json"):
-            raise ValueError(f'--format must be text or json, got "{self.shape}"')
 
     @contextmanager
-    def opened(self, *, decides: bool = False) -> Iterator[Sites]:
+    def opened(self, *, decides: bool = False) -> Iterator[Campaign]:
         """The campaign; its own expert is imported only if it was named here."""
         if decides:
             import_kernels()
         with Campaign.open(self.file, who=self.who) as campaign:
             wanted = campaign.about.get("expert", "")
             if self.expert is None:
-                yield Sites(campaign)
+                yield campaign
                 return
             from tvbandits.cli.campaign_config import check_expert, made_expert
             from tvbandits.policies.names import load
@@ -155,68 +151,56 @@ class Call:
             check_expert(self.expert, wanted)
             expert = made_expert(load(wanted), campaign.budget)
         with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
-            yield Sites(campaign)
+            yield campaign
 
     def say(self, text: str, about: Mapping[str, Any]) -> None:
         """One line, or JSON."""
         print(json.dumps(without_nan(about)) if self.shape == "json" else text)
 
 
-class Sites:
-    """A campaign, and its points and times as people write them.
+def time_of(campaign: Campaign, text: str | None) -> Any:
+    """A number, or a date where there is a clock."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        if campaign.clock is None:
+            raise ValueError(f'--at must be a number, got "{text}": there is no clock') from None
+        return campaign.clock.number(text)
 
-    Parameters
-    ----------
-    campaign : Campaign
-    """
 
-    def __init__(self, campaign: Campaign) -> None:
-        self.campaign = campaign
-        self.names = campaign.names
-        self.name, self.when = self.names.name, campaign.when
+def listed(text: str | None) -> list[str] | None:
+    """The names in "name,name", or in "name; name" as `ask` says it."""
+    if text is None:
+        return None
+    return [part.strip() for part in text.split(";" if ";" in text else ",")]
 
-    def point(self, text: str, context: str | None = None, *, played: bool = False) -> Array:
-        """The point (1, d) that a text means, with its context: as given, or as it was asked."""
-        given = self.names.context(context)
-        return self.campaign.placed(text, given, played=played)
 
-    @property
-    def candidates(self) -> Candidates:
-        """The sites of a campaign that has sites."""
-        sites = candidates_of(self.campaign.domain)
-        if sites is None:
-            raise ValueError(
-                f"the campaign plays on {self.campaign.domain!r}: it has no sites to name"
-            )
-        return sites
+def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
+    """The sites that are named, and of these, or of all, those that are not ruled out."""
+    chosen, out = listed(among), listed(without)
+    if out is None:
+        return chosen
+    ruled_out = {campaign.names.row(name) for name in out}
+    return [
+        name
+        for name in (campaign.sites if chosen is None else chosen)
+        if campaign.names.row(name) not in ruled_out
+    ]
 
-    def rows(self, text: str | None) -> list[int] | None:
-        """Row numbers of "name,name", or of "name; name" as `ask` says it."""
-        if text is None:
-            return None
-        known = self.candidates  # or it is said that there are no sites to name
-        parts = [part.strip() for part in text.split(";")]
-        if parts == [text.strip()] and text.strip() not in self.names.sites:
-            parts = [part.strip() for part in text.split(",")]
-        rows = [self.names.row(part) for part in parts]
-        return [row for row in dict.fromkeys(rows) if row < len(known)]
 
-    def time(self, text: str | None) -> Any:
-        """A number, or a date where there is a clock."""
-        if text is None:
-            return None
-        try:
-            return float(text)
-        except ValueError:
-            if self.campaign.clock is None:
-                raise ValueError(
-                    f'--at must be a number, got "{text}": there is no clock'
-                ) from None
-            return self.campaign.clock.number(text)
+def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
+    """Points with their names."""
+    return [{"site": campaign.names.name(x), "x": x.tolist()} for x in X]
 
-    def shown(self, X: Array) -> list[dict[str, Any]]:
-        """Points for JSON."""
-        return [{"site": self.name(x), "x": x.tolist()} for x in X]
+
+def everywhere(campaign: Campaign) -> Array:
+    """The points of all sites."""
+    sites = candidates_of(campaign.domain)
+    if sites is None:
+        raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites: give --site")
+    return sites.X
 
 
 def import_kernels() -> None:
@@ -247,9 +231,9 @@ def placed(text: str) -> tuple[str, list[float] | None]:
 
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
-    with call.opened(decides=best) as sites:
-        found = sites.campaign.status
-        points = sites.campaign.outstanding
+    with call.opened(decides=best) as campaign:
+        found = campaign.status
+        points = campaign.outstanding
         ages = [ago(each.asked) for each in points]
         places = [each.place for each in points]
         aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
@@ -259,33 +243,33 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if sites.campaign.recipe.limits else ""
+        broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
             f"{found.questions} questions asked{cost}{doubt}; "
-            f"last at {sites.when(found.time)}{hint}"
+            f"last at {campaign.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
             shown["best"] = "not known yet"
             if found.told:
-                given = sites.names.context(context)
-                shown["best"] = sites.name(sites.campaign.recommend(context=given))
+                given = campaign.names.context(context)
+                shown["best"] = campaign.names.name(campaign.recommend(context=given))
             text += f"; best: {shown['best']}"
-            noise = sites.campaign.info.model.noise
+            noise = campaign.info.model.noise
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        call.say(text, {**shown, "last": sites.when(found.time), "ages": ages})
+        call.say(text, {**shown, "last": campaign.when(found.time), "ages": ages})
 
 
 def history(call: Call, last: int) -> None:
     """What was asked, told and answered."""
     if last < 0:
         raise ValueError(f"--last must be at least 0, got {last}")
-    with call.opened() as sites:
-        columns = sites.campaign.history_columns
+    with call.opened() as campaign:
+        columns = campaign.history_columns
         found = [np.asarray(column) for column in columns.values()]
         every = len(found[0])
         rows = list(zip(*(column[-last:].tolist() for column in found), strict=True))
@@ -314,8 +298,7 @@ def report(place: str, out: str | None) -> None:
     if out is None and "://" in place:
         raise ValueError("--out must say where to write the page of a campaign on a server")
     there = file_path("--out", out or f"{place}.html")
-    with Call(place).opened() as sites:
-        campaign = sites.campaign
+    with Call(place).opened() as campaign:
         generator = generator_of(campaign)
         write_page(
             lambda: campaign_page(campaign), there, lambda path: generated_by(path, generator)

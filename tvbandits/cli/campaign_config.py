@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
+from tvbandits.policies import POLICIES
 from tvbandits.policies.names import known_spec, load, means_none, parse_call
-from tvbandits.policies.registry import POLICIES
 from tvbandits.policies.setting import Policy
 
 # What may stand in which part of the file; in [policy] also what is an option of the policy.
@@ -51,9 +51,6 @@ KEYS: dict[str, tuple[str, ...]] = {
     "clock": ("origin", "unit"),
     "expert": ("brought", "budget", "maker"),
 }
-
-# `load("package.module:name")`: what somebody has said may be imported.
-Load = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -73,14 +70,14 @@ class Planned:
     about: Mapping[str, str]
 
 
-def read_config(path: Path, load: Load) -> Planned:
+def read_config(path: Path, allowed: str | None = None) -> Planned:
     """The campaign that a file describes.
 
     Parameters
     ----------
     path : Path
-    load : callable
-        Imports the maker of the expert.
+    allowed : str, optional
+        The maker of an expert that may be imported.
 
     Raises
     ------
@@ -96,7 +93,7 @@ def read_config(path: Path, load: Load) -> Planned:
             if part not in said:
                 raise ValueError(f"there must be a part [{part}]")
         domain, about = _domain(said["domain"], path.parent)
-        expert = _expert(said.get("expert", {}), load)
+        expert = _expert(said.get("expert", {}), allowed)
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
@@ -225,18 +222,25 @@ def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[
     return sites, about
 
 
+NO_MODEL = "{} has no model of the reward, and no campaign can be made of it"
+
+
+def _with_a_model(where: str, spec: str) -> tuple[Policy, str]:
+    """The policy of "name:key=value,...", and the spec with the name as it is known."""
+    known = known_spec("policy", spec, POLICIES) or ""
+    policy = POLICIES.get(known.partition(":")[0])
+    if policy is None:
+        raise ValueError(f"{where} must be one that `tvbandits policies` lists, got {spec!r}")
+    if "kernel" not in inspect.signature(policy.recipe).parameters:
+        raise ValueError(NO_MODEL.format(policy.name))
+    return policy, known
+
+
 def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
     if "name" not in said:
         raise ValueError("[policy] must say name")
-    spec = known_spec("policy", str(said["name"]), POLICIES) or ""
-    name = spec.partition(":")[0]
-    if name not in POLICIES:
-        raise ValueError(f"[policy] name must be one that `tvbandits policies` lists, got {spec!r}")
-    policy = POLICIES[name]
-    signature = inspect.signature(policy.recipe)
-    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
-    if "kernel" not in signature.parameters:
-        raise ValueError(no_model)
+    policy, spec = _with_a_model("[policy] name", str(said["name"]))
+    name, signature = policy.name, inspect.signature(policy.recipe)
     options = _options(policy, spec, said)
     if policy.asks:
         options["expert"] = expert
@@ -251,7 +255,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         raise ValueError(f"[policy.options] {name}: {error}") from error
     made = policy.recipe(*given, **more, **options)
     if not isinstance(made, Bandit):
-        raise ValueError(no_model)
+        raise ValueError(NO_MODEL.format(name))
     return made
 
 
@@ -331,18 +335,21 @@ def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) ->
     return Matern(scale, nu=float(said.get("smoothness", 2.5)))
 
 
-def _expert(said: Mapping[str, Any], load: Load) -> Expert | None:
-    if not said:
+def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
+    maker = str(said.get("maker", ""))
+    if allowed is not None:
+        check_expert(allowed, maker)
+    if said.get("brought") and ("maker" in said or "budget" in said):
+        raise ValueError("[expert] brought = true stands alone: questions are carried by people")
+    if not said or said.get("brought"):
         return None
-    if said.get("brought"):
-        if "maker" in said or "budget" in said:
-            raise ValueError(
-                "[expert] brought = true stands alone: questions are carried by people"
-            )
-        return None
-    if "maker" not in said:
+    if not maker:
         raise ValueError('[expert] must say maker = "package.module:name", or brought = true')
-    return made_expert(load(str(said["maker"])), said.get("budget"))
+    if allowed is None:
+        raise ValueError(
+            f"the expert {maker} is your own code: say so by --expert {maker}, and it is imported"
+        )
+    return made_expert(load(maker), said.get("budget"))
 
 
 def check_expert(said: str, wanted: str) -> None:
@@ -379,30 +386,17 @@ def _clock(said: Mapping[str, Any] | None) -> Clock | None:
 
 # --- a new one --------------------------------------------------------------------------------
 
-DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins; keys after "#" may be left out.
+DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins. All keys: docs/campaign-toml.md.
 
 [domain]
 sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
 # Columns called latitude and longitude are turned into km: length_scale is in km then.
-# coordinates = ["x", "y"]  # those columns alone
-# arms = ["red", "green"]  # or names and nothing else, instead of sites
-# box = [[0, 10], [0, 5]]  # or intervals, instead of sites
-# control = "red"  # is part of every batch, and the others are held against it at its time
-# safe = ["a", "b"]  # five places or more to start from under [[limits]]
-# [domain.space]  # or parameters with names
-# temperature = [10, 80]
-# count = {{ whole = [1, 5] }}
-# mode = ["a", "b"]
-# [domain.context]  # what is measured and not chosen
-# outside = [-15, 20]
+# or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a part [domain.space]
 
 [policy]
 name = {name}
 {noise}  # standard deviation of a reading, in its unit; or noise_variance, its square{unknown}
 {length_scale}length_scale = 1.0  # in the unit of the coordinates; one, or one for each{learned}
-# kernel = "rbf"  # or "matern", with smoothness = 2.5
-# minimise = false
-# seed = 0
 
 [policy.options]
 {options}
@@ -410,14 +404,6 @@ name = {name}
 # [campaign]
 # title = "Ozone in town"
 # unit = "ppb"  # of a reward; it stands on the axes
-# drop_after = 6  # in units of time: what was asked and not told by then is given up; or "6h"
-# move_cost = 0.1  # in the unit of reward, for a unit of distance from one point to the next
-# history = 10000  # so many rewards stay in memory; all of them stay on the disk
-
-# [[limits]]  # on what a play brings besides its reward; one part for each
-# name = "noise_level"
-# at_most = 60  # or at_least
-# probability = 0.95  # with which it must hold
 
 # [clock]  # then times may be dates
 # unit = "1h"
@@ -432,15 +418,6 @@ EXPERT = """
 """
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A file to be written: a policy ("name:key=value,..."), the sites, the deviation of a reading."""
-
-    policy: str
-    sites: str | None
-    noise_sd: float | None
-
-
 def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) -> str:
     """The text of a file for "name:key=value,...".
 
@@ -449,15 +426,7 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
     ValueError
         If there is no such policy or option, or no campaign can be made of the policy.
     """
-    spec = known_spec("policy", spec, POLICIES) or ""
-    policy = POLICIES.get(spec.partition(":")[0])
-    if policy is None:
-        raise ValueError("--policy must be one that `tvbandits policies` lists")
-    kernel = inspect.signature(policy.recipe).parameters.get("kernel")
-    if kernel is None:
-        raise ValueError(
-            f"{policy.name} has no model of the reward, and no campaign can be made of it"
-        )
+    policy, spec = _with_a_model("--policy", spec)
     known = options_of(policy)
     given = parse_call(known, spec)
     lines = [f"{name} = {_value(value)}" for name, value in given.items()]
@@ -488,50 +457,27 @@ def _value(value: Any) -> str:
     return json.dumps("none" if value is None else value, ensure_ascii=False)
 
 
-def new(
-    file: str,
-    config: Path | None,
-    expert: str | None,
-    who: str | None,
-    draft: Draft | None = None,
-    like: str | None = None,
-) -> None:
-    """Begin a campaign, with what one like it has learned; of a policy, its file is written first."""
-    if draft is not None:
-        path = Path("campaign.toml") if config is None else config
-        if Path(file).exists():
-            raise ValueError(f"{file}: there is something already")
-        if path.exists():
-            raise ValueError(
-                f"{path}: there is something already; to use it, say --config {path} and no --policy"
-            )
-        text = drafted(draft.policy, path, draft.sites, draft.noise_sd)
-        path.write_text(text, encoding="utf-8")
-        if draft.sites is None:
-            print(f"{path} is written: fill in sites, and then")
-            print(f"tvbandits campaign new {file} --config {path}")
-            return
-        print(f"{path} is written")
-        config = path
-    if config is None:
-        raise ValueError("give --config FILE, or --policy NAME to have one written")
+def written(file: str, config: Path | None, spec: str, sites: str | None, sd: float | None) -> Path:
+    """Where the file for a policy is, once it is written."""
+    path = Path("campaign.toml") if config is None else config
+    if Path(file).exists():
+        raise ValueError(f"{file}: there is something already")
+    if path.exists():
+        raise ValueError(
+            f"{path}: there is something already; to use it, say --config {path} and no --policy"
+        )
+    path.write_text(drafted(spec, path, sites, sd), encoding="utf-8")
+    return path
 
-    def handed_over(name: str) -> Any:
-        if expert is None:
-            raise ValueError(
-                f"the expert {name} is your own code: say so by --expert {name}, and it is imported"
-            )
-        check_expert(expert, name)
-        return load(name)
 
-    planned = read_config(config, handed_over)
-    if expert is not None:
-        check_expert(expert, planned.about["expert"])
-    more = {"clock": planned.clock, "about": planned.about, "who": who}
+def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
+    """Begin a campaign, with what one like it has learned."""
+    planned = read_config(config, expert)
     bandit = planned.bandit
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)
+    more = {"clock": planned.clock, "about": planned.about, "who": who}
     with Campaign.create(file, bandit, **more) as campaign:  # type: ignore[arg-type]
         about = campaign.about
         print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))

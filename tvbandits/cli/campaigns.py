@@ -38,7 +38,7 @@ Who = Annotated[Text, Option(help="Who does it; user and host by default.")]
 
 Key = Annotated[Text, Option(help="A name for this call: tried again, it counts once.")]
 
-Shape = Annotated[str, Option("--format", help="text or json")]
+Shape = Annotated[Literal["text", "json"], Option("--format")]
 
 ByName = Annotated[
     Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
@@ -89,10 +89,17 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    draft = None if policy is None else configuring.Draft(policy, sites, noise_sd)
-    if draft is None and (sites is not None or noise_sd is not None):
+    if policy is None and (sites is not None or noise_sd is not None):
         raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    configuring.new(file, config, expert, who, draft, like)
+    if policy is not None:
+        config = configuring.written(file, config, policy, sites, noise_sd)
+        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
+        if sites is None:
+            print(f"tvbandits campaign new {file} --config {config}")
+            return
+    if config is None:
+        raise ValueError("give --config FILE, or --policy NAME to have one written")
+    configuring.new(file, config, expert, who, like)
 
 
 @app.command("ask")
@@ -111,16 +118,15 @@ def ask_command(
     format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    call = actions.Call(file, format_, expert, who, key)
-    with call.opened(decides=True) as sites:
-        t, rows, out = sites.time(at), sites.rows(among), sites.rows(without)
+    call = actions.Call(file, format_, expert, who)
+    with call.opened(decides=True) as campaign:
+        t = actions.time_of(campaign, at)
         if t is not None:
-            actions.sure(actions.Doubts.of(sites.campaign).of_decision(t), yes, "asked")
-        if out is not None:
-            rows = [row for row in rows or range(len(sites.candidates)) if row not in out]
-        where = sites.names.context(context)
-        X = sites.campaign.ask(t, n, rows, where, near, key=key)
-        call.say("; ".join(sites.name(x) for x in X), {"points": sites.shown(X), "t": t})
+            actions.sure(actions.Doubts.of(campaign).of_decision(t), yes, "asked")
+        free, where = actions.available(campaign, among, without), campaign.names.context(context)
+        X = campaign.ask(t, n, free, where, near, key=key)
+        text = "; ".join(campaign.names.name(x) for x in X)
+        call.say(text, {"points": actions.for_json(campaign, X), "t": t})
 
 
 @app.command("tell")
@@ -143,9 +149,8 @@ def tell_command(
 
     Another reading of the same place and time needs a --key of its own.
     """
-    call = actions.Call(file, format_, expert, who, key)
-    given = bringing.Change(site, at, reward, variance, yes, outcome)
-    bringing.bring("tell", call, given, csv, context)
+    given = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome), context)
+    bringing.bring("tell", actions.Call(file, format_, expert, who), given, csv, yes=yes)
 
 
 @app.command("questions")
@@ -159,11 +164,11 @@ def questions_command(
 ) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     call = actions.Call(file, format_, None, who)
-    with call.opened(decides=True) as sites:
-        t = sites.time(at)
-        X = sites.campaign.questions(t, sites.rows(among), key=key)
-        text = "; ".join(sites.name(x) for x in X) or "nothing to ask"
-        call.say(text, {"questions": sites.shown(X), "t": t})
+    with call.opened(decides=True) as campaign:
+        t = actions.time_of(campaign, at)
+        X = campaign.questions(t, actions.listed(among), key=key)
+        text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
+        call.say(text, {"questions": actions.for_json(campaign, X), "t": t})
 
 
 @app.command("answer")
@@ -179,8 +184,8 @@ def answer_command(
     format_: Shape = "text",
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
-    call = actions.Call(file, format_, None, who, key)
-    bringing.bring("answer", call, bringing.Change(site, at, value, variance), csv)
+    given = bringing.Reading(site, value, at, variance, key)
+    bringing.bring("answer", actions.Call(file, format_, None, who), given, csv)
 
 
 @app.command("correct")
@@ -198,8 +203,8 @@ def correct_command(
     format_: Shape = "text",
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    change = bringing.Change(site, at, reward, variance, yes, outcome)
-    bringing.correct(actions.Call(file, format_, None, who, key), to, change)
+    right = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome))
+    bringing.correct(actions.Call(file, format_, None, who), right, to, yes=yes)
 
 
 @app.command("retract")
@@ -207,7 +212,7 @@ def retract_command(
     file: File, site: Told, at: At = None, key: Key = None, who: Who = None, format_: Shape = "text"
 ) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
-    bringing.retract(actions.Call(file, format_, None, who, key), bringing.Change(site, at))
+    bringing.retract(actions.Call(file, format_, None, who), site, at, key)
 
 
 @app.command("drop")
@@ -218,9 +223,9 @@ def drop_command(
     if site is None:
         raise ValueError("give --site")
     call = actions.Call(file, format_, None, who)
-    with call.opened() as sites:
-        sites.campaign.drop(sites.point(site), key=key)
-        left = sites.campaign.status.pending
+    with call.opened() as campaign:
+        campaign.drop(site, key=key)
+        left = campaign.status.pending
         call.say(f"dropped; {left} pending", {"pending": left})
 
 
@@ -239,12 +244,12 @@ def sites_command(
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
     call = actions.Call(file, format_, expert, who)
-    with call.opened(decides=True) as sites:
+    with call.opened(decides=True) as campaign:
         if what == "retire":
-            sites.campaign.change_sites(retire=names, key=key)
+            campaign.change_sites(retire=names, key=key)
         else:
-            sites.campaign.change_sites(dict(map(actions.placed, names)), key=key)
-        left = sites.campaign.sites
+            campaign.change_sites(dict(map(actions.placed, names)), key=key)
+        left = campaign.sites
         call.say(f"{len(left)} sites may be played", {"sites": left})
 
 
@@ -282,16 +287,19 @@ def forecast_command(
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     call = actions.Call(file, format_)
-    with call.opened(decides=True) as sites:
-        everywhere = sites.candidates.X if site is None else site
-        X, t = sites.campaign.placed(everywhere, sites.names.context(context)), sites.time(at)
-        mean, deviation = (each.tolist() for each in sites.campaign.predict(X, t, outcome))
-        lower_first = bool(sites.campaign.recipe.minimise)
+    with call.opened(decides=True) as campaign:
+        where = actions.everywhere(campaign) if site is None else site
+        X, t = (
+            campaign.placed(where, campaign.names.context(context)),
+            actions.time_of(campaign, at),
+        )
+        mean, deviation = (each.tolist() for each in campaign.predict(X, t, outcome))
+        lower_first = bool(campaign.recipe.minimise)
         rows = [
-            {"site": sites.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
+            {"site": campaign.names.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
             for i in sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
         ]
-        unit = sites.campaign.about.get("unit", "") if outcome is None else ""
+        unit = campaign.about.get("unit", "") if outcome is None else ""
         lines = [
             f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
             for row in rows
@@ -304,8 +312,8 @@ def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]
 ) -> None:
     """Copy a campaign while others go on with it."""
-    with actions.Call(file).opened() as sites:
-        sites.campaign.backup(out)
+    with actions.Call(file).opened() as campaign:
+        campaign.backup(out)
         print(out)
 
 
@@ -313,8 +321,8 @@ def backup_command(
 def verify_command(file: File, format_: Shape = "text") -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
     call = actions.Call(file, format_)
-    with call.opened() as sites:
-        found = sites.campaign.verify()
+    with call.opened() as campaign:
+        found = campaign.verify()
     counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
     text = f"{counted}: all as written" if found.fine else "; ".join(found.problems)
     call.say(text, {"fine": found.fine, **vars(found)})

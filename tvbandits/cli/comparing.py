@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
-from tvbandits.comparison.board import OURS, SUITES, Board, Made, write
-from tvbandits.comparison.compare import Cluster, Comparison, Here, iterate, simulated, tasks_of
+from tvbandits.comparison.board import SUITES, Board, Made, write
+from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated
 from tvbandits.comparison.entrants import NamedExpert
-from tvbandits.comparison.files import RunStore, can_keep
+from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
-from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import file_path
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
-
-# Folder of the finished runs of a comparison that is not done yet.
-RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -48,15 +42,10 @@ class Arguments:
     jobs: int
     data: list[Path]
     expert: str | None = None
-    equal_information: bool = False
     cluster: str | None = None
     batch: int | None = None
 
     def __post_init__(self) -> None:
-        if self.cluster is not None and self.equal_information:
-            raise ValueError("--cluster plays runs apart, --equal-information together: give one")
-        if self.batch is not None:
-            whole_number("--batch", self.batch, at_most=MOST_POINTS)
         reads = any(
             text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
         )
@@ -82,9 +71,8 @@ class Result:
         return {text: problem.unit for text, problem in self.problems.items()}
 
     def write(self, folder: Path) -> None:
-        """Write rows, summary and picture; single runs are not needed any more."""
+        """Write rows, summary and picture."""
         files.write(folder, self.rows, self.references, self.units, self.arguments)
-        shutil.rmtree(folder / RUNS, ignore_errors=True)  # rows.csv.gz has them
 
     def end(self, folder: Path | None, *written: str) -> None:
         """Say what was written, and who stopped it."""
@@ -97,14 +85,12 @@ class Result:
 
 def compare(order: Arguments, policies: list[str], out: str | None, format_: str) -> None:
     """Play, print, and write files into the folder `out`."""
-    if format_.lower() not in ("table", "json"):
-        raise ValueError(f'--format must be table or json, got "{format_}"')
     folder = None if out is None else files.writable_folder(_folder("--out", out))
     done = _played("compare", order, policies or list(FIRST_COMPARISON), folder)
-    if format_.lower() == "json":
+    if format_ == "json":
         print(json.dumps(_json(done.rows, done.references), allow_nan=False))
     else:
-        print_tables(done.rows, done.references, done.problems, done.units)
+        print_tables(done.rows, done.references, done.problems)
     if folder is not None:
         done.write(folder)
     done.end(folder)
@@ -116,7 +102,7 @@ def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str 
     folder = None if out is None else files.writable_folder(_folder("--out", out))
     done = _played("frontier", order, policies, folder)
     rows = done.rows
-    print_tables(rows, done.references, done.problems, done.units)
+    print_tables(rows, done.references, done.problems)
     for text in done.problems:
         print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
     if folder is not None:
@@ -130,7 +116,7 @@ def plot(text: str) -> None:
     """Draw the picture of a comparison again."""
     path = _folder("FOLDER", text)
     found = files.read(path)
-    files.draw(files.writable_folder(path), found)
+    files.draw(files.writable_folder(path), found.rows, found.references, found.units)
     say(f"wrote {files.PICTURE} in {path}")
 
 
@@ -138,11 +124,9 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
     """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
     plan = _plan(order, policies)
     arguments = _recorded(command, order, plan)
-    there = files.finished_runs(folder, arguments, plan.steps) if folder is not None else {}
-    store = store_in(folder, arguments, plan)
-    if store is not None:
-        there |= store.finished()
-    runs = runs_of(plan, there, order.cluster)
+    store = None if folder is None else RunStore(folder, arguments, plan.steps)
+    there = {} if store is None else store.finished()
+    runs = _runs_of([plan], there, order.cluster)
     done, stopped = completed(runs, len(plan.runs), there, store)
     if not done:
         say("stopped before the first run was done: nothing to show")
@@ -187,7 +171,6 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
         order.jobs,
         order.confidence,
         NamedExpert(order.expert) if order.expert else simulated,
-        order.equal_information,
         order.batch,
     )
 
@@ -214,22 +197,14 @@ def _checksum(path: Path) -> int:
     return found
 
 
-def store_in(
-    folder: Path | None, arguments: Mapping[str, Any], plan: Comparison
-) -> RunStore | None:
-    """Where runs are kept until the comparison is done, if they can be."""
-    if folder is None or not can_keep():
-        return None
-    told = {name: value for name, value in arguments.items() if name != "jobs"}
-    return RunStore(folder / RUNS, told, plan.steps)
-
-
-def runs_of(plan: Comparison, there: Mapping[Key, list[Row]], cluster: str | None) -> Iterator[Run]:
+def _runs_of(
+    plans: Sequence[Comparison], there: Mapping[Key, list[Row]], cluster: str | None
+) -> Iterator[Run]:
     """The runs that are missing, from this machine or a cluster."""
     if cluster is None:
-        return iterate(plan, there)
-    tasks = tasks_of(plan, there)
-    return Cluster(cluster, say)(tasks) if tasks else iter(())
+        return (run for plan in plans for run in iterate(plan, there))
+    left = any(key not in there for plan in plans for key in plan.runs)
+    return Cluster(cluster, say)(plans, there) if left else iter(())
 
 
 def _folder(name: str, text: str) -> Path:
@@ -269,10 +244,6 @@ def board(
         raise ValueError(f'SUITE must be one of {", ".join(SUITES)}, got "{name}"')
     suite = SUITES[name]
     seeds = suite.seeds if seeds is None else seeds
-    if not can_keep():
-        raise ValueError(
-            "a board keeps its runs in Parquet files: pip install 'tvbandits[parquet]'"
-        )
     out = files.writable_folder(Path(folder or f"board-{name}"))
     played = list(dict.fromkeys([*(only or suite.policies), *policies]))
     steps = dict.fromkeys(own) if own else dict(suite.problems)
@@ -281,24 +252,21 @@ def board(
         for text, length in steps.items()
     }
     plans = [
-        Comparison({label: problem}, played, seeds, horizon or steps.get(label))
+        Comparison({label: problem}, played, seeds, horizon or steps.get(label), jobs)
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
-    store = RunStore(out / "runs", {"command": "board", "suite": name, **lengths}, lengths)
+    store = RunStore(out, {"command": "board", "suite": name, **lengths}, lengths)
     wanted = {key for plan in plans for key in plan.runs}
     there = {key: rows for key, rows in store.finished().items() if key in wanted}
-    tasks = [task for plan in plans for task in tasks_of(plan, there)]
-    engine = Here(jobs) if cluster is None else Cluster(cluster, say)
-    runs = engine(tasks) if tasks else iter(())
-    done, stopped = completed(runs, len(wanted), there, store)
+    done, stopped = completed(_runs_of(plans, there, cluster), len(wanted), there, store)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
     made = Made.now(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    found = write(Board.of(rows, problems), made, out, OURS, "adaptive-gp-ucb")
+    found = write(Board.of(rows, problems), made, out)
     print((out / "board.md").read_text())
-    say(f"wrote {', '.join(found)} in {out}; every run in {store.folder}")
+    say(f"wrote {', '.join(found)} in {out}; every run in {out / files.RUNS}")
 
 
 PAGE = "report.html"

@@ -10,19 +10,19 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
 from tvbandits._version import __version__
-from tvbandits.cli import campaigns as commands, data
+from tvbandits.cli import campaigns as commands
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
-    from tvbandits.cli import campaign_actions, comparing, problems
+    from tvbandits.cli import comparing, fetching, problems
 else:
-    campaign_actions, comparing = Later("campaign_actions"), Later("comparing")
+    comparing, fetching = Later("comparing"), Later("fetching")
     problems = Later("problems")
 
 Text = str | None
@@ -36,12 +36,13 @@ app = typer.Typer(
 )
 
 
-app.add_typer(data.app, name="data")
+data = typer.Typer(no_args_is_help=True, help="Get data.")
+app.add_typer(data, name="data")
 app.add_typer(commands.app, name="campaign")
 
 
 # Options that take several numbers.
-SEVERAL = (*data.SPREAD, "--budgets")
+SEVERAL = ("--years", "--budgets")
 
 
 # So many characters of a message are printed.
@@ -56,8 +57,8 @@ PLUG_IN = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 TRACEBACK = "TVBANDITS_TRACEBACK"
 
 
-# What goes on after the first value of an option that takes several: 2, 0.5, 1e3, 2008-2010.
-NUMBER_OR_RANGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(-\d+)?")
+# What goes on after the first value of an option that takes several.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def main() -> None:
@@ -224,14 +225,9 @@ def compare_command(
     data: Files = None,
     expert: Asked = None,
     out: Folder = None,
-    format_: Annotated[str, Option("--format", help="table or json")] = "table",
-    equal_information: Annotated[
-        bool,
-        Option(
-            "--equal-information",
-            help="Give policies that ask nobody as many answers, at random points.",
-        ),
-    ] = False,
+    format_: Annotated[
+        Literal["table", "json"], Option("--format", case_sensitive=False)
+    ] = "table",
     cluster: Engine = None,
     batch: Annotated[
         int | None,
@@ -247,7 +243,6 @@ def compare_command(
         jobs,
         data or [],
         expert,
-        equal_information,
         cluster,
         batch,
     )
@@ -308,14 +303,13 @@ def plot_command(folder: Annotated[str, Argument(help="A folder made by compare.
 
 @app.command("report")
 def report_command(
-    folder: Annotated[str, Argument(help="A folder made by compare, or a campaign.")],
+    folder: Annotated[str, Argument(help="A folder made by compare.")],
     out: Annotated[
         Text, Option(metavar="FILE", help="Where; report.html in the folder by default.")
     ] = None,
 ) -> None:
-    """Write a comparison, or a campaign, as one page of HTML, which opens without a network."""
-    of_campaign = "://" in folder or Path(folder).is_file()
-    (campaign_actions if of_campaign else comparing).report(folder, out)
+    """Write a comparison as one page of HTML, which opens without a network."""
+    comparing.report(folder, out)
 
 
 @app.command("policies")
@@ -333,11 +327,30 @@ def problems_command() -> None:
     problems.list_problems()
 
 
+@data.callback()
+def _several() -> None:
+    """One command alone would be taken for the whole."""
+
+
+@data.command("fetch")
+def fetch_command(
+    dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
+    years: Annotated[list[int], _whole_number("2008 2009, or --years once for each.")],
+    state: Annotated[
+        Text, Option(help='One state: "New York", or 36; adds a small csv a year.')
+    ] = None,
+) -> None:
+    """Download a data set, once, and say how to use it: into $TVBANDITS_CACHE, where it is given.
+
+    A download that is cut short is continued by the next call.
+    """
+    fetching.fetch(years, state)
+
+
 def spread(arguments: Sequence[str], options: Collection[str]) -> list[str]:
     """Let an option take several numbers: "--years 2008 2009" is "--years 2008 --years 2009".
 
-    Only numbers and ranges of numbers (2008-2010) follow the first value, so that names after them
-    are left alone; and so is everything after "--".
+    Names after them are left alone.
 
     Parameters
     ----------
@@ -347,18 +360,13 @@ def spread(arguments: Sequence[str], options: Collection[str]) -> list[str]:
         The options this is for, with their hyphens.
     """
     found: list[str] = []
-    option, expected = "", False
-    for place, argument in enumerate(arguments):
-        if argument == "--":
-            return [*found, *arguments[place:]]
-        if option and not expected and NUMBER_OR_RANGE.fullmatch(argument):
+    option = ""
+    for argument in arguments:
+        if option and found[-1] == option:
+            found.append(argument)
+        elif option and NUMBER.fullmatch(argument):
             found += [option, argument]
-            continue
-        found.append(argument)
-        if expected:
-            expected = False
         else:
-            name, equals, _ = argument.partition("=")
-            option = name if name in options else ""
-            expected = bool(option) and not equals
+            option = argument if argument in options else ""
+            found.append(argument)
     return found

@@ -29,5 +29,5 @@ def token(file: str, name: str, roles: list[str], tokens: str | None, *, take_ba
 
 def serve(file: str, tokens: str | None, expert: str | None, **how: Any) -> None:
     """Serve until stopped."""
-    with Call(file, expert=expert, who="service").opened() as sites:
-        run(sites.campaign, tokens or default_tokens(file), **how)
+    with Call(file, expert=expert, who="service").opened() as campaign:
+        run(campaign, tokens or default_tokens(file), **how)

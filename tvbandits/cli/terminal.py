@@ -45,7 +45,7 @@ def collect(
         try:
             for run in runs:
                 done[run.problem, run.policy, run.seed] = run.rows
-                said = f"{run.problem} {run.policy}{_batches(run)}"
+                said = f"{run.problem} {run.policy}"
                 progress.update(task, completed=len(done), description=said)
         except KeyboardInterrupt as interrupt:
             ended = isinstance(interrupt, Terminated)
@@ -61,12 +61,6 @@ def collect(
 def say(line: str) -> None:
     """One line for people, as it is: neither wrapped nor taken for markup."""
     messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
-
-
-def _batches(run: Run) -> str:
-    """How many batches a run took, if it played in batches."""
-    batches = round(sum(1 / row["batch_size"] for row in run.rows))
-    return "" if batches == len(run.rows) else f", {batches} batches"
 
 
 def _progress() -> Progress:
@@ -86,14 +80,13 @@ def print_tables(
     rows: pd.DataFrame,
     references: dict[str, References],
     problems: dict[str, Problem],
-    units: dict[str, str],
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     pairs = paired(rows)
     beside = {(line["problem"], line["policy"]): line for line in pairs.to_dict(orient="records")}
     for problem, width, group in panels_of(summarise(rows)):
-        unit = f", regret in {units[problem]}" if units[problem] else ""
+        unit = f", regret in {problems[problem].unit}" if problems[problem].unit else ""
         first = group.iloc[0]
         # A comparison that was cut short has fewer seeds of its last policy.
         seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")

@@ -162,22 +162,15 @@ def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
 
 def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
     """Time-average regret of the held action of each run: problem, policy, seed, held_regret."""
-    keys = ["problem", "policy", "seed"]
-    runs = dict(iter(rows.groupby(keys, sort=False)))
-    found: dict[object, float] = {}
-    # A realisation may cost more than all that is done with it: those of one seed follow each other.
-    for (problem, seed), part in rows.groupby(["problem", "seed"], sort=False):
+    lines = []
+    for (problem, seed), of_seed in rows.groupby(["problem", "seed"], sort=False):
         played = problems[str(problem)]
         realise = getattr(played, "realise", None)
         realised = played if realise is None else realise(int(str(seed)))
-        for policy in part["policy"].unique():
-            records: list[Row] = [
-                {str(name): value for name, value in row.items()}
-                for row in runs[problem, policy, seed].to_dict(orient="records")
-            ]
-            found[problem, policy, seed] = held_regret(realised, records)
-    lines = [(*key, found[key]) for key in runs]
-    return pd.DataFrame(lines, columns=[*keys, "held_regret"])
+        for policy, run in of_seed.groupby("policy", sort=False):
+            records: Any = run.to_dict(orient="records")
+            lines.append((problem, policy, seed, held_regret(realised, records)))
+    return pd.DataFrame(lines, columns=["problem", "policy", "seed", "held_regret"])
 
 
 # Policies that this suite proposes itself: a board says first where they are beaten.
@@ -385,7 +378,7 @@ class Board:
         return cls(summary, by_problem(rows), rows)
 
 
-def write(board: Board, made: Made, out: Path, ours: Sequence[str], reference: str) -> list[str]:
+def write(board: Board, made: Made, out: Path) -> list[str]:
     """Write tables and pictures into a folder; the names of the files."""
     out.mkdir(parents=True, exist_ok=True)
     found = ranks(board.table)
@@ -394,23 +387,20 @@ def write(board: Board, made: Made, out: Path, ours: Sequence[str], reference: s
     board.table.to_csv(out / "regret.csv")
     found.mean.rename("mean_rank").to_csv(out / "ranks.csv")
     shares.to_csv(out / "profile.csv", index_label="factor")
-    against = paired(board.rows, reference) if reference in board.table else None
-    if against is not None:
-        against.to_csv(out / "paired.csv", index=False)
+    if OURS[0] in board.table:
+        paired(board.rows, OURS[0]).to_csv(out / "paired.csv", index=False)
     rank_figure(found).savefig(out / "ranks.png", dpi=110)
     profile_figure(shares).savefig(out / "profile.png", dpi=110)
     (out / "made.json").write_text(json.dumps(vars(made), indent=2) + "\n")
-    (out / "board.md").write_text(text(board, made, ours))
-    names = ["board.md", "summary.csv", "regret.csv", "ranks.csv", "profile.csv", "made.json"]
-    names += ["ranks.png", "profile.png"] + (["paired.csv"] if against is not None else [])
-    return names
+    (out / "board.md").write_text(text(board, made))
+    return sorted(path.name for path in out.iterdir() if path.is_file())
 
 
-def text(board: Board, made: Made, ours: Sequence[str]) -> str:
+def text(board: Board, made: Made) -> str:
     """The board as Markdown, what speaks against ours first."""
     found = ranks(board.table)
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    wins: Any = winners(board.table, ours).itertuples(index=False)
+    wins: Any = winners(board.table, OURS).itertuples(index=False)
     beaten = [
         [w.problem, w.best, f"{w.regret:.4g}", w.ours, _number(w.times_the_best)] for w in wins
     ]
@@ -421,7 +411,7 @@ def text(board: Board, made: Made, ours: Sequence[str]) -> str:
         "",
         "## Who wins where",
         "",
-        f"First where the policies of this suite ({', '.join(ours)}) are beaten most.",
+        f"First where the policies of this suite ({', '.join(OURS)}) are beaten most.",
         "",
         *_markdown(["problem", "best", "average regret", "best of ours", "times the best"], beaten),
         "",

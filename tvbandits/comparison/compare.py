@@ -7,18 +7,17 @@ same point at the same time. A row is a plain dict; files, tables, pictures and 
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import os
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, overload
+from typing import Any
 
 import pandas as pd
 from joblib import Parallel, delayed
@@ -28,15 +27,14 @@ from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.entrants import (
     MakeExpert,
     Maker,
-    check_whole,
     labelled_problems,
     makers_of,
     steps_of,
 )
-from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
-from tvbandits.comparison.setup import Prepared, prepare
+from tvbandits.comparison.playing import Conditions, Run, play_one
+from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
-from tvbandits.core.arrays import flag, is_finite_number, whole_number
+from tvbandits.core.arrays import is_finite_number, whole_number
 from tvbandits.core.coercion import function, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
@@ -50,66 +48,22 @@ SHOWN = [
 ]
 
 
-class ComparisonResult(Sequence[Row]):
-    """The rows of a comparison: each is played when it is wanted first, and kept.
-
-    Iterating plays as it goes. `len`, `print` and the tables play all there is to play; the `repr` plays
-    nothing.
-
-    Parameters
-    ----------
-    rows : iterable of dict
+class ComparisonResult(list[Row]):
+    """The rows of a comparison, and their tables; `print` shows the summary.
 
     Examples
     --------
     >>> from tvbandits import compare
     >>> from tvbandits.datasets import DriftingBump
     >>> result = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
-    >>> print(len(result), result[-1]["t"], len(result[:5]))
-    80 20 5
-    >>> print(result.to_frame()["regret"].shape, result.summary()["policy"].to_list())
-    (80,) ['uniform', 'eps-greedy']
+    >>> print(len(result), result[-1]["t"], result.to_frame()["regret"].shape)
+    80 20 (80,)
+    >>> print(result.summary()["policy"].to_list())
+    ['uniform', 'eps-greedy']
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._coming = iter(rows)
-        self._rows: list[Row] = []
-        self._error: Exception | None = None
-
-    def _played(self, count: int | None = None) -> list[Row]:
-        """The first `count` rows, as far as there are so many, or all."""
-        try:
-            while count is None or len(self._rows) < count:
-                if self._error is not None:
-                    raise self._error
-                self._rows.append(next(self._coming))
-        except StopIteration:
-            pass
-        except Exception as error:
-            # Raised again whenever more is wanted: `list` passes over a TypeError of `len`.
-            self._error = error
-            raise
-        return self._rows
-
-    def __len__(self) -> int:
-        return len(self._played())
-
-    @overload
-    def __getitem__(self, place: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> ComparisonResult: ...
-
-    def __getitem__(self, place: int | slice) -> Row | ComparisonResult:
-        """A row, or the rows of a slice; from the front no more is played than it takes."""
-        if isinstance(place, slice):
-            ends = place.start or 0, place.stop, place.step or 1
-            ahead = None not in ends and min(ends) >= 0
-            return ComparisonResult(self._played(place.stop if ahead else None)[place])
-        return self._played(place + 1 if place >= 0 else None)[place]
-
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}, {len(self._rows)} rows played so far>"
+        return f"<{type(self).__name__}, {len(self)} rows>"
 
     def __str__(self) -> str:
         return self._shown().to_string(index=False, float_format="{:.3f}".format)
@@ -122,7 +76,7 @@ class ComparisonResult(Sequence[Row]):
 
     def to_frame(self) -> pd.DataFrame:
         """All rows."""
-        return pd.DataFrame(self._played())
+        return pd.DataFrame(list(self))
 
     def summary(self) -> pd.DataFrame:
         """A line for each problem and policy: `tvbandits.comparison.summary.summarise`."""
@@ -174,7 +128,6 @@ class Comparison:
     n_jobs: int = 1
     confidence: Confidence | float | str | None = None
     expert: MakeExpert | None = simulated
-    equal_information: bool = False
     batch: int | None = None
     steps: dict[str, int] = field(init=False, repr=False, compare=False)
     conditions: Conditions = field(init=False, repr=False, compare=False)
@@ -184,16 +137,12 @@ class Comparison:
         policies = makers_of(self.policies, self.expert)
         width = as_width(self.confidence)
         seeds = tuple(as_seeds(self.seeds))
-        check_whole("n_jobs", self.n_jobs)
         if self.batch is not None:
             whole_number("batch", self.batch, at_most=MOST_POINTS)
-        flag("equal_information", self.equal_information)
         if self.expert is not None:
             function("expert", self.expert, "a function of a problem and a seed, or None")
-        if self.n_jobs == 0:
-            raise ValueError(
-                "n_jobs must not be 0; give a number of processes, or -1 for all cores"
-            )
+        if self.n_jobs != -1:
+            whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
         conditions = Conditions(width, _text(self.confidence), self.expert, self.batch)
         settle(self, problems=problems, policies=policies, seeds=seeds)
@@ -219,7 +168,6 @@ def compare(
     *,
     confidence: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
-    equal_information: bool = False,
     batch: int | None = None,
 ) -> ComparisonResult:
     """Play every policy on every problem with every seed.
@@ -240,11 +188,6 @@ def compare(
     expert : callable, optional
         `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
         noise of the same variance.
-    equal_information : bool
-        Every bandit that asks nobody gets as many of the expert's answers, at random points of the
-        domain and in the same steps, as the policy of the comparison that gets most. It takes them as
-        it takes rewards, the latest 300 of them. What is left of the difference is due to where the
-        answers are asked for, and what is done with them.
     batch : int, optional
         So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
         reward and the regret of a step are means over its points, and x0, ... are its first point. By
@@ -253,15 +196,14 @@ def compare(
     Returns
     -------
     ComparisonResult
-        The rows, which are dicts: played as they are iterated over, and with `to_frame()`, `summary()`
-        and `paired()`. One row a step, in the order of problems, policies and seeds, with
-        the columns problem, policy, confidence, seed, t, x0, ..., reward, best, regret,
-        cumulative_regret, average_regret, queries, answered, cost, seconds, batch_size,
-        dictionary_size, beta, bound. `confidence` is the width that
-        was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
-        the average regret, at that width. The points of a batch are played one a step and told together:
-        queries and their cost stand in its first row, and each of its rows has its share of the
-        seconds, which are of processor time. With `batch` each step is one row, and has no bound
+        A list of the rows, which are dicts, with `to_frame()`, `summary()` and `paired()`. One row a
+        step, in the order of problems, policies and seeds, with the columns problem, policy,
+        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `confidence` is the width
+        that was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's
+        theorem on the average regret, at that width. The points of a batch are played one a step and
+        told together: queries and their cost stand in its first row, and each of its rows has its share
+        of the seconds, which are of processor time. With `batch` each step is one row, and has no bound
         if it plays several points.
 
     Raises
@@ -279,18 +221,12 @@ def compare(
     0     uniform      2       20
     1  eps-greedy      2       20
     """
-    plan = Comparison(
-        problems, policies, seeds, horizon, n_jobs, confidence, expert, equal_information, batch
-    )
+    plan = Comparison(problems, policies, seeds, horizon, n_jobs, confidence, expert, batch)
     return ComparisonResult(row for run in iterate(plan) for row in run.rows)
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """The runs of a comparison, each as soon as it and all runs before it are done.
-
-    Those that are `finished` are left out; with equal information only where all policies have finished
-    a problem and a seed, because they are played together.
-    """
+    """The runs of a comparison that are not finished, each as soon as it and all before it are done."""
     wanted = [key for key in plan.runs if key not in finished]
     places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
@@ -304,13 +240,6 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
             for label, seed in places
         )
     }
-    if plan.equal_information:
-        contests = _parallel(workers, len(plan.runs))(
-            delayed(alone)(play_equally, made, plan.policies, plan.conditions)
-            for made in prepared.values()
-        )
-        yield from _by_policy(contests)
-        return
     yield from _parallel(workers, len(plan.runs))(
         delayed(alone)(play_one, prepared[label, seed], name, plan.policies[name], plan.conditions)
         for label, name, seed in wanted
@@ -353,13 +282,6 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True, name="end with the parent").start()
 
 
-def _by_policy(contests: Iterable[list[Run]]) -> Iterator[Run]:
-    """The runs of each problem, sorted by policy."""
-    for _, of_one_problem in itertools.groupby(contests, lambda contest: contest[0].problem):
-        for of_one_policy in zip(*of_one_problem, strict=True):
-            yield from of_one_policy
-
-
 def as_width(confidence: Confidence | float | str | None) -> Confidence | None:
     """As `as_confidence`, and "package.module:Width"; messages speak of confidence."""
     if confidence is None:
@@ -379,90 +301,11 @@ def _text(confidence: Confidence | float | str | None) -> str | None:
     return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)
 
 
-# --- where runs are played: here, or on a cluster -------------------------------------------------
-# This machine plays them, or Dask distributed: workers of this machine, or of any number of them. Dask
-# gives a task whose worker has died to another one; one that it gives up on, after several workers,
-# is submitted again here, a few times. A run that is done is yielded at once. If the scheduler
-# goes, what was being played is lost, and is played when the same command is said again.
-
-
-# So many prepared problems a process keeps: tasks of one problem and seed follow each other.
-KEPT = 4
-
-# Plays tasks, and yields their runs as they are done.
-Engine: TypeAlias = Callable[[list["Task"]], Iterator[Run]]
-
-
-@dataclass(frozen=True)
-class Task:
-    """One run to be played: everything it depends on."""
-
-    label: str
-    problem: Problem
-    seed: int
-    steps: int
-    policy: str
-    maker: Maker
-    conditions: Conditions
-
-    @property
-    def key(self) -> Key:
-        """Problem, policy and seed."""
-        return self.label, self.policy, self.seed
-
-
-_prepared: dict[Any, Prepared] = {}
-
-
-def play_task(task: Task) -> Run:
-    """Play it with one BLAS thread, so that rows do not depend on where; for any process."""
-    key = (task.label, repr(task.problem), task.seed, task.steps, os.getpid())
-    with one_blas_thread():
-        found = _prepared.get(key)
-        if found is None:
-            found = prepare(task.label, task.problem, task.seed, task.steps)
-            while len(_prepared) >= KEPT:
-                del _prepared[next(iter(_prepared))]
-            _prepared[key] = found
-        return play_one(found, task.policy, task.maker, task.conditions)
-
-
-def tasks_of(plan: Comparison, finished: Collection[Key] = ()) -> list[Task]:
-    """The runs of a comparison that are not finished, those of one problem and seed together.
-
-    Raises
-    ------
-    ValueError
-        If policies are to have equal information: they are played together then.
-    """
-    if plan.equal_information:
-        raise ValueError("equal information is for runs that are played together, in one process")
-    return [
-        Task(label, problem, seed, plan.steps[label], name, maker, plan.conditions)
-        for label, problem in plan.problems.items()
-        for seed in plan.seeds
-        for name, maker in plan.policies.items()
-        if (label, name, seed) not in finished
-    ]
-
-
-@dataclass(frozen=True)
-class Here:
-    """Processes of this machine.
-
-    Attributes
-    ----------
-    jobs : int
-        How many; -1 for as many as there are cores.
-    """
-
-    jobs: int = 1
-
-    def __call__(self, tasks: list[Task]) -> Iterator[Run]:
-        """The runs, as they are done."""
-        jobs = 1 if len(tasks) == 1 else self.jobs
-        playing = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="all")
-        yield from playing(delayed(play_task)(task) for task in tasks)
+# --- on a cluster -----------------------------------------------------------------------------------
+# Dask distributed plays runs: workers of this machine, or of any number of them. It gives a task whose
+# worker has died to another one; one that it gives up on, after several workers, is submitted again
+# here, a few times. A run that is done is yielded at once. If the scheduler goes, what was being played
+# is lost, and is played when the same command is said again.
 
 
 # So often a task is submitted once more that Dask has given up on.
@@ -501,8 +344,8 @@ class Cluster:
             )
         _distributed()
 
-    def __call__(self, tasks: list[Task]) -> Iterator[Run]:
-        """The runs, as they are done.
+    def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:
+        """The runs of comparisons that are not finished, as they are done.
 
         Raises
         ------
@@ -514,7 +357,7 @@ class Cluster:
             client = stack.enter_context(self._client(dask, stack))
             self.say(f"dashboard: {client.dashboard_link}")
             try:
-                yield from _as_done(dask, client, tasks)
+                yield from _as_done(dask, client, plans, finished)
             except (CancelledError, dask.comm.CommClosedError) as error:
                 raise ConnectionError(
                     f"the scheduler at {self.where} is gone; runs that are done are kept: when it is "
@@ -538,22 +381,34 @@ class Cluster:
         return dask.Client(stack.enter_context(cluster))
 
 
-def _as_done(dask: Any, client: Any, tasks: list[Task]) -> Iterator[Run]:
-    """The runs of tasks that a client submits, again where Dask has given up on one."""
-    left = {}
-    for i, task in enumerate(tasks):
-        # Early tasks first, so that those of one problem and seed meet in one worker.
-        left[client.submit(play_task, task, pure=False, priority=-i)] = (task, AGAIN)
+def _as_done(
+    dask: Any, client: Any, plans: Sequence[Comparison], finished: Collection[Key]
+) -> Iterator[Run]:
+    """The runs that a client submits, again where Dask has given up on one."""
+    alone = functools.partial(_one_thread, os.getpid())
+    prepared: dict[tuple[str, int], Any] = {}
+
+    def submitted(plan: Comparison, key: Key) -> Any:
+        """The run of a problem that is prepared once, on some worker."""
+        label, name, seed = key
+        if (label, seed) not in prepared:
+            given = (label, plan.problems[label], seed, plan.steps[label])
+            prepared[label, seed] = client.submit(alone, prepare, *given, pure=False)
+        made, maker = prepared[label, seed], plan.policies[name]
+        return client.submit(alone, play_one, made, name, maker, plan.conditions, pure=False)
+
+    wanted = [(plan, key) for plan in plans for key in plan.runs if key not in finished]
+    left = {submitted(plan, key): (plan, key, AGAIN) for plan, key in wanted}
     done = dask.as_completed(list(left))
     for future in done:
-        task, again = left.pop(future)
+        plan, key, again = left.pop(future)
         # Of a future whose scheduler has gone there is a result that cannot be had, but no exception.
         error = None if future.cancelled() else future.exception()
         if error is None:
             yield future.result()
         elif isinstance(error, dask.KilledWorker) and again > 0:
-            once_more = client.submit(play_task, task, pure=False)
-            left[once_more] = (task, again - 1)
+            once_more = submitted(plan, key)
+            left[once_more] = (plan, key, again - 1)
             done.add(once_more)
         else:
             raise error

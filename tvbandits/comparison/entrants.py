@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.bandit.play import Player
+from tvbandits.bandit.state import Player
 from tvbandits.comparison.summary import NO_WIDTH
+from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Expert, Problem
@@ -108,7 +109,7 @@ class Named:
 class NamedExpert:
     """A maker of the expert "package.module:maker", which can be sent to another process.
 
-    The maker takes a problem and a seed, or nothing; it may also be an expert itself.
+    The maker takes a problem and a seed; it may also be an expert itself.
     """
 
     text: str
@@ -188,12 +189,6 @@ def _toy(expert: MakeExpert | None) -> Setting:
 _MEMBERS = [name for name in dir(Problem) if not name.startswith("_")]
 
 
-OF_A_PLAYER = ("ask", "tell")
-
-
-PLAYER = "player with ask and tell"
-
-
 # What can be gone through, and holds no problems.
 NOT_SEVERAL = (str, type, np.ndarray)
 
@@ -258,18 +253,10 @@ def _has(problem: object, name: str) -> bool:
 def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
     """The steps of a run: the horizon asked for, if the problem has as many."""
     steps = problem.horizon if horizon is None else horizon
-    check_whole("horizon", steps)
-    if steps < 1:
-        raise ValueError(f"horizon must be at least 1, got {steps}")
+    whole_number("horizon", steps)
     if steps > problem.horizon:
         raise ValueError(
             f"{label} has {problem.horizon} steps, got horizon = {steps}; "
             "where it is made up, make a longer one"
         )
     return steps
-
-
-def check_whole(name: str, value: object) -> None:
-    """Raise a `TypeError` unless `value` is a whole number."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool | np.timedelta64):
-        raise TypeError(f"{name} must be a whole number, got {shown(value)}")

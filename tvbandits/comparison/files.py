@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
 import re
+import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,6 +26,8 @@ from tvbandits.datasets.tables.references import References
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
+# Folder of the finished runs of a comparison that is not done yet.
+RUNS = "runs"
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
 
@@ -73,7 +75,7 @@ def write(
 ) -> None:
     """Write rows, summary, picture and the record of the run into the folder `out`.
 
-    The picture says that a comparison was cut short if `arguments` has a true "interrupted".
+    Files of single runs are not needed any more.
     """
     record = {
         "tvbandits": __version__,
@@ -85,16 +87,18 @@ def write(
         "references": as_plain(references),
     }
     out.mkdir(parents=True, exist_ok=True)
-    put_in_place(out / ROWS, lambda path: rows.to_csv(path, index=False, compression=_GZIP))
+    put_in_place(out / ROWS, lambda path: _write_rows(rows, path))
     put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     put_in_place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
-    interrupted = bool(arguments.get("interrupted", False))
-    draw(out, Stored(rows, dict(references), dict(units), interrupted))
+    draw(out, rows, references, units)
+    shutil.rmtree(out / RUNS, ignore_errors=True)
 
 
-def draw(out: Path, found: Stored) -> None:
+def draw(
+    out: Path, rows: pd.DataFrame, references: Mapping[str, References], units: Mapping[str, str]
+) -> None:
     """Write the picture alone."""
-    figure = regret_figure(found.rows, found.references, found.units, interrupted=found.interrupted)
+    figure = regret_figure(rows, references, units)
     put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
 
 
@@ -111,7 +115,7 @@ def read(out: Path) -> Stored:
             raise ValueError(f'no comparison in "{out}": {name} is missing')
     try:
         record = json.loads((out / RUN).read_text())
-        rows = _rows(out)
+        rows = _rows(out / ROWS)
         rows[_NUMBERS] = rows[_NUMBERS].astype(float)
         references = {
             name: References(**found) for name, found in dict(record["references"]).items()
@@ -123,73 +127,23 @@ def read(out: Path) -> Stored:
         raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
 
 
-def finished_runs(
-    out: Path, arguments: Mapping[str, Any], steps: Mapping[str, int]
-) -> dict[Key, list[Row]]:
-    """The rows of the whole runs that the same comparison has left in a folder, by run.
-
-    Parameters
-    ----------
-    out : Path
-        A folder, which need not be there.
-    arguments : mapping
-        Of the comparison, as `write` is given them.
-    steps : mapping of problem to int
-        Length of a whole run.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds another comparison, or one that cannot be read.
-    """
-    if not any((out / name).exists() for name in (ROWS, RUN)):
-        return {}
-    read(out)  # or it says why not
-    record = json.loads((out / RUN).read_text())
-    before = {**record["arguments"], "version": record["tvbandits"]}
-    now = json.loads(json.dumps({**arguments, "version": __version__}))
-    known = {name: value for name, value in now.items() if name not in _OF_NO_CONSEQUENCE}
-    _check_same(out, "another comparison", before, known)
-    rows = _rows(out)
-    found: dict[Key, list[Row]] = {}
-    for (problem, policy, seed), group in rows.groupby(["problem", "policy", "seed"], sort=False):
-        if len(group) == steps.get(str(problem)):
-            # A problem of few dimensions has no value for the coordinates of another one's.
-            missing = [
-                name
-                for name in group
-                if re.fullmatch(r"x\d+|violations|move_cost", str(name))
-                and bool(group[name].isna().all())
-            ]
-            key = (str(problem), str(policy), int(str(seed)))
-            found[key] = _records(group.drop(columns=missing))
-    return found
-
-
-def _records(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a table, each by the names of its columns."""
+def _records(run: pd.DataFrame) -> list[Row]:
+    """The rows of a run, each by the names of its columns."""
+    # A problem of few dimensions has no value for the coordinates of another one's.
+    others = [name for name in run if re.fullmatch(r"x\d+|violations|move_cost", str(name))]
+    frame = run.drop(columns=[name for name in others if run[name].isna().all()])
     return [dict(zip(map(str, row), row.values(), strict=True)) for row in frame.to_dict("records")]
 
 
-def _check_same(folder: Path, what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise a `ValueError` that names the first argument that a folder was made with another one of."""
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise ValueError(
-                f'"{folder}" holds {what}: its {name} is {json.dumps(before.get(name))}, not '
-                f"{json.dumps(value)}; give another folder, or remove it"
-            )
+def _write_rows(rows: pd.DataFrame, path: Path) -> None:
+    rows.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
 
 
-# Arguments that change no row.
-_OF_NO_CONSEQUENCE = ("jobs", "interrupted")
-
-
-def _rows(out: Path) -> pd.DataFrame:
-    """The rows in a folder, to the last bit."""
-    rows = pd.read_csv(out / ROWS, dtype=str, keep_default_na=False)
+def _rows(path: Path) -> pd.DataFrame:
+    """The rows in a file, to the last bit."""
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, compression="gzip")
     if rows.empty:
-        raise ValueError(f"{ROWS} holds no rows")
+        raise ValueError(f"{path.name} holds no rows")
     for name in rows.columns.difference([*_TEXTS]):
         # An empty field: a policy without a width or a dictionary, a problem of fewer coordinates.
         rows[name] = rows[name].map(int if name in _WHOLE else lambda text: float(text or "nan"))
@@ -213,65 +167,63 @@ _WHOLE = ("seed", "t", "queries", "answered", "batch_size")
 _NUMBERS = ["t", "seed", "regret", "average_regret", "queries"]
 
 
-_GZIP: dict[str, Any] = {"method": "gzip", "mtime": 0}
-
-
-ARGUMENTS = "arguments.json"
-
-
-def can_keep() -> bool:
-    """Whether Parquet files can be written: pyarrow is an extra."""
-    return importlib.util.find_spec("pyarrow") is not None
+# Arguments that change no row.
+_OF_NO_CONSEQUENCE = ("jobs", "interrupted")
 
 
 class RunStore:
-    """A folder of finished runs of one comparison.
+    """The finished runs of one comparison in its folder: those of its tables, and one file for each.
 
     Parameters
     ----------
     folder : Path
-        Made when the first run is kept.
+        Of the comparison; made when the first run is kept.
     arguments : mapping
-        What rows depend on: a folder with others is refused.
+        Of the comparison, as `write` is given them: a folder with others is refused.
     steps : mapping of problem to int
         Length of a whole run.
 
     Raises
     ------
     ValueError
-        If the folder holds runs of another comparison.
+        If the folder holds another comparison, or one that cannot be read.
     """
 
     def __init__(
         self, folder: Path, arguments: Mapping[str, Any], steps: Mapping[str, int]
     ) -> None:
         self._folder, self._steps = folder, steps
-        self._arguments = json.loads(json.dumps({**arguments, "version": __version__}))
-        path = folder / ARGUMENTS
-        if path.is_file():
-            try:
-                before = json.loads(path.read_text())
-            except ValueError as error:
-                raise ValueError(f'"{path}" cannot be read: {error}') from error
-            _check_same(folder, "runs of another comparison", before, self._arguments)
+        self._arguments = {**arguments, "interrupted": True}
+        if (folder / ROWS).exists():
+            read(folder)  # or it says why not
+        if (folder / RUN).exists():
+            self._check_same()
 
-    @property
-    def folder(self) -> Path:
-        """Where the runs are."""
-        return self._folder
+    def _check_same(self) -> None:
+        path = self._folder / RUN
+        try:
+            record = json.loads(path.read_text())
+            before = {**record["arguments"], "version": record["tvbandits"]}
+        except BROKEN as error:
+            raise ValueError(f'"{path}" cannot be read: {error}') from error
+        now = json.loads(json.dumps({**self._arguments, "version": __version__}))
+        for name, value in now.items():
+            if name not in _OF_NO_CONSEQUENCE and before.get(name) != value:
+                raise ValueError(
+                    f'"{self._folder}" holds another comparison: its {name} is '
+                    f"{json.dumps(before.get(name))}, not {json.dumps(value)}; give another folder, "
+                    "or remove it"
+                )
 
     def finished(self) -> dict[Key, list[Row]]:
         """The rows of the whole runs that are there; a file that is damaged counts as missing."""
         found: dict[Key, list[Row]] = {}
-        for path in sorted(self._folder.glob("*.parquet")):
-            try:
-                rows = _records(pd.read_parquet(path))
-                first = rows[0]
-                key = (str(first["problem"]), str(first["policy"]), int(first["seed"]))
-            except Exception:
-                continue
-            if len(rows) == self._steps.get(key[0]) and path.name == file_name(key):
-                found[key] = rows
+        for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("*.csv.gz"))):
+            with contextlib.suppress(*BROKEN):
+                runs = _rows(path).groupby(["problem", "policy", "seed"], sort=False)
+                for (problem, policy, seed), group in runs:
+                    if len(group) == self._steps.get(str(problem)):
+                        found[str(problem), str(policy), int(str(seed))] = _records(group)
         return found
 
     def keeping(self, runs: Iterable[Run]) -> Iterator[Run]:
@@ -282,19 +234,19 @@ class RunStore:
 
     def keep(self, run: Run) -> None:
         """Write a run; it is there wholly or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / ARGUMENTS
-        if not path.is_file():
-            said = json.dumps(self._arguments, indent=2)
-            put_in_place(path, lambda draft: draft.write_text(said), durable=True)
-        name = file_name((run.problem, run.policy, run.seed))
+        runs = self._folder / RUNS
+        runs.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / RUN).is_file():
+            record = {"tvbandits": __version__, "arguments": self._arguments}
+            said = json.dumps(record, indent=2)
+            put_in_place(self._folder / RUN, lambda draft: draft.write_text(said), durable=True)
         frame = pd.DataFrame(run.rows)
-        place = self._folder / name
-        put_in_place(place, lambda draft: frame.to_parquet(draft, index=False), durable=True)
+        place = runs / file_name((run.problem, run.policy, run.seed))
+        put_in_place(place, lambda draft: _write_rows(frame, draft), durable=True)
 
 
 def file_name(key: Key) -> str:
     """The name of a run's file: readable, and different for every run."""
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     words = re.sub(r"[^\w.=-]+", "_", "--".join(map(str, key)))[:80]
-    return f"{words}--{digest}.parquet"
+    return f"{words}--{digest}.csv.gz"

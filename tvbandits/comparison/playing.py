@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -13,9 +12,8 @@ import numpy as np
 
 from tvbandits.acquisition.confidence import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import Player
-from tvbandits.bandit.state import Info
-from tvbandits.comparison.entrants import OF_A_PLAYER, PLAYER, MakeExpert, Maker, Named
+from tvbandits.bandit.state import Info, Player
+from tvbandits.comparison.entrants import MakeExpert, Maker, Named
 from tvbandits.comparison.setup import (
     REWARD_NOISE,
     STREAMS,
@@ -29,16 +27,9 @@ from tvbandits.comparison.summary import NO_WIDTH, Row
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
-from tvbandits.core.protocols import Expert, Problem
+from tvbandits.core.protocols import Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.budgets import Following
-from tvbandits.queries.plans import QueryPlan, RandomPoints
-
-# Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
-# has a use for more, and a step's cost stays bounded.
-KEPT_ANSWERS = 300
 
 
 @dataclass(frozen=True)
@@ -83,49 +74,6 @@ def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions
     return _played_out(prepared, name, player, width, conditions.batch)
 
 
-def play_equally(
-    prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
-) -> list[Run]:
-    """One run of every policy on one realisation, those without an expert after those with one."""
-    worlds, batch = {name: begun(prepared) for name in makers}, conditions.batch
-    settings = {
-        name: world.setting(conditions.confidence, conditions.expert)
-        for name, world in worlds.items()
-    }
-    players = {
-        name: _suited(_player(name, maker, settings[name], batch), prepared.problem, batch)
-        for name, maker in makers.items()
-    }
-    widths = {
-        name: _width_text(maker, players[name], conditions.text) for name, maker in makers.items()
-    }
-    asking = [name for name, player in players.items() if _asks(player)]
-    if not asking or conditions.expert is None:
-        raise ValueError(
-            f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
-        )
-    done = {
-        name: _played_out(worlds[name], name, players[name], widths[name], batch) for name in asking
-    }
-    counts = max(([row["answered"] for row in run.rows] for run in done.values()), key=sum)
-    plan = RandomPoints(Following(tuple(counts)))
-    for name, player in players.items():
-        if name not in done:
-            expert = settings[name].expert
-            if isinstance(player, Bandit) and expert is not None:
-                player = _informed(player, expert(), plan)
-            done[name] = _played_out(worlds[name], name, player, widths[name], batch)
-    return [done[name] for name in players]
-
-
-def _informed(player: Bandit, expert: Expert, plan: QueryPlan) -> Bandit:
-    """The same bandit with an expert's answers, which it takes as it takes rewards."""
-    # An ensemble conditions on every answer once, and forgets by itself.
-    most = None if player.recipe.posterior.self_learning else KEPT_ANSWERS
-    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
-    return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
-
-
 def _suited(player: Player, problem: Problem, points: int | None) -> Player:
     """A bandit under the limits of the problem, with its control and move costs; no other knows them."""
     if not isinstance(player, Bandit):
@@ -153,14 +101,12 @@ def _move_cost_of(prepared: Prepared, player: Player) -> MoveCost | None:
     return own if said is None else said
 
 
-def _asks(player: Player) -> bool:
-    return isinstance(player, Bandit) and player.recipe.asking is not None
-
-
 def _player(name: str, maker: Maker, setting: Setting, points: int | None) -> Player:
     player = maker(setting)
-    if isinstance(player, type) or not all(hasattr(player, each) for each in OF_A_PLAYER):
-        raise TypeError(f'the maker of "{name}" must return a {PLAYER}, got {shown(player)}')
+    if isinstance(player, type) or not (hasattr(player, "ask") and hasattr(player, "tell")):
+        raise TypeError(
+            f'the maker of "{name}" must return a player with ask and tell, got {shown(player)}'
+        )
     if points is not None and "n" not in signature(player.ask).parameters:
         raise TypeError(f'"{name}" plays one point a step: its ask takes no n, got batch={points}')
     return player

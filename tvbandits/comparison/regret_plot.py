@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,9 +17,21 @@ from matplotlib.ticker import MaxNLocator
 from tvbandits.comparison.summary import counted, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.plots.figure import NotebookFigure
-from tvbandits.policies import POLICIES, PlotStyle, Policy
-from tvbandits.policies.names import imported, path_of
-from tvbandits.policies.setting import Dashes
+from tvbandits.policies import POLICIES
+
+Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class PlotStyle:
+    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help."""
+
+    colour: str
+    dashes: Dashes
+    width: float
+    marker: str
+    hollow: bool = False
+
 
 MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
 MARKER_SIZES |= dict.fromkeys(
@@ -25,6 +39,25 @@ MARKER_SIZES |= dict.fromkeys(
 )
 MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
 """Points, of markers that would look small in the usual 7."""
+
+
+# Of the policies, in the order of their register: told apart by colour, and by marker alone.
+COLOURS = (
+    "#767676", "#d55e00", "#0072b2", "#00805d", "#b8478d", "#7f6000", "#3a86c8", "#000000",
+    "#294e66", "#333314", "#662514", "#7e30f2", "#a0522d", "#38418c", "#66701f", "#d92b4e", "#5d24b2",
+    "#a11d1d", "#4d7c0f", "#59513e", "#442459", "#a65642", "#125920", "#bc29cc",
+    "#811c8c", "#80465d", "#2121a6", "#795ba6", "#3057f2",
+)  # fmt: skip
+
+
+MARKERS = (
+    "o", "s", "D", "^", "v", "P", "*", "X", "8", "h", "<", ">", r"$\odot$", "p", r"$\otimes$", "d", "|",
+    r"$\spadesuit$", r"$\infty$", "H", "4", "x", "3", "1", "2", r"$\clubsuit$",
+    r"$\heartsuit$", r"$\diamondsuit$", r"$\oplus$",
+)  # fmt: skip
+
+
+DASHES: tuple[Dashes, ...] = ("-", "--", "-.", (0, (1, 1)), (0, (9, 2)))
 
 
 # Far from the colours of all names and from each other; no more than two of 36 share one.
@@ -71,8 +104,6 @@ def regret_figure(
     rows: pd.DataFrame,
     references: Mapping[str, References] | None = None,
     units: Mapping[str, str] | None = None,
-    *,
-    interrupted: bool = False,
 ) -> Figure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
@@ -87,8 +118,6 @@ def regret_figure(
         Drawn as thin horizontal lines.
     units : mapping of problem to str, optional
         Unit of the reward.
-    interrupted : bool
-        The comparison was cut short, which the title of its last panel says.
 
     Examples
     --------
@@ -112,10 +141,8 @@ def regret_figure(
         _draw_panel(axes, group, found, styles)
         width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
-        # Runs are played in the order of the panels.
-        ending = ", interrupted" if interrupted and i == len(panels) - 1 else ""
-        title = f"{problem}, {width}, {seeds}{ending}"
-        axes.set_title(textwrap.fill(title, 80), loc="left", parse_math=False)
+        title = textwrap.fill(f"{problem}, {width}, {seeds}", 80)
+        axes.set_title(title, loc="left", parse_math=False)
         axes.set_xlabel("step t")
         escaped = unit.replace("$", r"\$")
         axes.set_ylabel(
@@ -134,19 +161,15 @@ def styles_of(policies: Iterable[str]) -> dict[str, PlotStyle]:
     """
     found: dict[str, PlotStyle] = {}
     names = [str(policy) for policy in policies]
+    known = dict(zip(POLICIES, zip(COLOURS, MARKERS, strict=True), strict=False))
     for policy in sorted(names, key=lambda name: ":" in name):
-        style = _look_of(policy)
-        if style is not None and style not in found.values():
-            found[policy] = style
+        name = policy.partition(":")[0]
+        if name in known:
+            colour, marker = known.pop(name)
+            dashes = DASHES[COLOURS.index(colour) % len(DASHES)]
+            found[policy] = PlotStyle(colour, dashes, 1.8, marker)
     others = [policy for policy in names if policy not in found]
     return found | {policy: _free_style(i) for i, policy in enumerate(others)}
-
-
-def _look_of(policy: str) -> PlotStyle | None:
-    """The look of a policy's name."""
-    path = path_of(policy)
-    known = imported(path) if path else POLICIES.get(policy.partition(":")[0])
-    return known.look if isinstance(known, Policy) else None
 
 
 def _free_style(i: int) -> PlotStyle:

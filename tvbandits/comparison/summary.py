@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from scipy.stats import t as student
 from tvbandits.comparison.setup import limits_of
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 
@@ -229,21 +227,9 @@ MOST_SEEDS = 1_000_000
 
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds themselves: 0, ..., n - 1 for a number n."""
-    try:
-        one = isinstance(seeds, int | np.integer) and not isinstance(seeds, bool | np.timedelta64)
-        if one:
-            whole_number("seeds", seeds, at_most=MOST_SEEDS)
-        chosen = list(range(seeds)) if one else [index(seed) for seed in seeds]  # type: ignore[arg-type, union-attr]
-    except TypeError:
-        raise TypeError(
-            f"seeds must be a whole number, or a sequence of whole numbers; got {shown(seeds)}"
-        ) from None
-    if not chosen:
-        raise ValueError(f"seeds must be at least 1, or a sequence of seeds; got {seeds}")
-    if isinstance(seeds, bytes | bytearray):
-        raise TypeError(f"seeds must be a whole number, or a sequence of them; got {shown(seeds)}")
-    if min(chosen) < 0:
-        raise ValueError(f"seeds must not be negative, got {min(chosen)}")
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"seeds must be different, got {chosen}")
+    if np.ndim(seeds) == 0:
+        return list(range(whole_number("seeds", seeds, at_most=MOST_SEEDS)))
+    chosen = [whole_number("each of seeds", seed, at_least=0) for seed in seeds]  # type: ignore[union-attr]
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"seeds must be at least one, and different, got {chosen}")
     return chosen

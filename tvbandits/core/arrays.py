@@ -14,6 +14,7 @@ Every refusal is a `ValueError` that names what is wrong and shows what was give
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,6 +96,13 @@ def at_times(X: Array, t: Array | float) -> Array:
     Z = np.empty((len(X), X.shape[1] + 1))
     Z[:, :-1], Z[:, -1] = X, t
     return Z
+
+
+def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser (Steele, Lea & Flood 2014): every bit depends on every bit."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
 
 
 def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
@@ -341,6 +349,12 @@ def as_time(value: object, name: str = "t") -> float:
     return number
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether `value` is of an integer type: 3.0 is not, nor is True."""
+    # A span of time is an integer to numpy.
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
 def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LARGEST_WHOLE) -> int:
     """Return `value` as an int.
 
@@ -349,16 +363,15 @@ def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LAR
     ValueError
         If it is not of an integer type (3.0 is not, nor is True), or out of bounds.
     """
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
-    if not (whole and value >= at_least):  # type: ignore[operator]
+    if not (is_whole(value) and value >= at_least):
         pointed = isinstance(value, float) and value.is_integer()
         hint = ": write it without a decimal point" if pointed else ""
         raise ValueError(
             f"{name} must be a whole number of at least {at_least}, got {shown(value)}{hint}"
         )
-    if value > at_most:  # type: ignore[operator]
+    if value > at_most:
         raise ValueError(f"{name} must be at most {at_most}, got {shown(value)}")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)
 
 
 def flag(name: str, value: object) -> bool:
@@ -379,13 +392,12 @@ def as_generator(seed: object) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool | np.timedelta64)
-    if not (whole and seed >= 0):  # type: ignore[operator]
+    if not (is_whole(seed) and seed >= 0):
         raise ValueError(
             f"seed must be a whole number of at least 0 or a numpy.random.Generator, "
             f"got {shown(seed)}"
         )
-    return np.random.default_rng(seed)  # type: ignore[arg-type]
+    return np.random.default_rng(seed)
 
 
 # --- within ---------------------------------------------------------------------------------------

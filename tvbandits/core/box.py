@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points, checked_values, whole_number
-from tvbandits.core.box_search import Acquisition, Smooth, climb, search
-from tvbandits.core.coercion import shown
+from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.box_search import Acquisition, best_point
+from tvbandits.core.coercion import settle, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
-# Most points of a box's first sample, and most of its starts.
-MOST_SAMPLES = 2**20
-
-# Points of the first sample and starts, where an acquisition knows its slopes.
-SCREENED, CLIMBED = 512, 8
+# Points of the first sample, where an acquisition knows its slopes.
+SCREENED = 512
 
 # How far off a point may be, relative to the domain's extent along each coordinate.
 TOLERANCE = 1e-9
@@ -54,11 +51,6 @@ class Box:
     ----------
     bounds : array of shape (d, 2)
         Lowest and highest value of each coordinate. A read-only copy is kept.
-    samples : int, optional
-        Points of the first sample, rounded up to a power of two; by default 512, 1024, 2048, ...
-        for d = 1, 2, 3, ..., at most 16,384; 512 where an acquisition knows its slopes.
-    starts : int, optional
-        Points that are refined; by default 4 + 4 d, with slopes 8.
     context : mapping of str to intervals, optional
         What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
         coordinates of a point, the last ones. `bounds` has their rows then, too.
@@ -66,8 +58,8 @@ class Box:
     Raises
     ------
     ValueError
-        If `bounds` is not a finite (d, 2) matrix with low < high, or a count is not positive; or the
-        context is not made of intervals.
+        If `bounds` is not a finite (d, 2) matrix with low < high, or the context is not made of
+        intervals.
 
     Notes
     -----
@@ -84,8 +76,6 @@ class Box:
     """
 
     bounds: Array
-    samples: int | None = None
-    starts: int | None = None
     context: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,12 +87,8 @@ class Box:
                     f"{name} must be an interval (low, high); {INSTEAD_OF_WORDS}; got {shown(part)}"
                 )
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
-        object.__setattr__(self, "context", given)
         bounds.setflags(write=False)
-        object.__setattr__(self, "bounds", bounds)
-        for name, count in (("samples", self.samples), ("starts", self.starts)):
-            if count is not None:
-                whole_number(name, count, at_most=MOST_SAMPLES)
+        settle(self, bounds=bounds, context=given)
 
     @property
     def dimension(self) -> int:
@@ -112,21 +98,18 @@ class Box:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box):
             return NotImplemented
-        counts = (self.samples, self.starts) == (other.samples, other.starts)
-        same = counts and tuple(self.context) == tuple(other.context)
+        same = tuple(self.context) == tuple(other.context)
         return same and np.array_equal(self.bounds, other.bounds)
 
     def __hash__(self) -> int:
-        counts = self.samples, self.starts, tuple(self.context)
-        return hash((tuple(self.bounds.ravel().tolist()), *counts))
+        return hash((tuple(self.bounds.ravel().tolist()), tuple(self.context)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Box, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
         count = self.dimension - len(self.context)
-        own = {"bounds": self.bounds[:count], "samples": self.samples, "starts": self.starts}
-        return own | ({"context": self.context} if self.context else {})
+        return {"bounds": self.bounds[:count], "context": self.context}
 
     @property
     def measured(self) -> Mapping[str, Parameter]:
@@ -137,7 +120,7 @@ class Box:
     def chosen(self) -> Box:
         """What is chosen, without the context."""
         count = self.dimension - len(self.context)
-        return Box(self.bounds[:count], self.samples, self.starts)
+        return Box(self.bounds[:count])
 
     def _at(self, values: Array) -> AtContext:
         """All points at one value (c,) of the context."""
@@ -162,7 +145,7 @@ class Box:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, shape (n, d)."""
-        return self._scaled(rng.random((n, self.dimension)))
+        return self.from_unit(rng.random((n, self.dimension)))
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
@@ -171,28 +154,18 @@ class Box:
         then differential evolution of the best of it, then gradient ascent from the best
         well-separated points of both. On a plateau the point is a random one of the sample.
         """
-        d, (low, high) = self.dimension, self.bounds.T
+        return best_point(acquisition, self, [(0, True)] * self.dimension, SCREENED, rng)
 
-        def evaluate(U: Array) -> Array:
-            X = self._scaled(U)
-            return checked_values(acquisition(X), X)
-
-        starts = self.starts or 4 + 4 * d
-        if not isinstance(acquisition, Smooth):
-            samples = self.samples or min(256 << d, 16_384)
-            found, height = search(evaluate, [(0, True)] * d, samples, starts, rng)
-            return self._scaled(found[None, :])[0], height
-
-        def sloped(U: Array) -> tuple[Array, Array]:
-            values, slopes = acquisition.sloped(self._scaled(U))
-            return values, slopes * (high - low)
-
-        near = np.clip((acquisition.near - low) / (high - low), 0.0, 1.0)
-        starts, samples = self.starts or CLIMBED, self.samples or SCREENED
-        found, height = climb(evaluate, sloped, near, samples, starts, rng)
-        return self._scaled(found[None, :])[0], height
-
-    def _scaled(self, U: Array) -> Array:
+    def from_unit(self, U: Array) -> Array:
         """Points of the box from points of the unit cube; 0 and 1 become the bounds exactly."""
         low, high = self.bounds.T
         return np.asarray(np.clip(low * (1.0 - U) + high * U, low, high))
+
+    def to_unit(self, X: Array) -> Array:
+        """Points of the unit cube from points of the box."""
+        low, high = self.bounds.T
+        return np.asarray(np.clip((X - low) / (high - low), 0.0, 1.0))
+
+    def along(self, slopes: Array) -> Array:
+        """Slopes along the unit cube from slopes in the box."""
+        return np.asarray(slopes * (self.bounds[:, 1] - self.bounds[:, 0]))

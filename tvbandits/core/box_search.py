@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, row_of_largest
+from tvbandits.core.arrays import Array, Index, checked_values, row_of_largest
 
 # Maps points (m, d) to values (m,).
 Acquisition = Callable[[Array], Array]
@@ -34,6 +34,56 @@ class Smooth(Protocol):
     def sloped(self, X: Array) -> tuple[Array, Array]:
         """Values (m,) and slopes (m, d) at points (m, d)."""
 
+
+class Cube(Protocol):
+    """A domain that is searched as a unit cube."""
+
+    def from_unit(self, U: Array) -> Array:
+        """Points (m, d) of points (m, p) of the cube."""
+
+    def to_unit(self, X: Array) -> Array:
+        """Points (m, p) of the cube from points (m, d)."""
+
+    def along(self, slopes: Array) -> Array:
+        """Slopes (m, p) along the cube from slopes (m, d)."""
+
+
+def best_point(
+    acquisition: Acquisition, cube: Cube, kinds: Kinds, screened: int, rng: np.random.Generator
+) -> tuple[Array, float]:
+    """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
+
+    Parameters
+    ----------
+    acquisition : callable
+    cube : Cube
+    kinds : sequence of (int, bool)
+        Of the cube's coordinates; see `search`.
+    screened : int
+        Points of the first sample, where the acquisition knows its slopes.
+    rng : numpy.random.Generator
+    """
+
+    def evaluate(U: Array) -> Array:
+        X = cube.from_unit(U)
+        return checked_values(acquisition(X), X)
+
+    if isinstance(acquisition, Smooth):
+
+        def sloped(U: Array) -> tuple[Array, Array]:
+            values, slopes = acquisition.sloped(cube.from_unit(U))
+            return values, cube.along(slopes)
+
+        near = cube.to_unit(acquisition.near)
+        found, height = climb(evaluate, sloped, near, screened, CLIMBED, rng, kinds)
+    else:
+        p = len(kinds)
+        found, height = search(evaluate, kinds, min(256 << p, 16_384), 4 + 4 * p, rng)
+    return cube.from_unit(found[None, :])[0], height
+
+
+# Of points that are climbed from.
+CLIMBED = 8
 
 # A step that gains nothing is so many times as long the next time; one that does, at most.
 SHORTER, LONGER = 0.25, 4.0
@@ -188,16 +238,16 @@ def climb(
     samples: int,
     starts: int,
     rng: np.random.Generator,
-    kinds: Kinds = (),
+    kinds: Kinds,
 ) -> tuple[Array, float]:
     """The best point (d,) of the unit cube found, and its value, of an acquisition with slopes.
 
     A randomly shifted Sobol sample with corners and faces, the points `near` (n, d) about which most is
     known and neighbours of the best of them; then gradient ascent from the best well-separated ones.
-    Where there are `kinds`, as in `search`, what differs from the best of them in one coordinate of a
-    few values starts, too; and so it goes on from the point found.
+    What differs from the best of them in one coordinate of a few values starts, too (`kinds`, as in
+    `search`); and so it goes on from the point found.
     """
-    cells = _Cells(kinds or [(0, True)] * near.shape[1])
+    cells = _Cells(kinds)
     interior = cells.snapped(_sobol(near.shape[1], samples, rng))
     U = np.concatenate([interior, cells.snapped(_boundary(interior, rng)), near])
     values = evaluate(U)
@@ -267,7 +317,7 @@ def search(
         return _ascended(sloped, U, heights, radius, tolerance, 60)
 
     U, heights = _moved(evaluate, refine, cells, *refine(U[chosen], heights[chosen]))
-    found, height = _with_neighbours(evaluate, refine, cells, U, heights)
+    found, height = U[heights.argmax()], float(heights.max())
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
     return (found, height) if height > values[best] else (interior[best], float(values[best]))
 
@@ -295,22 +345,6 @@ def _moved(
         U[up], heights[up] = near[best[up]], reached[best[up]]
         U, heights = refine(U, heights)
     return U, heights
-
-
-def _with_neighbours(
-    evaluate: Acquisition, refine: Refine, cells: _Cells, U: Array, heights: Array
-) -> tuple[Array, float]:
-    """The best of refined points, or what moves of it to neighbours reach, each refined."""
-    found, height = U[heights.argmax()], float(heights.max())
-    for _ in range(ROUNDS if len(cells.free) else 0):
-        near, _ = cells.neighbours(found[None, :])
-        if len(near) == 0:
-            break
-        near, reached = refine(near, evaluate(near))
-        if not reached.max() > height:
-            break
-        found, height = near[reached.argmax()], float(reached.max())
-    return found, height
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from tvbandits.core.arrays import (
     as_floats,
     as_points,
     checked_values,
+    is_whole,
     row_keys,
     row_of_largest,
     whole_number,
 )
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import settle, several, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
@@ -90,27 +91,23 @@ class Candidates:
         X: Any = rows_elsewhere(self.X)
         if X is None:
             X = _different(as_points(self.X, name="candidates"))
-        object.__setattr__(self, "X", X)
         count, dimension = X.shape
         context = _as_numbers("context", self.context, dimension, "column", "to choose")
-        object.__setattr__(self, "context", context)
         retired = _as_numbers("retired", self.retired, count, "row", "to play")
-        object.__setattr__(self, "retired", retired)
+        settle(self, X=X, context=context, retired=retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
         """Regular grid over `bounds` (d, 2), ends included; the last coordinate runs fastest."""
         intervals = as_bounds(bounds)
-        given = _counts(points_per_axis)
-        if given.shape not in ((), (len(intervals),)):
-            raise ValueError(
-                f"points_per_axis must be a whole number or {len(intervals)} of them, "
-                f"got {shown(points_per_axis)}"
-            )
-        counts = [
-            whole_number("points_per_axis", count, at_most=LARGEST_GRID)
-            for count in np.broadcast_to(given, (len(intervals),))
-        ]
+        d, needs = len(intervals), "a whole number, or one for each axis"
+        alike = is_whole(points_per_axis)
+        given = (
+            [points_per_axis] * d if alike else several("points_per_axis", points_per_axis, needs)
+        )
+        if len(given) != d:
+            raise ValueError(f"points_per_axis must be {needs}, got {shown(given)}")
+        counts = [whole_number("points_per_axis", each, at_most=LARGEST_GRID) for each in given]
         if math.prod(counts) > LARGEST_GRID:
             raise ValueError(
                 f"points_per_axis makes {math.prod(counts)} points, more than {LARGEST_GRID}: "
@@ -180,11 +177,8 @@ class Candidates:
         return hash((self.X.shape, content, self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Candidates, (
-            self.X,
-            self.context,
-            self.retired,
-        )  # the search tree is rebuilt where it is needed
+        # The search tree is rebuilt where it is needed.
+        return Candidates, (self.X, self.context, self.retired)
 
     @classmethod
     def __restored__(
@@ -330,10 +324,6 @@ class Candidates:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
         return self._points_at(rng.integers(len(self), size=n))
 
-    def best_of(self, values: ArrayLike, rng: np.random.Generator) -> int:
-        """Row of the largest of `values` (A,); one of the exactly equal ones, drawn by `rng`."""
-        return row_of_largest(values, self.X, rng)
-
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
         if self.held:
@@ -392,12 +382,11 @@ class CandidatesInContext:
     def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
         if not chosen.held:
             raise ValueError(f"candidates in a measured context must be in memory, got {chosen.X}")
-        object.__setattr__(self, "chosen", chosen)
         given = as_measured(measured)
         for name, part in given.items():
             if isinstance(part, Category):
                 raise ValueError(f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {shown(part)}")
-        object.__setattr__(self, "measured", given)
+        settle(self, chosen=chosen, measured=given)
 
     def __repr__(self) -> str:
         points = f"{len(self.chosen)} points, d={self.chosen.dimension}"
@@ -479,21 +468,12 @@ def candidates_of(domain: object) -> Candidates | None:
     return domain if isinstance(domain, Candidates) else None
 
 
-def _counts(points_per_axis: object) -> NDArray[Any]:
-    """What was given as counts; of no shape that is welcome if it is no flat sequence."""
-    try:
-        return np.asarray(points_per_axis)
-    except ValueError:  # nested unevenly, or too deeply
-        return np.empty((0, 0))
-
-
 def _as_numbers(name: str, given: object, count: int, kind: str, purpose: str) -> tuple[int, ...]:
     """Different columns or rows out of `count`, not all of them."""
     several = isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim > 0)
     parts: tuple[Any, ...] = tuple(given) if several else (given,)  # type: ignore[arg-type]
     for part in parts:
-        whole = isinstance(part, int | np.integer) and not isinstance(part, bool | np.timedelta64)
-        if not whole or not 0 <= part < count:
+        if not (is_whole(part) and 0 <= part < count):
             raise ValueError(
                 f"{name} must be {kind} numbers from 0 to {count - 1}, got {shown(part)}"
             )

@@ -65,15 +65,6 @@ def coordinate_names(domain: Domain) -> list[str]:
     return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
 
 
-def some_context(domain: object) -> dict[str, Any] | None:
-    """A value from the middle of a measured context; None where there is no such context."""
-    middles = {
-        name: part.values(part.from_unit(np.array([0.5])))[0]
-        for name, part in measured(domain).items()
-    }
-    return middles or None
-
-
 def chosen_of(domain: Any) -> Any:
     """What is chosen of a domain: all of it where it has no measured context."""
     return domain.chosen if measured(domain) else domain
@@ -104,9 +95,20 @@ def context_columns(domain: Domain, context: Context) -> Array:
                 f"context must have a value for each of {', '.join(parts)}, got {shown(context)}"
             )
         context = dict(zip(parts, values, strict=True))
+    return columns_by_name(parts, context)
+
+
+def columns_by_name(parts: Mapping[str, Parameter], context: Mapping[str, Any]) -> Array:
+    """The columns (c,) of a value of each of some parameters.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing or unknown, or a value is not in its range; the message names it.
+    """
     if unknown := [name for name in context if name not in parts]:
         raise ValueError(f"unknown context {unknown[0]!r}; there are: {', '.join(parts)}")
-    columns = []
+    columns = [np.empty(0)]
     for name, part in parts.items():
         if name not in context:
             raise ValueError(f"context {name!r} is missing, got {dict(context)}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_floats, refuse
+from tvbandits.core.arrays import Array, as_floats, columned, refuse
 from tvbandits.core.coercion import shown
 
 # Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2.
@@ -134,13 +134,11 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
 
 def _around(given: ArrayLike, n: int, below: float) -> Array:
     """What the variances are made with, as somebody says, shape (n,)."""
-    column = np.atleast_1d(as_floats(given, "around"))
-    if column.shape not in ((1,), (n,)):
-        raise ValueError(f"around must be a number or have shape ({n},), got {column.shape}")
+    column = columned(given, n, "around")
     refuse(
         ~((column > 0) & (column < below)), column, f"around must be above 0 and below {below:g}"
     )
-    return column if len(column) == n else np.full(n, column)
+    return column
 
 
 def _per(k: Array, size: Array, variance: Array) -> Counted:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, mixed
 
 _WORD = 2**64 - 1
 
@@ -34,12 +33,5 @@ def keyed_normal(seed: int, stream: int, X: Array, t: float) -> Array:
     when = np.array([t + 0.0]).view(np.uint64)[0]
     state = np.full(len(points), np.uint64(seed & _WORD))
     for word in (np.uint64(stream & _WORD), when, *columns):
-        state = _mixed((state ^ word) + _GOLDEN)
+        state = mixed((state ^ word) + _GOLDEN)
     return np.asarray(ndtri(((state >> np.uint64(11)) + 0.5) * 2.0**-53))
-
-
-def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser (Steele, Lea & Flood 2014): every bit depends on every bit."""
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))

@@ -114,8 +114,23 @@ def _exactly(number: float) -> str:
     return short if float(short) == number else repr(number)
 
 
+class _Stepped:
+    """What whole numbers and categories share: a cell of the unit interval for each value."""
+
+    low: Any
+    size: Any
+
+    def from_unit(self, u: Array) -> Array:
+        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
+        return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
+
+    def to_unit(self, codes: Array) -> Array:
+        """Middles (n,) of cells of the unit interval from codes (n,)."""
+        return np.asarray((codes - self.low + 0.5) / self.size)
+
+
 @dataclass(frozen=True)
-class Integer(_Ordered):
+class Integer(_Stepped, _Ordered):
     """The whole numbers from `low` to `high`, both included.
 
     Examples
@@ -164,17 +179,9 @@ class Integer(_Ordered):
         """Values as people read them, (n,)."""
         return codes.astype(np.int64)
 
-    def from_unit(self, u: Array) -> Array:
-        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
-        return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
-
-    def to_unit(self, codes: Array) -> Array:
-        """Middles (n,) of cells of the unit interval from codes (n,)."""
-        return np.asarray((codes - self.low + 0.5) / self.size)
-
 
 @dataclass(frozen=True)
-class Category:
+class Category(_Stepped):
     """One of several texts, which have no order.
 
     Examples
@@ -185,6 +192,8 @@ class Category:
     """
 
     levels: tuple[str, ...]
+
+    low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
 
     def __post_init__(self) -> None:
         given = several("categories", self.levels, "texts")
@@ -237,14 +246,6 @@ class Category:
     def values(self, codes: Array) -> Any:
         """Values as people read them, (n,)."""
         return [self.levels[int(code)] for code in codes]
-
-    def from_unit(self, u: Array) -> Array:
-        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
-        return np.asarray(np.minimum(np.floor(u * self.size), self.size - 1))
-
-    def to_unit(self, codes: Array) -> Array:
-        """Middles (n,) of cells of the unit interval from codes (n,)."""
-        return np.asarray((codes + 0.5) / self.size)
 
     @property
     def extent(self) -> float:

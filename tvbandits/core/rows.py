@@ -8,15 +8,16 @@ that are not finite are refused as soon as they are read.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, refuse
+from tvbandits.core.arrays import Array, Index, mixed, refuse
 from tvbandits.core.coercion import is_of, shown
 
 # Rows of a block, where the source has no blocks of its own.
@@ -32,12 +33,9 @@ def _not_held(rows: object, *_: object, **__: object) -> NoReturn:
     )
 
 
-class BlockReader(Protocol):
-    """Reads points of one block; it can travel to where it is wanted."""
-
-    def __call__(self, rows: Index | slice) -> Array:
-        """Points (n, d) of rows that are counted from the first of the block."""
-        ...
+# Reads points (n, d) of one block, of rows counted from the first of the block; it can travel to
+# where it is wanted.
+BlockReader = Callable[[Index | slice], Array]
 
 
 class Rows(Protocol):
@@ -107,16 +105,11 @@ class MappedRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return _MappedBlock(self, number * BLOCK)
+        return partial(_of_mapped, self, number * BLOCK)
 
 
-@dataclass(frozen=True)
-class _MappedBlock:
-    rows: MappedRows
-    start: int
-
-    def __call__(self, rows: Index | slice) -> Array:
-        return finite(_mapped(self.rows)[self.start : self.start + BLOCK][rows])
+def _of_mapped(mapped: MappedRows, start: int, rows: Index | slice) -> Array:
+    return finite(_mapped(mapped)[start : start + BLOCK][rows])
 
 
 @dataclass(frozen=True)
@@ -136,16 +129,11 @@ class ParquetRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return _ParquetBlock(self.path, number)
+        return partial(_of_group, self.path, number)
 
 
-@dataclass(frozen=True)
-class _ParquetBlock:
-    path: str
-    group: int
-
-    def __call__(self, rows: Index | slice) -> Array:
-        return _row_group(self.path, self.group)[rows]
+def _of_group(path: str, group: int, rows: Index | slice) -> Array:
+    return _row_group(path, group)[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +156,7 @@ class DaskRows:
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
-        return _DaskBlock(self.array.blocks[number])
+        return partial(_of_chunk, self.array.blocks[number])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DaskRows) and self.array.name == other.array.name
@@ -177,12 +165,8 @@ class DaskRows:
         return hash(self.array.name)
 
 
-@dataclass
-class _DaskBlock:
-    chunk: Any
-
-    def __call__(self, rows: Index | slice) -> Array:
-        return finite(np.asarray(self.chunk[rows].compute()))
+def _of_chunk(chunk: Any, rows: Index | slice) -> Array:
+    return finite(np.asarray(chunk[rows].compute()))
 
 
 def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
@@ -228,11 +212,7 @@ def keys_of(X: Array) -> NDArray[np.uint64]:
     """A number (n,) for each of points (n, d) without -0.0: equal ones have equal numbers."""
     key = np.zeros(len(X), dtype=np.uint64)
     for column in X.T:
-        key ^= np.ascontiguousarray(column).view(np.uint64)
-        # A step of splitmix64: different points rarely meet.
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        key ^= key >> np.uint64(31)
+        key = mixed(key ^ np.ascontiguousarray(column).view(np.uint64))
     return key
 
 
@@ -259,14 +239,15 @@ def _mapped(rows: MappedRows) -> NDArray[Any]:
 
 
 def _parquet_rows(path: str) -> ParquetRows:
-    about = _parquet(path).metadata
+    about = parquet_file(path).metadata
     groups = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     shape = (about.num_rows, about.num_columns)
     _check_table(shape, np.dtype(float))
     return ParquetRows(path, shape, groups)
 
 
-def _parquet(path: str) -> Any:
+def parquet_file(path: str | os.PathLike[str]) -> Any:
+    """A Parquet file, by pyarrow; a `ValueError` says what to install where that is not there."""
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
@@ -277,5 +258,5 @@ def _parquet(path: str) -> Any:
 @lru_cache(maxsize=1)
 def _row_group(path: str, group: int) -> Array:
     """A block, of which several looks follow each other."""
-    columns = _parquet(path).read_row_group(group).columns
+    columns = parquet_file(path).read_row_group(group).columns
     return finite(np.column_stack([column.to_numpy() for column in columns]))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points, checked_values, row_of_largest
+from tvbandits.core.arrays import Array, Index, as_points, row_of_largest
 from tvbandits.core.box import Box
-from tvbandits.core.box_search import Acquisition, Smooth, climb, search
+from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import several, shown
-from tvbandits.core.context import AtContext, as_measured
+from tvbandits.core.coercion import settle, several, shown
+from tvbandits.core.context import AtContext, as_measured, columns_by_name
 from tvbandits.core.parameters import (
     Category,
     Named,
@@ -96,9 +96,8 @@ class Space:
         given = {} if context is None else as_measured(context)
         if both := [name for name in given if name in made]:
             raise ValueError(f"{both[0]!r} is either chosen or of the context, and both are given")
-        object.__setattr__(self, "names", (*made, *given))
-        object.__setattr__(self, "parameters", (*made.values(), *given.values()))
-        object.__setattr__(self, "context", tuple(given))
+        parts = (*made.values(), *given.values())
+        settle(self, names=(*made, *given), parameters=parts, context=tuple(given))
 
     def __repr__(self) -> str:
         said = [f"{name}={part}" for name, part in self._chosen.items()]
@@ -106,15 +105,14 @@ class Space:
         return f"Space({', '.join([*said, f'context={{{given}}}'] if given else said)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Space.__restored__, (self.names, self.parameters, self.context)
+        return Space.__restored__, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
-        own = {"names": self.names, "parameters": self.parameters}
-        return own | ({"context": self.context} if self.context else {})
+        return {"names": self.names, "parameters": self.parameters, "context": self.context}
 
     @classmethod
     def __restored__(
-        cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str] = ()
+        cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str]
     ) -> Space:
         made: dict[str, Any] = dict(zip(names, parameters, strict=True))
         given = {name: made.pop(name) for name in context}
@@ -219,45 +217,29 @@ class Space:
         """Points (n, d) of codes (n, p)."""
         return np.hstack([part.columns(codes[:, j]) for j, part in enumerate(self.parameters)])
 
-    def _from_unit(self, U: Array) -> Array:
+    def from_unit(self, U: Array) -> Array:
         """Points (n, d) of points (n, p) of a unit cube with an axis for each parameter."""
-        axes, columns, low, high = self._intervals
-        X, along = np.empty((len(U), self.dimension)), U[:, axes]
-        X[:, columns] = np.clip(low * (1.0 - along) + high * along, low, high)
-        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
-            if not isinstance(part, Real):
-                X[:, where] = part.columns(part.from_unit(U[:, j]))
-        return X
+        codes = zip(self.parameters, U.T, strict=True)
+        return self._points(np.column_stack([part.from_unit(each) for part, each in codes]))
 
-    @cached_property
-    def _intervals(self) -> tuple[Index, Index, Array, Array]:
-        """Of the intervals: their axes of the unit cube, their columns, and their ends."""
-        parts = zip(self.parameters, self.columns.values(), strict=True)
-        found = [
-            (j, where.start, part.low, part.high)
-            for j, (part, where) in enumerate(parts)
-            if isinstance(part, Real)
-        ]
-        axes, columns, low, high = np.array(found).reshape(-1, 4).T
-        return axes.astype(np.int64), columns.astype(np.int64), low, high
-
-    def _to_unit(self, X: Array) -> Array:
+    def to_unit(self, X: Array) -> Array:
         """Points (n, p) of the unit cube from points (n, d)."""
         codes = zip(self.parameters, self._codes(X).T, strict=True)
         return np.column_stack([part.to_unit(each) for part, each in codes])
 
-    def _along(self, slopes: Array) -> Array:
+    def along(self, slopes: Array) -> Array:
         """Slopes (n, p) along the intervals of the unit cube from slopes (n, d); 0 along the rest."""
-        axes, columns, low, high = self._intervals
         found = np.zeros((len(slopes), len(self.parameters)))
-        found[:, axes] = (high - low) * slopes[:, columns]
+        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
+            if isinstance(part, Real):
+                found[:, j] = part.extent * slopes[:, where.start]
         return found
 
     # --- what a domain can do --------------------------------------------------------------------
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
-        return self._from_unit(rng.random((n, len(self.names))))
+        return self.from_unit(rng.random((n, len(self.names))))
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`."""
@@ -269,31 +251,8 @@ class Space:
         if all(isinstance(part, Real) for part in self.parameters):
             return Box(self.bounds).maximise(acquisition, rng)
 
-        def evaluate(U: Array) -> Array:
-            X = self._from_unit(U)
-            return checked_values(acquisition(X), X)
-
-        p = len(self.parameters)
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
-        if isinstance(acquisition, Smooth):
-
-            def sloped(U: Array) -> tuple[Array, Array]:
-                values, slopes = acquisition.sloped(self._from_unit(U))
-                return values, self._along(slopes)
-
-            found, height = climb(
-                evaluate,
-                sloped,
-                self._to_unit(acquisition.near[-64:]),
-                256,
-                8,
-                rng,
-                kinds,
-            )
-            return self._from_unit(found[None, :])[0], height
-        samples = min(256 << p, 16_384)
-        found, height = search(evaluate, kinds, samples, 4 + 4 * p, rng)
-        return self._from_unit(found[None, :])[0], height
+        return best_point(acquisition, self, kinds, 256, rng)
 
     @property
     def bounds(self) -> Array:
@@ -322,7 +281,7 @@ class Space:
         if self._every is not None and len(self._every) <= count:
             return self._every
         ends = np.repeat([[0.0], [1.0]], len(self.names), axis=1)
-        return np.concatenate([self._from_unit(ends), self.sample(count, rng)])
+        return np.concatenate([self.from_unit(ends), self.sample(count, rng)])
 
     # --- what goes with it ----------------------------------------------------------------------
 
@@ -366,65 +325,56 @@ class Space:
                 f"only a space of at most {ENUMERATED} points has candidates, this one has "
                 f"{self.size:g}: give the points to `table`"
             )
-        return self.table(self.decode(self._every), context=context)
+        return self.table(self._every, context=context)
 
-    def table(self, frame: Named, *, context: Sequence[str] = ()) -> Table:
-        """The rows of a frame as candidates, which `decode` to those rows.
+    def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:
+        """Some points as candidates, by name or as arrays (A, d), no two of them equal.
 
         Parameters
         ----------
-        frame : DataFrame, or sequence of dicts
-            A row for each candidate, no two of them at the same point. A frame may have columns besides
-            those of the parameters, such as the name of a place: they come back with the row.
+        points : DataFrame, sequence of dicts, or array of shape (A, d)
         context : sequence of str, optional
             Names of parameters that are given by the world, not chosen.
 
         Raises
         ------
         ValueError
-            As `encode`, or if two rows are equal, or there are none; or if `context` is not made of
+            As `check`, or if two points are equal, or there are none; or if `context` is not made of
             names of parameters.
         """
-        return Table(self, frame, context)
+        return Table(self, points, context)
 
 
 class Table(Candidates):
-    """The rows of a frame as candidates: a finite set of points of a space.
+    """A finite set of points of a space, which keep their names.
 
     Attributes
     ----------
     space : Space
-    X, context
+    given : tuple of str
+        Names of the parameters that the world gives.
+    X, context, retired
         As of `Candidates`: the points inside, and their columns of context.
 
     Examples
     --------
-    >>> import pandas as pd
     >>> from tvbandits import Space
     >>> space = Space(site=["mill", "weir"])
-    >>> print(space.table(pd.DataFrame({"site": ["weir"]})).decode([[0.0, 1.0]]))
+    >>> print(space.table([{"site": "weir"}]).decode([[0.0, 1.0]]))
        site
     0  weir
     """
 
     space: Space
+    given: tuple[str, ...]
 
     def __init__(
         self,
         space: Space,
-        frame: Named,
+        points: ArrayLike | Named,
         context: Sequence[str] = (),
-        *,
         retired: Sequence[int] = (),
     ) -> None:
-        import pandas as pd
-
-        rows = (
-            frame.copy() if isinstance(frame, pd.DataFrame) else pd.DataFrame(rows_by_name(frame))
-        )
-        if rows.empty:
-            raise ValueError(f"frame must have a row for each candidate, got {shown(frame)}")
-        known = [name for name in space.names if name in rows.columns]
         needs = "names of parameters"
         given = [context] if isinstance(context, str) else several("context", context, needs)
         for name in given:
@@ -434,53 +384,41 @@ class Table(Candidates):
                     f"there are: {', '.join(space.names)}"
                 )
         where = [column for name in given for column in np.r_[space.columns[name]]]
-        object.__setattr__(self, "space", space)
-        object.__setattr__(self, "_frame", rows)
-        object.__setattr__(self, "_given", tuple(given))
-        super().__init__(space.encode(rows[known]), where, retired)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """A copy of the frame."""
-        return self._frame.copy()  # type: ignore[attr-defined, no-any-return]
+        settle(self, space=space, given=tuple(given))
+        super().__init__(space.check(points), where, retired)
 
     def __repr__(self) -> str:
-        context = f", context={list(self._given)}" if self._given else ""  # type: ignore[attr-defined]
-        return f"Table({len(self)} rows of {self.space!r}{context})"
+        context = f", context={list(self.given)}" if self.given else ""
+        return f"Table({len(self)} points of {self.space!r}{context})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Table):
-            # Without names it is another set, equal points or not.
-            return False if isinstance(other, Candidates) else NotImplemented
-        same = self.space == other.space and self.context == other.context
-        same = same and self.retired == other.retired
-        return same and self.frame.equals(other.frame)
+        if not isinstance(other, Candidates):
+            return NotImplemented
+        # Without names it is another set, equal points or not.
+        return isinstance(other, Table) and self.space == other.space and super().__eq__(other)
 
     def __hash__(self) -> int:
         return hash((self.space, super().__hash__()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Table, (self.space, self._frame, self._given)  # type: ignore[attr-defined]
+        return Table, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
-        said = {str(name): column.tolist() for name, column in self.frame.items()}
-        return {"space": self.space, "columns": said, "context": self._given}  # type: ignore[attr-defined]
+        return {"space": self.space, "X": self.X, "given": self.given, "retired": self.retired}
 
     @classmethod
     def __restored__(  # type: ignore[override]
-        cls, space: Space, columns: Mapping[str, list[Any]], context: Sequence[str]
+        cls, space: Space, X: Array, given: Sequence[str], retired: Sequence[int]
     ) -> Table:
-        import pandas as pd
-
-        return cls(space, pd.DataFrame(columns), context)
+        return cls(space, X, given, retired)
 
     def encode(self, points: Named) -> Array:
         """Points (n, d) inside from points with names, which must be rows of the table."""
         return super().check(self.space.encode(points))
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
-        """The rows of the frame, all columns of it, that the points `X` (n, d) stand for."""
-        return self.frame.iloc[self.index(X)]
+        """The candidates `X` (n, d) as a frame, as `Space.decode`."""
+        return self.space.decode(self.check(X))
 
     def check(self, X: ArrayLike | Named, name: str = "X") -> Array:
         """Return points, as arrays (n, d) or with names, as the candidates they name."""
@@ -492,15 +430,8 @@ class Table(Candidates):
         """Rows of the candidates of a context, given as numbers inside or as a dictionary by name."""
         if not isinstance(context, Mapping):
             return super().rows_of(context)
-        given = self._given  # type: ignore[attr-defined]
-        if set(context) != set(given):
-            raise ValueError(f"context must have values for {list(given)}, got {dict(context)}")
-        codes = []
-        for name in given:
-            part = self.space.parameters[self.space.names.index(name)]
-            code = np.array([part.code_of(context[name], name, 0)])
-            codes.append(part.columns(part.codes(part.columns(code), name))[0])
-        return super().rows_of(np.concatenate(codes) if codes else [])
+        parts = dict(zip(self.space.names, self.space.parameters, strict=True))
+        return super().rows_of(columns_by_name({name: parts[name] for name in self.given}, context))
 
 
 class Arms(Table):
@@ -534,7 +465,7 @@ class Arms(Table):
         if len(given) < 2 or not all(isinstance(each, str) for each in given):
             raise ValueError(f"names must be at least two different texts, got {shown(names)}")
         arms = Category(given)
-        super().__init__(Space(arm=arms), [{"arm": name} for name in arms.levels], retired=retired)
+        super().__init__(Space(arm=arms), np.eye(arms.size), retired=retired)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,6 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Nothing was read but rewards.
 NO_OUTCOMES: Mapping[Limit, Observations] = {}
@@ -87,7 +84,7 @@ def _cut(text: str) -> str:
 COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
 
 
-def history_of(
+def history_columns(
     domain: Domain,
     rewards: Observations,
     answers: Observations,
@@ -97,8 +94,8 @@ def history_of(
     control: ArrayLike | None = None,
     move_cost: MoveCost | None = None,
     outliers: Observations | None = None,
-) -> pd.DataFrame:
-    """A row for each reward, failed reading, answer and point that is out, sorted by time.
+) -> dict[str, Any]:
+    """A row for each reward, failed reading, answer and point that is out, sorted by time, by columns.
 
     Columns: time; the coordinates, by name where the domain has names ("x_kind" where one is called as
     another column is); reward (NaN where there is none)
@@ -113,30 +110,11 @@ def history_of(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
     >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
-    >>> print(bandit.history[["time", "x0", "reward", "kind"]])  # made by history_of
+    >>> print(bandit.history[["time", "x0", "reward", "kind"]])  # made of `history_columns`
        time   x0  reward    kind
     0   1.0  0.0     0.2  reward
     1   1.0  1.0     NaN  failed
     """
-    import pandas as pd
-
-    said = (rewards, answers, failed, pending)
-    more = outcomes, control, move_cost, outliers
-    return pd.DataFrame(history_columns(domain, *said, *more))
-
-
-def history_columns(
-    domain: Domain,
-    rewards: Observations,
-    answers: Observations,
-    failed: Plays,
-    pending: Plays,
-    outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
-    control: ArrayLike | None = None,
-    move_cost: MoveCost | None = None,
-    outliers: Observations | None = None,
-) -> dict[str, Any]:
-    """The columns of `history_of`, by name."""
     parts = [
         _rows(rewards, "bandit", "reward"),
         *([] if outliers is None else [_rows(outliers, "bandit", "outlier")]),

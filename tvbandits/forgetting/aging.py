@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from tvbandits.core.arrays import (
     Array,
     Index,
     finite_number,
-    is_finite_number,
     noise_variance_number,
     positive_number,
     whole_number,
@@ -243,7 +242,28 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Linear:
+class _Rated:
+    """A map with a positive rate, which is its pace."""
+
+    rate: float
+
+    monotone: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        positive_number("rate", self.rate)
+
+    @property
+    def pace(self) -> float:
+        """The rate."""
+        return self.rate
+
+    def at_pace(self, pace: float) -> Self:
+        """With the rate `pace`."""
+        return replace(self, rate=pace)
+
+
+@dataclass(frozen=True)
+class Linear(_Rated):
     """A noise deviation that grows linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15).
 
     Examples
@@ -258,28 +278,14 @@ class Linear:
 
     rate: float = 1.0
 
-    monotone: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        positive_number("rate", self.rate)
-
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow with the square of the age; beyond the range of a float it is infinite."""
         with np.errstate(over="ignore"):
             return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
 
-    @property
-    def pace(self) -> float:
-        """The rate."""
-        return self.rate
-
-    def at_pace(self, pace: float) -> Linear:
-        """With the rate `pace`."""
-        return Linear(pace)
-
 
 @dataclass(frozen=True)
-class Wiener:
+class Wiener(_Rated):
     """A reward that diffuses: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
 
     `rate` is in the unit of reward squared per unit of time.
@@ -294,27 +300,12 @@ class Wiener:
     [0.28 0.1 ]
     """
 
-    rate: float
-
     adds_variance: ClassVar[bool] = True
-    monotone: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        positive_number("rate", self.rate)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Grow in proportion to the age; beyond the range of a float it is infinite."""
         with np.errstate(over="ignore"):
             return np.asarray(variance + self.rate * ages.age)
-
-    @property
-    def pace(self) -> float:
-        """The rate."""
-        return self.rate
-
-    def at_pace(self, pace: float) -> Wiener:
-        """With the rate `pace`."""
-        return Wiener(pace)
 
 
 @dataclass(frozen=True)
@@ -363,8 +354,8 @@ class DiscardAbove:
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
         limit = self.threshold(ages.told)
-        if type(limit) is not float or math.isnan(limit):
-            limit = _number(f"threshold({ages.told})", limit)
+        if not isinstance(limit, float) or math.isnan(limit):
+            limit = finite_number(f"threshold({ages.told})", limit)
         # [S] Algorithm 1, line 4.
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
@@ -434,14 +425,3 @@ def at_noise(aging: Aging, variance: float) -> Aging:
     if isinstance(aging, DiscardAbove) and aging.threshold == LogThreshold(None):
         return DiscardAbove(LogThreshold(variance))
     return aging
-
-
-def _number(name: str, value: object) -> float:
-    """Return what a function of somebody else made: a number, or an infinity."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if isinstance(value, float | np.floating) and math.isinf(value):
-        return float(value)
-    if not is_finite_number(value):
-        raise ValueError(f"{name} is NaN, or no number: got {shown(value)}")
-    return float(value)  # type: ignore[arg-type]

@@ -8,19 +8,17 @@ What a picture of beliefs shows: a bandit at a time along some axes, and the loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, Index, not_negative
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -29,6 +27,10 @@ from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
 from tvbandits.plots.figure import NotebookFigure
+
+# Half the width of a band, in posterior deviations.
+BAND = 2.0
+BAND_LABEL = f"mean ± {BAND:g} deviations"
 
 # So many values are drawn one by one.
 SEPARATE = 40
@@ -63,7 +65,7 @@ def _look(shape: str, size: float, face: str, edge: str, width: float = 1.0) -> 
 # Marks are told apart by their shapes, so that grey will do.
 LOOKS = {
     "reward": _look("o", 5.5, "black", "white", 0.7),
-    "answer": _look("D", 6.5, "none", "#a83200", 1.4),
+    "answer": _look("D", 6.5, "white", "#a83200", 1.4),
     "pending": _look("^", 8.5, "#ffb000", "black"),
     "recommended": _look("*", 16, "#e63946", "white", 1.2),
 }
@@ -112,20 +114,16 @@ class Picture:
     t: float
     axes: tuple[Axis, ...]
     unit: str
-    band: float
     best: Array
 
     @classmethod
-    def of(
-        cls, bandit: Bandit, t: float | None, names: Sequence[str] | None, unit: str, band: float
-    ) -> Picture:
+    def of(cls, bandit: Bandit, t: float | None, unit: str) -> Picture:
         """Look at a bandit once."""
         latest = bandit.state.time
         if t is None:
             t = 1.0 if latest is None else latest + 1.0
         best = bandit._best(t, None)  # which checks the time
-        axes = _axes_of(bandit.recipe.domain, names)
-        return cls(bandit, float(t), axes, unit, float(band), best)
+        return cls(bandit, float(t), _axes_of(bandit.recipe.domain), unit, best)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation (m,) at points (m, d)."""
@@ -137,11 +135,6 @@ class Picture:
         both = (("reward", state.rewards), ("answer", state.answers))
         return [(name, seen) for name, seen in both if len(seen)]
 
-    @property
-    def oldest(self) -> float:
-        """Age of the oldest of them."""
-        return max((float((self.t - seen.t).max()) for _, seen in self.seen()), default=0.0)
-
     def along(self, axis: Axis, positions: Array) -> Array:
         """The recommended point, moved along an axis to each of the positions, (m, d)."""
         X = np.repeat(self.best[None, :], len(positions), axis=0)
@@ -149,7 +142,7 @@ class Picture:
         return X
 
 
-def _axes_of(domain: Domain, names: Sequence[str] | None) -> tuple[Axis, ...]:
+def _axes_of(domain: Domain) -> tuple[Axis, ...]:
     """The coordinates of a domain, with names and ranges."""
     space = space_of(domain)
     if space is not None:
@@ -160,21 +153,15 @@ def _axes_of(domain: Domain, names: Sequence[str] | None) -> tuple[Axis, ...]:
         if isinstance(domain, Box):
             low, high = domain.bounds.T
         else:
-            points = domain.X if isinstance(domain, Candidates) else _drawn(domain)
+            if isinstance(domain, Candidates):
+                points = domain.X
+            else:
+                points = domain.sample(1024, np.random.default_rng(0))
             low, high = points.min(axis=0), points.max(axis=0)
         high = np.where(high > low, high, low + 1.0)  # of a single value
         ends = zip(low.tolist(), high.tolist(), strict=True)
         axes = [Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends)]
-    if names is not None:
-        if isinstance(names, str) or len(names) != len(axes):
-            raise ValueError(f"names must be {len(axes)} texts, got {shown(names)}")
-        axes = [Axis(str(n), axis.where, axis.kind) for n, axis in zip(names, axes, strict=True)]
     return tuple(axes)
-
-
-def _drawn(domain: Domain) -> Array:
-    """Points of a domain that is neither finite nor a box, to see how far it reaches."""
-    return domain.sample(1024, np.random.default_rng(0))
 
 
 def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
@@ -182,40 +169,24 @@ def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
     ax.plot(*X.T, **{"zorder": 6, "clip_on": False, **LOOKS[name], **more})
 
 
-def seen_marks(
-    picture: Picture, ax: Axes, X: Array, t: Array, name: str, *, on: str = "paper"
-) -> None:
-    """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top.
-
-    `on` says what they stand out from: "paper", a coloured "map", or the "sites" that they belong to.
-    """
-    look, fill = LOOKS[name], LOOKS[name]["markerfacecolor"]
-    age = np.clip(picture.t - t, 0.0, None) / max(picture.oldest, 1e-12)
+def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> None:
+    """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top."""
+    look = LOOKS[name]
+    oldest = max(float((picture.t - seen.t).max()) for _, seen in picture.seen())
+    age = np.clip(picture.t - t, 0.0, None) / max(oldest, 1e-12)
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
-    hollow, size = fill == "none", look["markersize"] ** 2
-    if on == "sites":  # a dot in a site, and a frame around it
-        size = 2.4 * SITE if hollow else size
-    elif on == "map" and hollow:
-        fill = "white"
-    # On colours a white rim is all that tells a faint dot from a dark place.
-    rim = np.ones(len(X)) if on != "paper" and not hollow else strength
     ax.scatter(
         X[order, 0],
         X[order, 1],
-        s=size,
+        s=look["markersize"] ** 2,
         marker=look["marker"],
-        facecolors="none" if fill == "none" else _faint(fill, strength[order]),
-        edgecolors=_faint(look["markeredgecolor"], rim[order]),
+        facecolors=look["markerfacecolor"],
+        edgecolors=look["markeredgecolor"],
         linewidths=look["markeredgewidth"],
-        zorder=4 if hollow else 5,
+        alpha=strength[order],  # type: ignore[arg-type]
+        zorder=5 if name == "reward" else 4,
     )
-
-
-def _faint(colour: str, strength: Array) -> list[tuple[float, float, float, float]]:
-    """A colour in each of some opacities (n,)."""
-    red, green, blue, _ = to_rgba(colour)
-    return [(red, green, blue, float(opacity)) for opacity in strength]
 
 
 def label_of(what: str, unit: str) -> str:
@@ -227,14 +198,7 @@ def label_of(what: str, unit: str) -> str:
 CURVE, GRID, RANKED = 401, 61, 25
 
 
-def beliefs(
-    bandit: Bandit,
-    t: float | None = None,
-    *,
-    unit: str = "",
-    names: Sequence[str] | None = None,
-    band: float = 2.0,
-) -> Figure:
+def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure:
     """Draw the posterior of a bandit at a time, with what was told, answered, and is still out.
 
     ================================================ ==================================================
@@ -253,10 +217,6 @@ def beliefs(
         The time spoken about; by default the time of the next decision.
     unit : str
         Of the reward, for labels.
-    names : sequence of str, optional
-        Of the coordinates, with their units; by default those of a `Space`, or x0, x1, ...
-    band : float
-        Half the width of the band, in posterior deviations.
 
     Returns
     -------
@@ -266,8 +226,7 @@ def beliefs(
     Raises
     ------
     ValueError
-        If `bandit` is none, `t` is not finite, `band` is negative, or `names` are more or fewer than the
-        coordinates.
+        If `bandit` is none, or `t` is not finite.
 
     Examples
     --------
@@ -282,19 +241,19 @@ def beliefs(
     given: object = bandit
     if not isinstance(given, Bandit):
         raise ValueError(f"bandit must be a Bandit, got {shown(given)}")
-    band = not_negative("band", band)
-    picture = Picture.of(bandit, t, names, unit, band)
+    picture = Picture.of(bandit, t, unit)
     domain, axes_of = bandit.recipe.domain, picture.axes
     numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
     if numbers and len(axes_of) == 1:
-        panels, draw, size = 1, _draw_line, (7.2, 4.4)
+        panels, draw, size = 1, _draw_slices, (7.2, 4.4)
     elif numbers and len(axes_of) == 2:
         panels, draw, size = 2, _draw_maps, (10.5, 4.6)
     elif isinstance(domain, Candidates):
         bars = min(len(domain), RANKED)
         panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * bars)
     else:
-        panels, draw, size = len(axes_of), _draw_slices, _size_of_slices(len(axes_of))
+        panels, draw = len(axes_of), _draw_slices
+        size = 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
     figure, columns = NotebookFigure(size), min(panels, 3)
     grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
     for spare in grid.flat[panels:]:
@@ -306,10 +265,6 @@ def beliefs(
 
 
 # --- where it is drawn --------------------------------------------------------------------------------
-
-
-def _size_of_slices(panels: int) -> tuple[float, float]:
-    return 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
 
 
 def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
@@ -339,20 +294,15 @@ def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
 # --- curves -------------------------------------------------------------------------------------------
 
 
-def _draw_line(picture: Picture, where: list[Axes]) -> None:
-    axis, ax = picture.axes[0], where[0]
-    domain = picture.bandit.recipe.domain
-    if isinstance(domain, Candidates):
-        positions = np.sort(domain.X[:, 0])
-        _curve(picture, ax, axis, positions, apart=len(positions) <= SEPARATE)
-    else:
-        _curve(picture, ax, axis, axis.values(CURVE), apart=axis.apart())
-    ax.set_ylabel(label_of("reward", picture.unit))
-
-
 def _draw_slices(picture: Picture, where: list[Axes]) -> None:
+    """A curve for each axis; over candidates on a line it goes through them."""
+    domain = picture.bandit.recipe.domain
     for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
-        _curve(picture, ax, axis, axis.values(CURVE // 2), apart=axis.apart())
+        positions, apart = axis.values(CURVE), axis.apart()
+        if isinstance(domain, Candidates):
+            positions = np.sort(domain.X[:, 0])
+            apart = len(positions) <= SEPARATE
+        _curve(picture, ax, axis, positions, apart=apart)
         if i % 3 == 0:
             ax.set_ylabel(label_of("reward", picture.unit))
 
@@ -360,12 +310,11 @@ def _draw_slices(picture: Picture, where: list[Axes]) -> None:
 def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: bool) -> None:
     """Mean and band along an axis through the recommended point, and everything that was seen."""
     mean, deviation = picture.predict(picture.along(axis, positions))
-    reach = picture.band * deviation
-    label = f"mean ± {picture.band:g} deviations"
+    reach = BAND * deviation
     if apart:
-        ax.errorbar(positions, mean, reach, label=label, **WHISKER)
+        ax.errorbar(positions, mean, reach, label=BAND_LABEL, **WHISKER)
     else:
-        ax.plot(positions, mean, label=label, **LINE)
+        ax.plot(positions, mean, label=BAND_LABEL, **LINE)
         ax.fill_between(positions, mean - reach, mean + reach, **SHADE)
     for name, seen in picture.seen():
         seen_marks(picture, ax, np.column_stack([axis.of(seen.X), seen.y]), seen.t, name)
@@ -413,8 +362,7 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
             last = _latest(seen.X, seen.t)
-            on = "map" if filled else "sites"
-            seen_marks(picture, ax, seen.X[last], seen.t[last], name, on=on)
+            seen_marks(picture, ax, seen.X[last], seen.t[last], name)
         mark(ax, picture.bandit.pending, "pending")
         mark(ax, picture.best[None, :], "recommended")
         ax.set_xlabel(across.name)
@@ -448,8 +396,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     sign = 1.0 if picture.bandit.recipe.minimise else -1.0
     top = np.argsort(sign * mean, kind="stable")[:RANKED]
     places = np.arange(len(top), dtype=np.float64)
-    label = f"mean ± {picture.band:g} deviations"
-    ax.errorbar(mean[top], places, xerr=picture.band * deviation[top], label=label, **WHISKER)
+    ax.errorbar(mean[top], places, xerr=BAND * deviation[top], label=BAND_LABEL, **WHISKER)
     place_of = {int(row): place for place, row in enumerate(top)}
     for name, seen in picture.seen():
         rows = domain.index(seen.X)
@@ -469,7 +416,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     ax.set_xlabel(label_of("reward", picture.unit))
     left = len(domain) - len(top)
     told = f"candidates, the best {len(top)} of {len(domain)}" if left else "candidates"
-    columns = f" ({', '.join(map(str, domain.frame.columns))})" if isinstance(domain, Table) else ""
+    columns = f" ({', '.join(domain.space.names)})" if isinstance(domain, Table) else ""
     ax.set_ylabel(told + columns, labelpad=8)
     ax.grid(axis="x", alpha=0.25, linewidth=0.6)
 

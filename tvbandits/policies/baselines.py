@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number, positive_number, whole_number
+from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -31,7 +31,7 @@ from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
-from tvbandits.policies.setting import PlotStyle, Seed, listed
+from tvbandits.policies.setting import Shared, listed
 
 
 @dataclass(eq=False)
@@ -61,8 +61,7 @@ class EpsilonGreedy:
     """
 
     domain: Domain
-    epsilon: float
-    decay: float | None
+    decay: float
     points: Array
     means: Array = field(default_factory=lambda: np.empty(0))
     counts: Array = field(default_factory=lambda: np.empty(0))
@@ -72,9 +71,7 @@ class EpsilonGreedy:
     def exploration(self) -> float:
         """Probability that the next point is uniform."""
         told = int(self.counts.sum())
-        if told == 0:
-            return 1.0
-        return self.epsilon if self.decay is None else min(self.epsilon, self.decay / (told + 1))
+        return min(1.0, self.decay / (told + 1)) if told else 1.0
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A point of the best mean, or any one."""
@@ -104,13 +101,8 @@ class EpsilonGreedy:
             self.means[row] += (value - self.means[row]) / self.counts[row]
 
 
-@listed(
-    "a point of the domain at random",
-    paper="",
-    look=PlotStyle("#767676", "-", 1.6, "o"),
-    first_comparison=1,
-)
-def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> PolicyAdapter:
+@listed("a point of the domain at random", paper="", first_comparison=1)
+def uniform(domain: Domain, **common: Unpack[Shared]) -> PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
     Examples
@@ -124,40 +116,32 @@ def uniform(domain: Domain, *, minimise: bool = False, seed: Seed = 0) -> Policy
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return adapted(domain, Uniform(chosen_of(domain)), minimise, seed)
+    return adapted(domain, Uniform(chosen_of(domain)), **common)
 
 
-@listed(
-    "the best point so far, at random min(epsilon, decay / t)",
-    paper="Auer 2002",
-    look=PlotStyle("#294e66", (0, (1, 1, 1, 3)), 2.4, "8"),
-)
+@listed("the best point so far, at random min(1, decay / t)", paper="Auer 2002")
 def eps_greedy(
     domain: Domain,
     *,
-    epsilon: float = 1.0,
-    decay: float | None = 100.0,
-    minimise: bool = False,
-    seed: Seed = 0,
+    decay: float = 100.0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
 
     Step t, which is one more than the number of rewards told, plays a uniform point with probability
 
-        epsilon_t = min(epsilon, decay / t),
+        epsilon_t = min(1, decay / t),
 
-    the schedule of Auer, Cesa-Bianchi & Fischer 2002 (Theorem 3) where epsilon is 1, and a point of the
-    best mean otherwise; ties fall at random. Means are those of each distinct point, without a prior and
-    without neighbours: a point that was never played is only ever found at random. The experiments of
+    the schedule of Auer, Cesa-Bianchi & Fischer 2002 (Theorem 3), and a point of the best mean
+    otherwise; ties fall at random. Means are those of each distinct point, without a prior and without
+    neighbours: a point that was never played is only ever found at random. The experiments of
     Calandriello et al. 2020, which have this baseline, do not state their schedule.
 
     Parameters
     ----------
-    epsilon : float
-        The largest probability of a uniform point, in [0, 1]. The first point is always uniform.
-    decay : float or None
-        Positive: so many steps are uniform at first (if epsilon is 1), and decay log(T / decay) of the
-        others up to T. None: epsilon_t is epsilon at every step.
+    decay : float
+        So many steps are uniform at first, and decay log(T / decay) of the others up to T. The first
+        point is always uniform.
 
     Examples
     --------
@@ -170,20 +154,21 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    finite_number("epsilon", epsilon, low=0.0, high=1.0)
-    if decay is not None:
-        positive_number("decay", decay)
     chosen = chosen_of(domain)
-    rule = EpsilonGreedy(chosen, float(epsilon), decay, np.empty((0, chosen.dimension)))
-    return adapted(domain, rule, minimise, seed)
+    nothing = np.empty((0, chosen.dimension))
+    rule = EpsilonGreedy(chosen, positive_number("decay", decay), nothing)
+    return adapted(domain, rule, **common)
+
+
+# A mutation: one of so many neighbours of a candidate, or such a share of the sides of a box.
+NEIGHBOURS, SHARE = 10, 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbour:
-    """A mutation of a candidate: one of the `count` others that are nearest to it."""
+    """A mutation of a candidate: one of the others that are nearest to it."""
 
     domain: Candidates
-    count: int
 
     @cached_property
     def _tree(self) -> cKDTree[None, None]:
@@ -192,7 +177,7 @@ class Neighbour:
 
     def __call__(self, x: Array, rng: np.random.Generator) -> Array:
         """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
-        count = min(self.count, len(self.domain) - 1)
+        count = min(NEIGHBOURS, len(self.domain) - 1)
         if count == 0:
             return x.copy()
         (row,) = self.domain.index(x)
@@ -206,12 +191,11 @@ class GaussianStep:
     """A mutation of a point in a box: a Gaussian step, a share of its sides, clipped to the box."""
 
     domain: Box
-    share: float
 
     def __call__(self, x: Array, rng: np.random.Generator) -> Array:
         """A point near `x` (d,)."""
         low, high = self.domain.bounds.T
-        step = self.share * (high - low) * rng.standard_normal(len(x))
+        step = SHARE * (high - low) * rng.standard_normal(len(x))
         return np.asarray(np.clip(x + step, low, high))
 
 
@@ -240,19 +224,13 @@ class RegularisedEvolution:
         self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
 
 
-@listed(
-    "regularised evolution",
-    paper="Real 2019",
-    look=PlotStyle("#333314", (0, (4, 1, 4, 1, 1, 1)), 1.8, "h"),
-)
+@listed("regularised evolution", paper="Real 2019")
 def evolution(
     domain: Domain,
     *,
     population: int = 100,
     tournament: int = 10,
-    mutation: int | float | None = None,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 
@@ -264,10 +242,10 @@ def evolution(
     A mutation changes a little of the winner. The algorithm was made for architectures, where one
     component is changed, and is carried over to points like this:
 
-    * `Candidates`: one of the `mutation` nearest other candidates, uniformly. Distances are Euclidean in
+    * `Candidates`: one of the 10 nearest other candidates, uniformly. Distances are Euclidean in
       inputs that are divided by their standard deviation over the candidates.
-    * `Box`: a Gaussian step with a deviation of `mutation` times the side along each coordinate, clipped
-      to the box.
+    * `Box`: a Gaussian step with a deviation of a tenth of the side along each coordinate, clipped to
+      the box.
 
     Parameters
     ----------
@@ -278,8 +256,6 @@ def evolution(
         Calandriello et al. 2020 ran (the published benchmark scripts of Ying et al. 2019).
     tournament : int
         S: so many of them, drawn at random, compete; 1 is a random walk without selection.
-    mutation : int or float, optional
-        Number of neighbours of a candidate (10 by default), or share of a side of a box (0.1).
 
     Examples
     --------
@@ -294,15 +270,9 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    mutate: Any
     chosen = chosen_of(domain)
-    if isinstance(chosen, Candidates):
-        name, count = "mutation, a number of neighbours on Candidates,", mutation
-        mutate = Neighbour(chosen, whole_number(name, 10 if count is None else count))
-    elif isinstance(chosen, Box):
-        share = 0.1 if mutation is None else mutation
-        mutate = GaussianStep(chosen, positive_number("mutation, a share of a Box,", share))
-    else:
+    if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
-    rule = RegularisedEvolution(chosen, mutate, tournament, deque(maxlen=population))
-    return adapted(domain, rule, minimise, seed)
+    mutation = Neighbour(chosen) if isinstance(chosen, Candidates) else GaussianStep(chosen)
+    rule = RegularisedEvolution(chosen, mutation, tournament, deque(maxlen=population))
+    return adapted(domain, rule, **common)

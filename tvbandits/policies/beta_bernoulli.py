@@ -11,6 +11,7 @@ F. Trovo, S. Paladino, M. Restelli and N. Gatti. Sliding-window Thompson samplin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
-from tvbandits.policies.setting import Policy, Seed, described
+from tvbandits.policies.setting import Policy, Shared, described
 
 
 @dataclass(eq=False)
@@ -82,8 +83,7 @@ def discounted_thompson(
     *,
     discount: float = 0.99,
     window: float | None = None,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """Discounted Thompson sampling for Bernoulli arms ([RK]), and in a sliding window ([Tro]).
 
@@ -115,9 +115,9 @@ def discounted_thompson(
     arms = finite(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
     last = None if window is None else positive_number("window", window)
-    worst = -1.0 if minimise else 0.0
+    worst = -1.0 if common.get("minimise") else 0.0
     rule = BetaBernoulli(arms, gamma, last, worst, np.zeros((len(arms), 2)), np.empty((0, 4)))
-    return adapted(domain, rule, minimise, seed)
+    return adapted(domain, rule, **common)
 
 
 # For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.

@@ -12,16 +12,22 @@ T. Desautels, A. Krause and J. Burdick. Parallelizing exploration-exploitation t
     process bandit optimization. JMLR 15, 2014. (GP-BUCB)
 K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
     Thompson sampling. AISTATS 2018.
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Scaling Gaussian process optimization
+    by evaluating a few unique candidates multiple times. ICML 2022. ([Mini]; mini-GP-UCB)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Unpack
 
-from tvbandits.acquisition.batch_rules import (
+import numpy as np
+
+from tvbandits.acquisition.batches import (
     LARGEST_BATCH,
+    MOST_RATIO,
     USUAL_LARGEST,
     Batching,
     BatchRule,
@@ -36,9 +42,9 @@ from tvbandits.acquisition.confidence import (
     BKBWidth,
     Confidence,
 )
-from tvbandits.acquisition.rules import ThompsonSampling
+from tvbandits.acquisition.rules import Decision, ThompsonSampling, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number, whole_number
+from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
@@ -50,10 +56,8 @@ from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Mean,
-    PlotStyle,
+    Modelled,
     Posterior,
-    Seed,
     Setting,
     Width,
     assembled,
@@ -62,16 +66,10 @@ from tvbandits.policies.setting import (
 )
 
 
-def theory_of_bkb(setting: Setting) -> Confidence:
-    """The width of [B] Theorem 2 with delta = 1/T, as in its experiments."""
-    return BKBWidth(delta=1 / max(setting.horizon, 2))
-
-
 @listed(
     "a dictionary by leverage scores at every step",
     paper="Calandriello 2019",
-    look=PlotStyle("#662514", (0, (9, 2)), 1.8, "<"),
-    widths={"theory": theory_of_bkb},
+    widths={"theory": BKBWidth},
 )
 def bkb(
     domain: Domain,
@@ -82,9 +80,7 @@ def bkb(
     keep: bool = True,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """BKB (Calandriello 2019), [B] Algorithm 1: a dictionary by leverage scores, drawn at every step.
 
@@ -112,25 +108,18 @@ def bkb(
     10 [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
-    common = Common(_width(confidence, BKBWidth()), sparse, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common)
+    width = _width(confidence, BKBWidth())
+    return assembled(domain, kernel, noise_variance, confidence=width, posterior=sparse, **common)
 
 
-def theory_of_bbkb(setting: Setting) -> Confidence:
-    """The width of [BB] Theorem 2 with delta = 1/T, as in its experiments."""
-    return BBKBWidth(delta=1 / max(setting.horizon, 2))
-
-
-def program_of_bbkb(setting: Setting) -> Confidence:
-    """The width of its authors' program with delta = 1/T, as in the experiments."""
-    return BBKBProgramWidth(delta=1 / max(setting.horizon, 2))
+# The widths of [BB] Theorem 2, and of its authors' program.
+BBKB_WIDTHS = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 
 
 @listed(
     "the same in batches, rule=global|local",
     paper="Calandriello 2020",
-    look=PlotStyle("#7e30f2", (0, (9, 2, 2, 2)), 1.8, ">"),
-    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
+    widths=BBKB_WIDTHS,
 )
 def bbkb(
     domain: Domain,
@@ -145,9 +134,7 @@ def bbkb(
     largest_batch: int = USUAL_LARGEST,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """BBKB (Calandriello 2020), [BB] Algorithm 1: batches that end before deviations halve.
 
@@ -184,9 +171,15 @@ def bbkb(
     [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
-    common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = _batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch)
-    return assembled(domain, kernel, noise_variance, common, batching=batching)
+    return assembled(
+        domain,
+        kernel,
+        noise_variance,
+        confidence=_width(confidence, BBKBWidth()),
+        posterior=sparse,
+        batching=_batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch),
+        **common,
+    )
 
 
 def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
@@ -197,9 +190,8 @@ def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | N
 @listed(
     "bbkb whose dictionary forgets at rate epsilon",
     paper="Calandriello 2020 and Bogunovic 2016",
-    look=PlotStyle("#a0522d", (0, (4, 1, 1, 1, 1, 1)), 2.0, r"$\odot$"),
     recommended={"epsilon": recommended_epsilon},
-    widths={"theory": theory_of_bbkb, "bbkb-program": program_of_bbkb},
+    widths=BBKB_WIDTHS,
 )
 def tv_bbkb(
     domain: Domain,
@@ -215,9 +207,7 @@ def tv_bbkb(
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
     confidence: Width = 1.0,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - epsilon)^(abs(t - t') / 2), for large domains.
 
@@ -228,6 +218,8 @@ def tv_bbkb(
     ----------
     epsilon : float, optional
         Rate of forgetting for a unit of time. Without it, it is learned by log evidence while it plays.
+    learn : Every, int or bool, optional
+        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
     ratio_bound : float
         C, the bound on the ratio of deviations at a batch's start to those in it.
     rule : "global" or "local"
@@ -261,17 +253,19 @@ def tv_bbkb(
     else:
         finite_number("epsilon", epsilon, low=0.0, below=1.0)
         drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
-    sparse = NystromFilter(oversampling, keep)
-    common = Common(_width(confidence, BBKBWidth()), sparse, mean, seed, minimise)
-    batching = _batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch)
-    return assembled(domain, drifting, noise_variance, common, batching=batching, learn=learns)
+    return assembled(
+        domain,
+        drifting,
+        noise_variance,
+        confidence=_width(confidence, BBKBWidth()),
+        posterior=NystromFilter(oversampling, keep),
+        batching=_batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch),
+        learn=learns,
+        **common,
+    )
 
 
-@listed(
-    "GP-UCB in batches",
-    paper="Desautels 2014",
-    look=PlotStyle("#38418c", (0, (5, 1, 1, 1)), 2.2, "p"),
-)
+@listed("GP-UCB in batches", paper="Desautels 2014")
 def gp_bucb(
     domain: Domain,
     kernel: Any,
@@ -280,11 +274,7 @@ def gp_bucb(
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior.
 
@@ -314,16 +304,86 @@ def gp_bucb(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise),
         batching=_batching(ProductRatio(ratio_bound), minimum_batch, largest_batch),
+        **common,
+    )
+
+
+@dataclass(frozen=True)
+class RepeatedUpperBound(UpperConfidenceBound):
+    """Plays the point x of the largest upper bound B times, before it looks for another one ([Mini]).
+
+        B = max(1, floor((C^2 - 1) v / var(x))),
+
+    with v the noise variance. B plays divide var(x) by 1 + B var(x) / v, which is at most C^2 (but for
+    B = 1): no deviation anywhere has shrunk by more than C when the next point is chosen, so that the
+    bounds of the batch's start were good until its end. Before the first reward, when no variance has
+    a unit, B = 1.
+    """
+
+    ratio_bound: float = 2.0
+
+    def __post_init__(self) -> None:
+        finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """One point B times, shape (B, d); of `n` points, each the next best one."""
+        X = super().choose(replace(decision, batching=Batching()), rng)
+        if decision.n is not None or decision.view.posterior.size == 0:
+            return X
+        (deviation,) = decision.deviation()(X)
+        times = (self.ratio_bound**2 - 1.0) * decision.noise_variance / max(deviation**2, 1e-300)
+        return np.repeat(X, int(np.clip(times, 1.0, decision.batching.largest)), axis=0)
+
+
+@listed("few points, each many times", paper="Calandriello 2022")
+def mini_gp_ucb(
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float | None,
+    *,
+    ratio_bound: float = 2.0,
+    largest_batch: int = USUAL_LARGEST,
+    **common: Unpack[Common],
+) -> Bandit:
+    """mini-GP-UCB (Calandriello 2022): one point again and again, until its deviation has shrunk enough.
+
+    An ask returns the point as often as it is to be played.
+
+    Parameters
+    ----------
+    ratio_bound : float
+        C, by which no deviation may have shrunk when the next point is chosen; 1 is GP-UCB.
+    largest_batch : int
+        So many plays of a point at the most, before the next decision.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.mini_gp_ucb(sites, RBF(1.0), 0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(bandit.recommend(), info.told > 10)
+    [2.] True
+    """
+    most = whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH)
+    return assembled(
+        domain,
+        kernel,
+        noise_variance,
+        acquisition=RepeatedUpperBound(ratio_bound),
+        batching=Batching(largest=most),
+        **common,
     )
 
 
 @listed(
     "batches of posterior samples",
     paper="Kandasamy 2018",
-    look=PlotStyle("#d92b4e", (0, (2, 2)), 2.0, "d"),
-    widths={"theory": theory_of_bbkb},
+    widths={"theory": BBKBWidth},
 )
 def thompson(
     domain: Domain,
@@ -333,9 +393,7 @@ def thompson(
     batch: int = 30,
     confidence: Width = 1.0,
     posterior: Posterior | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """Thompson sampling in batches (Kandasamy 2018): play the best points of posterior samples.
 
@@ -362,14 +420,15 @@ def thompson(
     >>> print(info.told, bandit.recommend())
     20 [2.]
     """
-    sparse = Nystrom() if posterior is None else posterior
     return assembled(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, sparse, mean, seed, minimise),
+        confidence=confidence,
+        posterior=Nystrom() if posterior is None else posterior,
         acquisition=ThompsonSampling(),
         batching=Batching(largest=whole_number("batch", batch, at_most=LARGEST_BATCH)),
+        **common,
     )
 
 

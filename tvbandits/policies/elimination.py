@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,10 +26,9 @@ from tvbandits.policies.ruled import (
     constant,
     finite,
     first_noise,
-    inward,
-    unit_of,
+    in_unit,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Seed, Setting, listed
+from tvbandits.policies.setting import Mean, Modelled, Setting, listed
 
 
 def most_uncertain(K: Array, noise: float, count: int) -> Index:
@@ -73,7 +72,6 @@ class PhasedElimination:
     width : float
     mean : float or "online"
         "online": the mean of the phase's rewards.
-    scale : float
     surviving : array of int
         Rows of the candidates that are left.
     length, plays : int
@@ -90,7 +88,6 @@ class PhasedElimination:
     first: int
     width: float
     mean: Mean
-    scale: float
     surviving: Index
     length: int
     plays: int = 0
@@ -121,7 +118,7 @@ class PhasedElimination:
             if row in self.queue:
                 self.queue.remove(row)
             self.rows.append(row)
-            self.rewards.append(float(y) / self.scale)
+            self.rewards.append(float(y))
             self.plays += 1
             if self.plays >= self.reset_every:
                 self.surviving, self.length, self.plays = np.arange(len(self.domain)), self.first, 0
@@ -139,12 +136,12 @@ class PhasedElimination:
 
     def learn_noise(self, variance: float) -> None:
         """For all rewards of this phase, and those to come."""
-        self.noise = variance / self.scale**2
+        self.noise = variance
 
     def beliefs(self) -> tuple[Array, Array]:
         """Mean and deviation at all candidates, by the rewards of this phase."""
         rows, y = np.array(self.rows, dtype=np.int64), np.array(self.rewards)
-        centre = float(y.mean()) if self.mean == "online" else float(self.mean) / self.scale
+        centre = float(y.mean()) if self.mean == "online" else float(self.mean)
         L = cholesky(self.K[np.ix_(rows, rows)] + self.noise * np.eye(len(rows))).L
         reach = solve_lower(L, self.K[rows])
         mean = centre + reach.T @ solve_lower(L, y - centre)
@@ -161,8 +158,7 @@ def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
 @listed(
     "phases in random order, elimination, restarts",
     paper="Iwazaki & Takeno 2025",
-    look=PlotStyle("#5d24b2", (0, (1, 2)), 2.2, "|"),
-    recommended={"reset_every": recommended_period, "scale": lambda setting, _: setting.scale},
+    recommended={"reset_every": recommended_period},
 )
 def r_perp(
     domain: Domain,
@@ -173,9 +169,7 @@ def r_perp(
     first: int = 4,
     scale: float = 1.0,
     confidence: float = DEFAULT_WIDTH,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> PolicyAdapter:
     """R-PERP (Iwazaki & Takeno 2025): phased elimination in random order, with restarts.
 
@@ -204,12 +198,8 @@ def r_perp(
     """
     whole_number("reset_every", reset_every)
     whole_number("first", first, at_most=100_000)
-    unit = unit_of(mean, scale)
-    width = constant(confidence)
-    noise = first_noise(noise_variance, unit)
-    prior, arms = inward(mean, minimise), finite(domain, "R-PERP")
+    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    width, arms = constant(confidence), finite(domain, "R-PERP")
     K, every = np.asarray(kernel(arms.X)), np.arange(len(arms))
-    rule = PhasedElimination(
-        arms, K, noise, reset_every, first, width, prior, unit, every, length=first
-    )
-    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
+    rule = PhasedElimination(arms, K, noise, reset_every, first, width, prior, every, length=first)
+    return adapted(domain, rule, kernel, noise_variance, unit, **common)

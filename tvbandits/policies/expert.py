@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeGuard, Unpack
 
-from tvbandits.acquisition.batch_rules import Batching
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime
+from tvbandits.acquisition.batches import Batching
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, function, shown
+from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
@@ -46,27 +46,26 @@ from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.policies.setting import (
-    Common,
     Learn,
+    Learning,
     Mean,
-    PlotStyle,
     Posterior,
     Season,
-    Seed,
+    Shared,
     Width,
     as_posterior,
     as_rule,
     assembled,
     learning_rule,
     listed,
-    width_of,
 )
-from tvbandits.queries.asking import Asking
-from tvbandits.queries.budgets import Budget, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
+    Asking,
+    Budget,
     LogSchedule,
     NextDecision,
+    OnAverage,
     PlausibleMaximisers,
     QueryPlan,
     RandomPoints,
@@ -85,62 +84,73 @@ ARMS_WIDTH = 0.5
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 
 
-def learned_parts(
-    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common, *, asks: bool
-) -> tuple[Any, Common, dict[str, Any]]:
-    """Which models a domain gets: kernel, options and further parts of a bandit that learns by itself.
+@dataclass(frozen=True)
+class Wanted:
+    """What is said of the models; None: what suits."""
+
+    kernel: Any | None
+    learn: Learn | None
+    confidence: Width | None
+    posterior: Posterior | None
+    mean: Mean
+
+
+def learned_parts(domain: Domain, wanted: Wanted, *, asks: bool) -> tuple[Any, dict[str, Any]]:
+    """Which models a domain gets: kernel, and other parts of a bandit that learns by itself.
 
     The one place that decides it, for `adaptive_gp_ucb` and, where it `asks`, for `frugal_gp_ucb`;
     `docs/which-policy.md` has its table.
     """
-    if not asks and kernel is None and common.posterior is None and has_several(domain):
-        width = common.confidence
-        width = PlaysAtATime(box_width(domain)) if width is None else width
+    learn, confidence = wanted.learn, wanted.confidence
+    mean: dict[str, Any] = {"mean": wanted.mean}
+    if not asks and wanted.kernel is None and wanted.posterior is None and has_several(domain):
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
-        rule = replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain)))
-        first = RandomFirst(FIRST_PLAYS * chosen_coordinates(domain))
-        parts = {"learn": rule, "aging": Window(last=BOX_REWARDS), "acquisition": first}
-        return box_kernel(domain), replace(common, confidence=width, posterior="exact"), parts
-    if not asks and isinstance(domain, Arms) and _gives_no_fit(kernel, learn, common):
-        width = ARMS_WIDTH if common.confidence is None else common.confidence
-        common = replace(common, confidence=width, posterior=IndependentArms())
-        parts = {"acquisition": ThompsonSampling(lasting=True), "batching": Batching(largest=1)}
-        return domain.space.kernel(), common, parts
-    parts = {}
-    if _takes_an_ensemble(domain, kernel, learn, common):
-        common = replace(common, posterior=ModelEnsemble("both"))
+        return box_kernel(domain), mean | {
+            "learn": replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain))),
+            "aging": Window(last=BOX_REWARDS),
+            "acquisition": RandomFirst(FIRST_PLAYS * chosen_coordinates(domain)),
+            "confidence": PlaysAtATime(box_width(domain)) if confidence is None else confidence,
+        }
+    if not asks and isinstance(domain, Arms) and _gives_no_fit(wanted):
+        return domain.space.kernel(), {
+            "posterior": IndependentArms(),
+            "acquisition": ThompsonSampling(lasting=True),
+            "batching": Batching(largest=1),
+            "confidence": ARMS_WIDTH if confidence is None else confidence,
+        }
+    parts = mean | {"confidence": DEFAULT_WIDTH if confidence is None else confidence}
+    posterior = wanted.posterior
+    if _takes_an_ensemble(domain) and _gives_no_fit(wanted):
+        posterior = ModelEnsemble(both=True)
         if not asks:
             network = len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
-            parts = {"acquisition": LastingBound() if network else SpreadFirst()}
+            parts["acquisition"] = LastingBound() if network else SpreadFirst()
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
-    start, every, common = _fitted(domain, kernel, as_rule(learn, every), common)
-    if not isinstance(common.posterior, ModelEnsemble):
-        return start, common, {"learn": every}
+    start, every, posterior = _fitted(domain, wanted.kernel, as_rule(learn, every), posterior)
+    if not isinstance(posterior, ModelEnsemble):
+        return start, parts | {"posterior": posterior, "learn": every}
     if learn:
         raise ValueError(
             f"an ensemble of models learns by itself: learn must be None, got {shown(learn)}"
         )
-    return start, common, parts
+    return start, parts | {"posterior": posterior}
 
 
-def _takes_an_ensemble(
-    domain: Domain, kernel: Any | None, learn: Learn | None, common: Common
-) -> bool:
-    """Whether candidates are plain and not too many, and nothing is given that only a fit has."""
+def _takes_an_ensemble(domain: Domain) -> bool:
+    """Whether candidates are plain and not too many."""
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    small = plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
-    return small and _gives_no_fit(kernel, learn, common)
+    return plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
 
 
-def _gives_no_fit(kernel: Any | None, learn: Learn | None, common: Common) -> bool:
+def _gives_no_fit(wanted: Wanted) -> bool:
     """Whether nothing is given that only a fit has.
 
     That is a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
     """
-    given = (kernel, learn, common.posterior)
-    if any(each is not None for each in given) or common.mean != "online":
+    given = (wanted.kernel, wanted.learn, wanted.posterior)
+    if any(each is not None for each in given) or wanted.mean != "online":
         return False
-    return isinstance(width_of(common), Fixed)
+    return wanted.confidence is None or isinstance(as_confidence(wanted.confidence), Fixed)
 
 
 def seasonal_ensemble(posterior: Any, season: Season) -> Any:
@@ -160,8 +170,8 @@ def seasonal_ensemble(posterior: Any, season: Season) -> Any:
 
 
 def _fitted(
-    domain: Domain, kernel: Any | None, every: Every, common: Common
-) -> tuple[Any, Every, Common]:
+    domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
+) -> tuple[Any, Every, Posterior]:
     """With a kernel to start from, its rivals, and a posterior that suits them."""
     own = kernel is not None and is_space_time(kernel)
     if own:
@@ -171,7 +181,6 @@ def _fitted(
         kernels = tuple(
             structured_kernel(smooth, other) for other in (smooth, rough) if other is not None
         )
-    posterior = common.posterior
     if posterior is None:
         posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
     posterior = as_posterior(posterior)
@@ -179,7 +188,7 @@ def _fitted(
         raise ValueError(f"the kernel must be a sum of space-time terms, got {kernels[0]}")
     rivals = (*every.rivals, *kernels[1:])
     every = replace(every, rivals=rivals, in_steps=not own)
-    return kernels[0], every, replace(common, posterior=posterior)
+    return kernels[0], every, posterior
 
 
 # --- on boxes -----------------------------------------------------------------------------------
@@ -244,12 +253,7 @@ INFORMED_WIDTH = 1.0
 INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 
 
-@listed(
-    "asks an expert about queries * log t points",
-    paper="Mauduit 2025",
-    look=PlotStyle("#000000", "-", 3.0, "X"),
-    first_comparison=8,
-)
+@listed("asks an expert about queries * log t points", paper="Mauduit 2025", first_comparison=8)
 def sparq_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -258,20 +262,12 @@ def sparq_gp_ucb(
     expert: Expert | None,
     queries: QueryPlan | float = 6.0,
     ask_every: int = 1,
-    sweeps: float | None = None,
     rate: float | None = None,
-    threshold: Callable[[int], float] | None = None,
-    pool_size: int | None = None,
     learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
     about: Literal["played", "domain"] = "played",
     informed_width: float | None = None,
     consult: Consult = "after tell",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit 2025), [S] Algorithm 1.
 
@@ -283,22 +279,19 @@ def sparq_gp_ucb(
         c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan.
     ask_every : int
         One burst of questions in so many decisions, and none in between: ours, to see what they are
-        worth. The paper's is 1. Only where `queries` is a number, as is `sweeps`.
-    sweeps : float, optional
-        Length of the chain that draws the k-DPP, in sweeps.
+        worth. The paper's is 1. Only where `queries` is a number.
     rate : float, optional
         Of the linear injection s^2 (1 + (rate age)^2); 1, as in [S] eq. 15, unless it is learned.
-    threshold : callable, optional
-        g(t): observations above it are discarded; noise_variance log t by default.
-    pool_size : int, optional
-        Size up to which all points played may be asked about; beyond it a point joins only if those in
-        the pool do not determine its value. All by default, and 256 with a sparse posterior.
     about : "played" or "domain"
-        What may be asked about: the points played so far, as in the paper, or all of the domain.
+        What may be asked about: the points played so far, as in the paper, or all of the domain. With a
+        sparse posterior a point joins the first 256 only if they do not determine its value.
     informed_width : float, optional
         The width is at most this in a decision before which a question was answered.
     learn : Every, int or bool, optional
         Learn the rate while the bandit plays, and when.
+    consult : "after tell" or "before ask"
+        When to ask the expert: once you have told a decision's rewards, about their time, or before a
+        decision, about its own time.
 
     Examples
     --------
@@ -315,39 +308,38 @@ def sparq_gp_ucb(
     >>> print(bandit.recommend(), info.queries.total_asked > 0)
     [6.] True
     """
-    if pool_size is None and isinstance(as_posterior(posterior), Nystrom):
-        pool_size = 256
+    sparse = isinstance(as_posterior(common.get("posterior", "exact")), Nystrom)
     if is_finite_number(queries):
         not_negative("queries", queries)
         whole_number("ask_every", ask_every)
-        schedule = LogSchedule(float(queries), ask_every)  # type: ignore[arg-type]
-        queries = KDPP(schedule) if sweeps is None else KDPP(schedule, sweeps)
-    elif sweeps is not None or ask_every != 1:
+        queries = KDPP(LogSchedule(float(queries), ask_every))  # type: ignore[arg-type]
+    elif ask_every != 1:
         raise ValueError(
-            f"sweeps and ask_every are for a number of queries, got {sweeps}, {ask_every} and "
-            f"queries={queries!r}"
+            f"ask_every is for a number of queries, got {ask_every} and queries={queries!r}"
         )
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
-    if threshold is not None:
-        function("threshold", threshold, "a function of the number of rewards, or None")
     # Line 4: what has aged beyond sigma^2 log t is discarded.
-    discarded = aging.DiscardAbove(threshold or LogThreshold(noise_variance))
+    discarded = aging.DiscardAbove(LogThreshold(noise_variance))
     return assembled(
         domain,
         kernel,
         noise_variance,
-        Common(confidence, posterior, mean, seed, minimise, robust),
         learn=None if learn is None or learn is False else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
         asking=Asking(
-            plan, expert, about=about, pool_size=pool_size, informed_width=informed_width
+            plan,
+            expert,
+            about=about,
+            pool_size=256 if sparse else None,
+            informed_width=informed_width,
         ),
         # Lines 3 and 6: y_t is told, and then the expert is asked about f_t.
         consult=consult,
         # Lines 7 and 8: from both the posterior at t + 1, and x_{t+1} where its bound is largest.
         lead=1.0,
+        **common,
     )
 
 
@@ -362,12 +354,7 @@ PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
 PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
-@listed(
-    "learns the drift, and asks budget questions a step or fewer",
-    paper="this package",
-    look=PlotStyle("#a11d1d", (0, (10, 1)), 2.8, "$\\spadesuit$"),
-    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
-)
+@listed("learns the drift, and asks budget questions a step or fewer", paper="this package")
 def frugal_gp_ucb(
     domain: Domain,
     kernel: Any | None = None,
@@ -375,17 +362,15 @@ def frugal_gp_ucb(
     *,
     expert: Expert | None,
     budget: float = 3.0,
-    plan: PlanName | None = None,
-    queries: QueryPlan | None = None,
+    plan: PlanName | QueryPlan | None = None,
     learn: Learn | None = None,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
     season: Season = "find",
     mean: Mean = "online",
     consult: Consult = "after tell",
-    minimise: bool = False,
     robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
@@ -408,10 +393,12 @@ def frugal_gp_ucb(
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     budget : float
         Answers a step, on average; what a step saves is spent later.
-    plan : str, optional
-        How the questions are chosen, a name in `PLANS`: "next" with an ensemble, else "plausible".
-    queries : QueryPlan, optional
-        Instead of the plan of that name and budget.
+    plan : str or QueryPlan, optional
+        How the questions are chosen, a name in `PLANS`: "next" with an ensemble, else "plausible". Or a
+        plan of your own, with a budget of its own.
+    learn : Every, int or bool, optional
+        When to learn how fast the reward changes: a rule, a number of rewards between two fits, or True
+        for `Every()`.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
         An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
     season : float, "find" or None
@@ -419,6 +406,9 @@ def frugal_gp_ucb(
         then also holds models with that season. "find": on up to 64 candidates look for a period in the
         readings, for 1,024 steps. None: no season (`season=none` on the command line, `season = "none"`
         in campaign.toml).
+    consult : "after tell" or "before ask"
+        When to ask the expert: once you have told a decision's rewards, about their time, or before a
+        decision, about its own time.
 
     Examples
     --------
@@ -435,39 +425,34 @@ def frugal_gp_ucb(
     [6.] 20
     """
     not_negative("budget", budget)
-    if plan is not None:
-        choice("plan", plan, PLANS)
-    if queries is not None:
-        check_part("queries", queries, "a query plan such as KDPP(), or None", "choose")
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
-    start, common, parts = learned_parts(domain, kernel, learn, common, asks=True)
-    with_ensemble = isinstance(common.posterior, ModelEnsemble)
-    common = replace(common, posterior=seasonal_ensemble(common.posterior, season))
+    wanted = Wanted(kernel, learn, confidence, posterior, mean)
+    start, parts = learned_parts(domain, wanted, asks=True)
+    with_ensemble = isinstance(parts["posterior"], ModelEnsemble)
+    parts["posterior"] = seasonal_ensemble(parts["posterior"], season)
     if plan is None:
         plan = "next" if with_ensemble else "plausible"
+    if isinstance(plan, str):
+        plan = PLANS[choice("plan", plan, PLANS)](OnAverage(budget))
+    check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
     return assembled(
         domain,
         start,
         noise_variance,
-        common,
         asking=Asking(
-            PLANS[plan](OnAverage(budget)) if queries is None else queries,
+            plan,
             expert,
             about="domain",
             reuse_answers=True,
             informed_width=INFORMED_WIDTH_OF_AN_ENSEMBLE if with_ensemble else INFORMED_WIDTH,
         ),
         consult=consult,
+        robust=robust,
         **parts,
+        **common,
     )
 
 
-@listed(
-    "learns by itself how the reward drifts",
-    paper="this package",
-    look=PlotStyle("#4d7c0f", (0, (6, 1, 1, 1, 1, 1, 1, 1)), 2.4, "$\\infty$"),
-    recommended={"kernel": lambda *_: None},  # it is told nothing about the problem
-)
+@listed("learns by itself how the reward drifts", paper="this package")
 def adaptive_gp_ucb(
     domain: Domain,
     kernel: Any | None = None,
@@ -477,9 +462,8 @@ def adaptive_gp_ucb(
     confidence: Width | None = None,
     posterior: Posterior | None = None,
     mean: Mean = "online",
-    minimise: bool = False,
     robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> Bandit:
     """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
 
@@ -496,8 +480,8 @@ def adaptive_gp_ucb(
         2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
         mean of n rewards at a time, and 2 at most.
     posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        By default `ModelEnsemble("both")` on up to 20,000 candidates, unless you give kernel, learn or
-        mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
+        By default `ModelEnsemble(both=True)` on up to 20,000 candidates, unless you give kernel, learn
+        or mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
         plays go where a reward tells most (`SpreadFirst`). Elsewhere a Kalman filter, `StateSpace()`,
         and on a box `Exact`. `docs/ensemble.md` compares them.
 
@@ -512,6 +496,6 @@ def adaptive_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
-    start, common, parts = learned_parts(domain, kernel, learn, common, asks=False)
-    return assembled(domain, start, noise_variance, common, **parts)
+    wanted = Wanted(kernel, learn, confidence, posterior, mean)
+    start, parts = learned_parts(domain, wanted, asks=False)
+    return assembled(domain, start, noise_variance, robust=robust, **parts, **common)

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from inspect import Parameter
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import tvbandits.policies.theory as theory
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import (
     LARGEST_WHOLE,
@@ -28,10 +26,9 @@ from tvbandits.core.arrays import (
     finite_number,
     whole_number,
 )
-from tvbandits.core.coercion import choice, shown
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
-from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
@@ -40,12 +37,8 @@ from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.policies.setting import (
     Common,
     Learn,
-    Mean,
-    PlotStyle,
-    Posterior,
-    Seed,
+    Learning,
     Setting,
-    Width,
     as_posterior,
     assembled,
     learning_rule,
@@ -53,22 +46,12 @@ from tvbandits.policies.setting import (
 )
 
 
-@listed(
-    "never forgets",
-    paper="Srinivas 2010",
-    look=PlotStyle("#d55e00", "-", 1.8, "s"),
-    first_comparison=2,
-)
+@listed("never forgets", paper="Srinivas 2010", first_comparison=2)
 def gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float | None,
-    *,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten.
 
@@ -84,30 +67,13 @@ def gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common)
-
-
-def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
-    """The period of Zhou & Shroff 2021 for the variation, or that of Bogunovic 2016 for epsilon."""
-    if choice("period", given["period"], ("variation", "bogunovic")) == "bogunovic":
-        return theory.reset_period_under_drift(setting.horizon, setting.epsilon)
-    return theory.window_length(*setting.budgets)
+    return assembled(domain, kernel, noise_variance, **common)
 
 
 @listed(
-    "starts afresh every reset_every rewards, period=variation|bogunovic",
+    "starts afresh every reset_every rewards",
     paper="Bogunovic 2016",
-    look=PlotStyle("#0072b2", "--", 1.8, "D"),
-    recommended={"reset_every": recommended_period},
-    words=(
-        Parameter(
-            "period",
-            Parameter.KEYWORD_ONLY,
-            default="variation",
-            annotation=Literal["variation", "bogunovic"],
-        ),
-    ),
+    recommended={"reset_every": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=3,
 )
 def r_gp_ucb(
@@ -116,11 +82,7 @@ def r_gp_ucb(
     noise_variance: float | None,
     *,
     reset_every: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
 
@@ -141,16 +103,14 @@ def r_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
     # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
     period = aging.ResetEvery(whole_number("reset_every", reset_every))
-    return assembled(domain, kernel, noise_variance, common, aging=period)
+    return assembled(domain, kernel, noise_variance, aging=period, **common)
 
 
 @listed(
     "the last window rewards",
     paper="Zhou & Shroff 2021",
-    look=PlotStyle("#00805d", "-.", 1.8, "^"),
     recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
     first_comparison=4,
 )
@@ -160,11 +120,7 @@ def sw_gp_ucb(
     noise_variance: float | None,
     *,
     window: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """SW-GP-UCB (Zhou & Shroff 2021): a sliding window.
 
@@ -185,10 +141,9 @@ def sw_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
     # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
     latest = aging.Window(last=whole_number("window", window))
-    return assembled(domain, kernel, noise_variance, common, aging=latest)
+    return assembled(domain, kernel, noise_variance, aging=latest, **common)
 
 
 def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
@@ -199,7 +154,6 @@ def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | 
 @listed(
     "weights discount^age",
     paper="Deng 2022",
-    look=PlotStyle("#b8478d", ":", 2.4, "v"),
     recommended={"discount": recommended_discount},
     first_comparison=5,
 )
@@ -210,12 +164,7 @@ def w_gp_ucb(
     *,
     discount: float | None = None,
     learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
 
@@ -223,6 +172,8 @@ def w_gp_ucb(
     ----------
     discount : float, optional
         In (0, 1). Without it, it is learned while the bandit plays.
+    learn : Every, int or bool, optional
+        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
 
     Examples
     --------
@@ -236,15 +187,14 @@ def w_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
     return assembled(
         domain,
         kernel,
         noise_variance,
-        common,
         learn=learning_rule("discount", discount, learn),
         aging=aging.Exponential(0.95 if discount is None else discount),
+        **common,
     )
 
 
@@ -260,7 +210,6 @@ def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | N
 @listed(
     "a kernel that forgets at rate epsilon",
     paper="Bogunovic 2016",
-    look=PlotStyle("#7f6000", (0, (6, 1, 1, 1, 1, 1)), 1.8, "P"),
     recommended={"epsilon": recommended_epsilon},
     first_comparison=6,
 )
@@ -271,12 +220,7 @@ def tv_gp_ucb(
     *,
     epsilon: float | None = None,
     first_sample: int | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
 
@@ -300,7 +244,7 @@ def tv_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
+    posterior = common.get("posterior", "exact")
     if isinstance(as_posterior(posterior), ModelEnsemble):
         raise ValueError(
             f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
@@ -312,7 +256,7 @@ def tv_gp_ucb(
             LARGEST_WHOLE, (rewards,), observations=rewards, iterations=50, spread=math.inf
         )
         drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
-        return assembled(domain, drifting, noise_variance, common, learn=once)
+        return assembled(domain, drifting, noise_variance, learn=once, **common)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     if first_sample is not None:
         raise ValueError(
@@ -320,7 +264,7 @@ def tv_gp_ucb(
         )
     # The model of Bogunovic 2016, as [S] eq. 8 has it; its bound is GP-UCB's under this kernel.
     drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
-    return assembled(domain, drifting, noise_variance, common)
+    return assembled(domain, drifting, noise_variance, **common)
 
 
 def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
@@ -328,15 +272,13 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None
     if given.get("learn"):
         return None
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-    increment = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-    wiener = given.get("growth", "wiener") == "wiener"
-    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
+    increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+    return max(increment * setting.scale**2, 1e-12)
 
 
 @listed(
-    "injects noise at rate, growth=wiener|linear",
+    "injects noise at rate",
     paper="Brunzema 2022",
-    look=PlotStyle("#3a86c8", (0, (3, 1)), 2.2, "*"),
     recommended={"rate": recommended_rate},
     first_comparison=7,
 )
@@ -346,23 +288,17 @@ def ui_gp_ucb(
     noise_variance: float | None,
     *,
     rate: float | None = None,
-    growth: Literal["wiener", "linear"] = "wiener",
     learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Learning],
 ) -> Bandit:
     """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
 
     Parameters
     ----------
     rate : float, optional
-        Of the growth. Without it, it is learned while the bandit plays.
-    growth : "wiener" or "linear"
-        s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
+        Of the growth: s^2 + rate age. Without it, it is learned while the bandit plays.
+    learn : Every, int or bool, optional
+        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
 
     Examples
     --------
@@ -376,34 +312,21 @@ def ui_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    choice("growth", growth, ("wiener", "linear"))
     rule = learning_rule("rate", rate, learn)
-    if growth == "linear":
-        injected: Aging = aging.Linear(1.0 if rate is None else rate)
-    else:
-        # Without a noise variance, next to nothing ages before a rate is learned.
-        start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
-        injected = aging.Wiener(start if rate is None else rate)
-    common = Common(confidence, posterior, mean, seed, minimise, robust)
-    return assembled(domain, kernel, noise_variance, common, learn=rule, aging=injected)
+    # Without a noise variance, next to nothing ages before a rate is learned.
+    start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
+    injected = aging.Wiener(start if rate is None else rate)
+    return assembled(domain, kernel, noise_variance, learn=rule, aging=injected, **common)
 
 
-@listed(
-    "starts afresh when a reward is a surprise",
-    paper="Brunzema 2025",
-    look=PlotStyle("#59513e", (0, (8, 1, 1, 1)), 2.0, "H"),
-)
+@listed("starts afresh when a reward is a surprise", paper="Brunzema 2025")
 def et_gp_ucb(
     domain: Domain,
     kernel: Any,
     noise_variance: float | None,
     *,
     delta: float = 0.1,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Common],
 ) -> Bandit:
     """ET-GP-UCB (Brunzema 2025): forget everything when a reward leaves its confidence interval.
 
@@ -426,5 +349,4 @@ def et_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, posterior, mean, seed, minimise)
-    return assembled(domain, kernel, noise_variance, common, reset=EventTrigger(delta))
+    return assembled(domain, kernel, noise_variance, reset=EventTrigger(delta), **common)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -36,8 +36,8 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
-from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise, inward, unit_of
-from tvbandits.policies.setting import Mean, PlotStyle, Seed, Width, listed
+from tvbandits.policies.ruled import PolicyAdapter, adapted, in_unit
+from tvbandits.policies.setting import Mean, Modelled, Width, listed
 
 Base = Callable[..., Bandit]
 
@@ -50,14 +50,12 @@ class Tests:
     ----------
     horizon : int
         T.
-    delta, regret, first, second, sure : float
+    delta, regret, sure : float
     """
 
     horizon: int
     delta: float
     regret: float
-    first: float
-    second: float
     sure: float
 
     def rho(self, t: float) -> float:
@@ -134,7 +132,7 @@ class Master:
         Makes a copy of the base from a seed.
     tests : Tests
     centre : Centre
-        The mean of rewards, where it is learned, and their prior deviation.
+        The mean of rewards, where it is learned.
     block : Block
         The present one.
     chosen : list
@@ -169,15 +167,13 @@ class Master:
                 continue
             self.chosen = [each for each in self.chosen if each is not play]
             _, copy, optimistic = play
-            scale = self.centre.scale
-            scaled = float(y) / scale
             if copy.centre is None:
-                copy.centre = self.centre.before(scaled)
-            self.centre = self.centre.seen(scaled)
-            copy.bandit.tell(x[None], [scaled - copy.centre], t, v / scale**2)
+                copy.centre = self.centre.before(float(y))
+            self.centre = self.centre.seen(float(y))
+            copy.bandit.tell(x[None], [float(y) - copy.centre], t, v)
             self._active(rng)
             self.block.optimistic.append(copy.centre + optimistic)
-            self.block.rewards.append(scaled)
+            self.block.rewards.append(float(y))
             if self._changed():
                 self.restarts += 1
                 self.block, self.chosen = Block(0), []
@@ -186,7 +182,7 @@ class Master:
 
     def learn_noise(self, variance: float) -> None:
         """For copies that begin from now on."""
-        self.make = replace(self.make, noise_variance=variance / self.centre.scale**2)
+        self.make = replace(self.make, noise_variance=variance)
 
     def _active(self, rng: np.random.Generator) -> Copy:
         """The shortest copy that covers the present step; those that are due start first."""
@@ -215,21 +211,13 @@ class Master:
         for copy in block.copies:
             if copy.end == step:
                 earned = float(np.mean(block.rewards[copy.start : copy.end + 1]))
-                if earned >= lowest + tests.first * tests.surely(2**copy.order):
+                if earned >= lowest + 9.0 * tests.surely(2**copy.order):
                     return True
         missed = float(np.mean(np.subtract(block.optimistic, block.rewards)))
-        return missed >= tests.second * tests.surely(step + 1)
+        return missed >= 3.0 * tests.surely(step + 1)
 
 
-@listed(
-    "copies of a bandit on many scales, and two tests",
-    paper="Wei & Luo 2021",
-    look=PlotStyle("#442459", (0, (8, 2, 2, 2)), 1.8, "4"),
-    recommended={
-        "horizon": lambda setting, _: setting.horizon,
-        "scale": lambda setting, _: setting.scale,
-    },
-)
+@listed("copies of a bandit on many scales, and two tests", paper="Wei & Luo 2021")
 def master(
     domain: Domain,
     kernel: Any,
@@ -239,14 +227,10 @@ def master(
     horizon: int = 500,
     delta: float = 0.05,
     regret: float = 1.0,
-    first: float = 9.0,
-    second: float = 3.0,
     sure: float = 6.0,
     scale: float = 1.0,
     confidence: Width = DEFAULT_WIDTH,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> PolicyAdapter:
     """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
 
@@ -261,12 +245,8 @@ def master(
         Probability of a false alarm.
     regret : float
         The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
-    first : float
-        Factor in the first test, 9 in the paper.
-    second : float
-        Factor in the second test, 3 in the paper.
     sure : float
-        Factor in both, 6 in the paper.
+        Factor in both tests, 6 in the paper.
     scale : float
         Prior deviation of rewards, where the mean is "online".
 
@@ -284,15 +264,12 @@ def master(
     """
     whole_number("horizon", horizon)
     finite_number("delta", delta, above=0.0, below=1.0)
-    for name, value in (("first", first), ("second", second), ("sure", sure)):
-        not_negative(name, value)
-    tests = Tests(horizon, delta, positive_number("regret", regret), first, second, sure)
+    tests = Tests(horizon, delta, positive_number("regret", regret), not_negative("sure", sure))
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit = unit_of(mean, scale)
-    noise, prior = first_noise(noise_variance, unit), inward(mean, minimise)
+    unit, noise, prior = in_unit(noise_variance, scale, **common)
     make = Maker(base, chosen_of(domain), kernel, noise, confidence, prior)
     if not isinstance(made := make(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
-    rule = Master(make, tests, Centre(prior, unit))
-    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
+    rule = Master(make, tests, Centre(prior))
+    return adapted(domain, rule, kernel, noise_variance, unit, **common)

@@ -9,7 +9,6 @@ import difflib
 import importlib
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -134,12 +133,6 @@ def load(path: str) -> Any:
             )
         found = getattr(found, name)
     return found
-
-
-def imported(path: str) -> Any:
-    """The same, if its module is imported already; else None: nothing is run to find out."""
-    module, _, attribute = path.partition(":")
-    return getattr(sys.modules.get(module), attribute, None)
 
 
 def instance_of(found: Any) -> Any:

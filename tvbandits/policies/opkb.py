@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -45,12 +45,12 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse_lower
+from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
-from tvbandits.policies.setting import PlotStyle, Seed, listed
+from tvbandits.policies.setting import Shared, listed
 
 # Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
 SWEEPS, ENOUGH = 5000, 1e-11
@@ -63,8 +63,7 @@ def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
     """S(P)^-1, shape (r, r)."""
     S = (features.T * P) @ features
     S[np.diag_indices_from(S)] += ridge
-    lower = inverse_lower(cholesky(S, "second moment").L)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return inverse(cholesky(S, "second moment").L)
 
 
 class Moment:
@@ -282,11 +281,10 @@ class Opkb:
             if drawn is None:
                 continue
             self.chosen.remove(drawn)
-            scaled = float(y) / self.centre.scale
-            self.centre = self.centre.seen(scaled)
+            self.centre = self.centre.seen(float(y))
             phi = self.features[int(self.domain.index(x[None])[0])]
             weight = self.inverses[drawn[1]] @ phi
-            self._epoch_now(rng).weighted.append(np.outer(weight, [scaled, 1.0]))
+            self._epoch_now(rng).weighted.append(np.outer(weight, [float(y), 1.0]))
             if self.adaptive and self._changed():
                 self.restarts += 1
                 self.epoch, self.inverses, self.chosen = Epoch(), {}, []
@@ -295,8 +293,7 @@ class Opkb:
 
     def learn_noise(self, variance: float) -> None:
         """For designs from now on."""
-        noise = math.sqrt(variance) / self.centre.scale
-        self.constants = replace(self.constants, noise=noise)
+        self.constants = replace(self.constants, noise=math.sqrt(variance))
 
     def gaps(self, total: Array, count: int) -> Array:
         """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
@@ -367,12 +364,7 @@ class Opkb:
 @listed(
     "solves for whom to play, replays the past, restarts",
     paper="Hong 2023",
-    look=PlotStyle("#a65642", (0, (9, 2)), 1.8, "x"),
-    recommended={
-        "gain": lambda setting, _: max(setting.information_gain, 1e-6),
-        "horizon": lambda setting, _: setting.horizon,
-        "scale": lambda setting, _: setting.scale,
-    },
+    recommended={"gain": lambda setting, _: max(setting.information_gain, 1e-6)},
 )
 def ada_opkb(
     domain: Domain,
@@ -389,8 +381,7 @@ def ada_opkb(
     horizon: int = 500,
     scale: float = 1.0,
     adaptive: bool = True,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """ADA-OPKB (Hong 2023); not `adaptive`: OPKB, for rewards that stand still.
 
@@ -425,12 +416,12 @@ def ada_opkb(
     """
     for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
         not_negative(name, value)
-    for name, value in {"c2": c2, "c3": c3, "gain": gain, "scale": scale}.items():
+    for name, value in {"c2": c2, "c3": c3, "gain": gain}.items():
         positive_number(name, value)
     finite_number("delta", delta, above=0.0, below=1.0)
     noise = math.sqrt(first_noise(noise_variance, scale))
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
-    arms, centre = finite(domain, "OPKB"), Centre("online", scale)
-    rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, centre, adaptive)
-    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
+    arms = finite(domain, "OPKB")
+    rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, Centre("online"), adaptive)
+    return adapted(domain, rule, kernel, noise_variance, scale, **common)

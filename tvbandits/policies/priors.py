@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -49,12 +49,10 @@ from tvbandits.policies.ruled import (
     adapted,
     constant,
     finite,
-    first_noise,
-    inward,
+    in_unit,
     numbers_in,
-    unit_of,
 )
-from tvbandits.policies.setting import Mean, PlotStyle, Seed, listed
+from tvbandits.policies.setting import Mean, Modelled, listed
 
 # Eigenvalues below this share of the largest are left out.
 SMALLEST = 1e-10
@@ -137,35 +135,32 @@ class ArmFilter:
 
 @dataclass(frozen=True)
 class Centre:
-    """The prior mean of rewards in prior deviations: as given, or the mean of those seen.
+    """The prior mean of rewards: as given, or the mean of those seen.
 
     Attributes
     ----------
     given : float or "online"
-    scale : float
-        The prior deviation that rewards are divided by.
     total, count : float and int
         Of the rewards seen.
     """
 
-    given: float | Literal["online"]
-    scale: float
+    given: Mean
     total: float = 0.0
     count: int = 0
 
     def seen(self, y: float) -> Centre:
-        """With one more reward, divided by the scale."""
+        """With one more reward."""
         return replace(self, total=self.total + y, count=self.count + 1)
 
     @property
     def value(self) -> float:
-        """The prior mean, divided by the scale."""
+        """The prior mean."""
         if self.given == "online":
             return self.total / self.count if self.count else 0.0
-        return float(self.given) / self.scale
+        return float(self.given)
 
     def before(self, y: float) -> float:
-        """The prior mean of a reward, divided by the scale: the first one is as good as expected."""
+        """The prior mean of a reward: the first one is as good as expected."""
         return y if self.given == "online" and not self.count else self.value
 
 
@@ -189,112 +184,6 @@ def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
         return V
     half = solve_lower(cholesky(gamma**2 * V + np.diag(x)).L, gamma * V)
     return np.asarray(half.T @ half)
-
-
-@dataclass(eq=False)
-class PredictiveSampling:
-    """The rule.
-
-    Parameters
-    ----------
-    domain : Candidates
-    filter : ArmFilter
-    noise : float
-        Of a reward, in prior deviations squared.
-    centre : Centre
-    stretch : float
-        What deviations are multiplied by.
-    eigenvalues : array of shape (r,)
-        lambda.
-    """
-
-    domain: Candidates
-    filter: ArmFilter
-    noise: float
-    centre: Centre
-    stretch: float
-    eigenvalues: Array
-
-    @property
-    def gamma(self) -> float:
-        """What is left of w after one unit of time."""
-        return math.sqrt(1.0 - self.filter.epsilon)
-
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
-        """The best point of a draw."""
-        found = self.filter.awaiting(out, self.domain, self.noise).at(now)
-        future = future_variance(self.gamma, self.noise / self.eigenvalues)
-        covariance = drawn_covariance(found.covariance, self.gamma, future)
-        root = square_root(covariance)
-        step = root @ rng.standard_normal(root.shape[1])
-        values = found.features @ (found.centred(self.centre.value) + self.stretch * step)
-        return allowed.best(lambda X: values[self.domain.index(X)], rng)
-
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Filter them."""
-        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            row, scaled = int(self.domain.index(x[None])[0]), float(y) / self.centre.scale
-            self.filter = self.filter.at(float(t)).observed(row, scaled, self.noise)
-            self.centre = self.centre.seen(scaled)
-
-    def learn_noise(self, variance: float) -> None:
-        """For rewards from now on."""
-        self.noise = variance / self.centre.scale**2
-
-
-@listed(
-    "draws what all future rewards would still confirm",
-    paper="Liu 2023",
-    look=PlotStyle("#125920", (0, (7, 1)), 1.8, "3"),
-    recommended={
-        "epsilon": lambda setting, _: setting.epsilon,
-        "scale": lambda setting, _: setting.scale,
-    },
-)
-def predictive_sampling(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float | None,
-    *,
-    epsilon: float,
-    scale: float = 1.0,
-    confidence: float = 1.0,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
-) -> PolicyAdapter:
-    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
-
-    Parameters
-    ----------
-    epsilon : float
-        Rate of change.
-    scale : float
-        Prior deviation of rewards, where the mean is "online".
-    confidence : float
-        What the deviations of a draw are multiplied by.
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Candidates, policies
-    >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
-    >>> for t in range(1, 11):
-    ...     X = bandit.ask(t)
-    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
-    10 (1, 1)
-    """
-    finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    width = constant(confidence)
-    unit, arms = unit_of(mean, scale), finite(domain, "predictive sampling")
-    noise = first_noise(noise_variance, unit)
-    features, values = features_of(kernel, arms.X)
-    found = ArmFilter.prior(features, epsilon)
-    centre = Centre(inward(mean, minimise), unit)
-    rule = PredictiveSampling(arms, found, noise, centre, width, values)
-    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
 
 
 # The default priors: nine, three length scales times three rates of change.
@@ -328,7 +217,7 @@ class Member:
 
 @dataclass(eq=False)
 class SeveralPriors:
-    """What both rules share: filters of all priors, told every reward.
+    """What the rules share: filters of all priors, told every reward.
 
     Parameters
     ----------
@@ -348,7 +237,12 @@ class SeveralPriors:
     noise: float
     centre: Centre
     width: float
-    steps: int = 0
+    steps: int = field(default=0, kw_only=True)
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """All priors see the rewards."""
+        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
+            self._observe(float(t), x, float(y))
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
@@ -361,17 +255,34 @@ class SeveralPriors:
 
     def _observe(self, t: float, x: Array, y: float) -> None:
         """Every filter sees the reward; its evidence is that of the prediction of it."""
-        row, scaled = int(self.domain.index(x[None])[0]), y / self.centre.scale
+        row = int(self.domain.index(x[None])[0])
         for member in self.members:
             now = member.filter.at(t)
-            mean, variance = now.moments(row, self.centre.before(scaled))
-            member.log_evidence += log_density(scaled - mean, variance + self.noise)
-            member.filter = now.observed(row, scaled, self.noise)
-        self.centre, self.steps = self.centre.seen(scaled), self.steps + 1
+            mean, variance = now.moments(row, self.centre.before(y))
+            member.log_evidence += log_density(y - mean, variance + self.noise)
+            member.filter = now.observed(row, y, self.noise)
+        self.centre, self.steps = self.centre.seen(y), self.steps + 1
 
     def learn_noise(self, variance: float) -> None:
         """For rewards from now on."""
-        self.noise = variance / self.centre.scale**2
+        self.noise = variance
+
+
+@dataclass(eq=False)
+class PredictiveSampling(SeveralPriors):
+    """The rule of `predictive_sampling`: one prior, whose deviations are multiplied by `width`."""
+
+    eigenvalues: Array
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The best point of a draw."""
+        found = self._at(0, now, out)
+        gamma = math.sqrt(1.0 - found.epsilon)
+        future = future_variance(gamma, self.noise / self.eigenvalues)
+        root = square_root(drawn_covariance(found.covariance, gamma, future))
+        step = root @ rng.standard_normal(root.shape[1])
+        values = found.features @ (found.centred(self.centre.value) + self.width * step)
+        return self._best(values, allowed, rng)[1]
 
 
 @dataclass(eq=False)
@@ -415,9 +326,8 @@ class Elimination(SeveralPriors):
 
     def _charge(self, member: Member, t: float, x: Array, y: float) -> None:
         row = int(self.domain.index(x[None])[0])
-        scaled = y / self.centre.scale
-        mean, variance = member.filter.at(t).moments(row, self.centre.before(scaled))
-        member.errors += scaled - mean
+        mean, variance = member.filter.at(t).moments(row, self.centre.before(y))
+        member.errors += y - mean
         member.allowance += self.width * math.sqrt(max(variance, 0.0))
         member.rounds += 1
 
@@ -449,25 +359,52 @@ class PosteriorOfPriors(SeveralPriors):
         )
         return self._best(found.features @ w, allowed, rng)[1]
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """All priors see the rewards."""
-        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            self._observe(float(t), x, float(y))
 
-
-def _parts(
-    name: str,
+@listed("draws what all future rewards would still confirm", paper="Liu 2023")
+def predictive_sampling(
     domain: Domain,
     kernel: Any,
     noise_variance: float | None,
-    lengths: str,
-    rates: str,
-    width: float,
-    centre: Centre,
-) -> tuple[Any, ...]:
-    """What both rules are made of: the kernel with its lengths times each factor, and all rates."""
-    noise = first_noise(noise_variance, centre.scale)
-    arms = finite(domain, name)
+    *,
+    epsilon: float,
+    scale: float = 1.0,
+    confidence: float = 1.0,
+    **common: Unpack[Modelled],
+) -> PolicyAdapter:
+    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+
+    Parameters
+    ----------
+    epsilon : float
+        Rate of change.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    confidence : float
+        What the deviations of a draw are multiplied by.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    width, arms = constant(confidence), finite(domain, "predictive sampling")
+    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    features, values = features_of(kernel, arms.X)
+    known = [Member(ArmFilter.prior(features, epsilon))]
+    rule = PredictiveSampling(arms, known, noise, Centre(prior), width, values)
+    return adapted(domain, rule, kernel, noise_variance, unit, **common)
+
+
+def priors_of(kernel: Any, arms: Candidates, lengths: str, rates: str) -> list[Member]:
+    """The kernel with its lengths times each factor, and all rates."""
     factors = [positive_number("each of lengths", each) for each in numbers_in(lengths, "lengths")]
     of_change = [
         finite_number("each of rates", each, low=0.0, below=1.0)
@@ -475,16 +412,10 @@ def _parts(
     ]
     # Of a stationary kernel: lengths times a factor are points over it.
     features = [features_of(kernel, arms.X / factor)[0] for factor in factors]
-    members = [Member(ArmFilter.prior(each, rate)) for each in features for rate in of_change]
-    return arms, members, noise, centre, width
+    return [Member(ArmFilter.prior(each, rate)) for each in features for rate in of_change]
 
 
-@listed(
-    "the most optimistic of several priors, with elimination",
-    paper="Ziomek 2025",
-    look=PlotStyle("#bc29cc", (0, (6, 2)), 1.8, "1"),
-    recommended={"scale": lambda setting, _: setting.scale},
-)
+@listed("the most optimistic of several priors, with elimination", paper="Ziomek 2025")
 def pe_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -495,9 +426,7 @@ def pe_gp_ucb(
     delta: float = 0.1,
     scale: float = 1.0,
     confidence: float = 2.0,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> PolicyAdapter:
     """PE-GP-UCB (Ziomek 2025): the most optimistic of several priors, until the data speak against it.
 
@@ -527,18 +456,15 @@ def pe_gp_ucb(
     10 (1, 1)
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
-    parts = _parts("PE-GP-UCB", domain, kernel, noise_variance, lengths, rates, width, centre)
-    rule = Elimination(*parts, delta=delta, left=list(range(len(parts[1]))))
-    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
+    width, arms = constant(confidence), finite(domain, "PE-GP-UCB")
+    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    members = priors_of(kernel, arms, lengths, rates)
+    left = list(range(len(members)))
+    rule = Elimination(arms, members, noise, Centre(prior), width, delta=delta, left=left)
+    return adapted(domain, rule, kernel, noise_variance, unit, **common)
 
 
-@listed(
-    "Thompson sampling of a prior, then of the reward",
-    paper="Sandberg & Chehreghani 2026",
-    look=PlotStyle("#811c8c", (0, (2, 2)), 2.0, "2"),
-    recommended={"scale": lambda setting, _: setting.scale},
-)
+@listed("Thompson sampling of a prior, then of the reward", paper="Sandberg & Chehreghani 2026")
 def hp_gp_ts(
     domain: Domain,
     kernel: Any,
@@ -548,9 +474,7 @@ def hp_gp_ts(
     rates: str = RATES,
     scale: float = 1.0,
     confidence: float = 1.0,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> PolicyAdapter:
     """HP-GP-TS (Sandberg & Chehreghani 2026): Thompson sampling of the prior, then of the reward.
 
@@ -577,7 +501,8 @@ def hp_gp_ts(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    width, centre = constant(confidence), Centre(inward(mean, minimise), unit_of(mean, scale))
-    parts = _parts("HP-GP-TS", domain, kernel, noise_variance, lengths, rates, width, centre)
-    rule = PosteriorOfPriors(*parts)
-    return adapted(domain, rule, minimise, seed, kernel, noise_variance)
+    width, arms = constant(confidence), finite(domain, "HP-GP-TS")
+    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    members = priors_of(kernel, arms, lengths, rates)
+    rule = PosteriorOfPriors(arms, members, noise, Centre(prior), width)
+    return adapted(domain, rule, kernel, noise_variance, unit, **common)

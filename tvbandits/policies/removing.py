@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from scipy.special import erfc, gamma, kv
@@ -30,20 +30,19 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
 from tvbandits.core.context import chosen_of
-from tvbandits.core.linalg import cholesky, inverse_lower
+from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
-from tvbandits.policies.setting import PlotStyle, Seed, listed
+from tvbandits.policies.setting import Shared, listed
 
 
 def precision(K: Array, noise: float) -> Array:
     """Q = (K + noise I)^-1, shape (n, n)."""
-    lower = inverse_lower(cholesky(K + noise * np.eye(len(K))).L)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return inverse(cholesky(K + noise * np.eye(len(K))).L)
 
 
 def relevance(Q: Array, y: Array, C: Array) -> Array:
@@ -63,6 +62,9 @@ def without(Q: Array, i: int) -> Array:
 
 
 # --- products of kernels, integrated ----------------------------------------------------------------
+
+# Smoothness of the kernels.
+SPACE_NU, TIME_NU = 2.5, 1.5
 
 
 def over_candidates(cross: Array) -> Array:
@@ -117,7 +119,6 @@ def matern(X: Array, Z: Array, length: float, nu: float) -> Array:
     return np.asarray(kernel(X, Z))
 
 
-SPACE_NU, TIME_NU = 2.5, 1.5
 # So many observations are always kept, as in the authors' program.
 FEWEST = 2
 # No time scale is fitted that is shorter than so many mean times between rewards.
@@ -154,8 +155,6 @@ class Relevant:
         What goes, when W-DBO's budget lets something go.
     first : int
         So many points are uniform.
-    refit_every : int
-        Rewards between two fits of the hyperparameters.
     low, side : array of shape (d,)
         Of the domain, which becomes the unit cube.
     data : Observations
@@ -163,8 +162,8 @@ class Relevant:
     hyperparameters : Hyperparameters
         As they were fitted last.
     budget : float
-    told, fitted : int
-        Rewards so far, and at the last fit.
+    told : int
+        Rewards so far.
     time, began : float, optional
         Of the last cleaning, and of the first reward.
     """
@@ -174,40 +173,14 @@ class Relevant:
     alpha: float
     removal: Removal
     first: int
-    refit_every: int
     low: Array
     side: Array
     data: Observations
     hyperparameters: Hyperparameters = Hyperparameters()
     budget: float = 1.0
     told: int = 0
-    fitted: int = 0
     time: float | None = None
     began: float | None = None
-
-    @classmethod
-    def on(
-        cls,
-        domain: Domain,
-        noise_variance: float | None,
-        alpha: float,
-        removal: Removal,
-        first: int,
-        refit_every: int,
-    ) -> Relevant:
-        """Before the first reward."""
-        if isinstance(domain, Candidates):
-            low, high = np.min(domain.X, axis=0), np.max(domain.X, axis=0)
-        elif isinstance(domain, Box):
-            low, high = domain.bounds.T
-        else:
-            raise ValueError(
-                f"the domain of W-DBO must be a Box or Candidates, got {shown(domain)}"
-            )
-        side = np.where(high > low, high - low, 1.0)
-        none = Observations.empty(domain.dimension)
-        numbers = noise_variance, alpha, removal, first, refit_every
-        return cls(domain, *numbers, low, side, none)
 
     @property
     def kept(self) -> int:
@@ -239,9 +212,7 @@ class Relevant:
         self.began = first if self.began is None else min(self.began, first)
         if self.told < self.first or len(self.data) < FEWEST:
             return
-        if self.fitted == 0 or self.told - self.fitted >= self.refit_every:
-            self._fit()
-            self.fitted = self.told
+        self._fit()
         self._clean(float(self.data.t.max()), rng)
 
     def learn_noise(self, variance: float) -> None:
@@ -382,7 +353,6 @@ class Optimism:
 @listed(
     "removes what the future can do without, removal=relevance|oldest|random",
     paper="Bardou 2024",
-    look=PlotStyle("#80465d", (0, (2, 1)), 1.8, "$\\clubsuit$"),
     # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
     recommended={"first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))},
 )
@@ -393,9 +363,7 @@ def w_dbo(
     alpha: float = 0.25,
     removal: Removal = "relevance",
     first: int = 15,
-    refit_every: int = 1,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
 
@@ -413,8 +381,6 @@ def w_dbo(
     first : int
         So many points are uniform. A comparison of T steps takes ceil(T / 40), at least 2 and at most
         15: the share of time of the authors' 15 starts, not their count.
-    refit_every : int
-        Rewards between two fits.
 
     Examples
     --------
@@ -429,8 +395,14 @@ def w_dbo(
     """
     not_negative("alpha", alpha)
     whole_number("first", first)
-    whole_number("refit_every", refit_every)
     choice("removal", removal, ("relevance", "oldest", "random"))
     chosen = chosen_of(domain)
-    rule = Relevant.on(chosen, noise_variance, alpha, removal, first, refit_every)
-    return adapted(domain, rule, minimise, seed, space_kernels(chosen)[0], noise_variance)
+    if isinstance(chosen, Candidates):
+        low, high = np.min(chosen.X, axis=0), np.max(chosen.X, axis=0)
+    elif isinstance(chosen, Box):
+        low, high = chosen.bounds.T
+    else:
+        raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
+    side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
+    rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
+    return adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)

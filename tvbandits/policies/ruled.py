@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Among, available
@@ -36,12 +37,9 @@ from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.core.tables import history_of
+from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
-from tvbandits.policies.setting import Mean, Seed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from tvbandits.policies.setting import Mean, Modelled
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20
@@ -51,7 +49,7 @@ class Rule(Protocol):
     """What decides. Larger rewards are better; times go up.
 
     It is a dataclass, and is saved as its fields. One that holds fewer rewards than it was told says by
-    `kept` how many.
+    `kept` how many. It knows rewards and their variances in a unit that is chosen for it.
     """
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
@@ -70,7 +68,7 @@ class Noisy(Protocol):
     """A rule that looks at the noise of rewards."""
 
     def learn_noise(self, variance: float) -> None:
-        """Go on with a noise variance that was learned (unit of reward squared)."""
+        """Go on with a noise variance that was learned."""
 
 
 @runtime_checkable
@@ -86,7 +84,7 @@ class PolicyAdapter:
     """A player whose choices are those of a rule: checks come before anything moves.
 
     Made by `adapted`. A reward told without a variance has `noise_variance`; where that is None, it is
-    learned with `kernel`.
+    learned with `kernel`. The rule is told rewards divided by `unit`.
     """
 
     domain: Domain
@@ -98,6 +96,7 @@ class PolicyAdapter:
     out: Plays
     kernel: Any = None
     noise_variance: float | None = 1.0
+    unit: float = 1.0
     noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
@@ -121,7 +120,8 @@ class PolicyAdapter:
     def history(self) -> pd.DataFrame:
         """What was told and asked: time, coordinates, reward, variance, source, kind."""
         none = Observations.empty(self.domain.dimension)
-        return history_of(self.domain, self.seen, none, self.failed, self.out)
+        told = self.seen, none, self.failed, self.out
+        return pd.DataFrame(history_columns(self.domain, *told))
 
     def ask(
         self,
@@ -195,8 +195,8 @@ class PolicyAdapter:
         if len(rewards):
             known = rewards if self.noise is None else rewards.with_noise(self.noise.variance)
             X = known.X[:, : chosen_of(self.domain).dimension]
-            signed = Observations(X, known.t, self.sign * known.y, known.variance)
-            self.rule.learn(signed, self.rng)
+            y, variance = self.sign * known.y / self.unit, known.variance / self.unit**2
+            self.rule.learn(Observations(X, known.t, y, variance), self.rng)
         self.failed = self.failed.replaced_by(rewards.X, rewards.t)
         self.failed = self.failed.append(told.failed.X, told.failed.t)
         self.out = self.out.without(told.X, told.t)
@@ -205,7 +205,7 @@ class PolicyAdapter:
     def _learn_noise(self) -> None:
         if isinstance(self.rule, Noisy) and np.isnan(self.seen.variance).any():
             self.noise = estimated_noise(self.kernel, self.seen)
-            self.rule.learn_noise(self.noise.variance)
+            self.rule.learn_noise(self.noise.variance / self.unit**2)
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
@@ -231,20 +231,21 @@ def first_noise(noise_variance: float | None, unit: float) -> float:
 def adapted(
     domain: Domain,
     rule: Rule,
-    minimise: bool,
-    seed: Seed,
     kernel: Any = None,
     noise_variance: float | None = 1.0,
+    unit: float = 1.0,
+    **common: Unpack[Modelled],
 ) -> PolicyAdapter:
     """A player with a rule, before its first step; of a generator a child is spawned.
 
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
     for what is chosen on the domain (`chosen_of`).
     """
-    rng, sign = as_generator(seed), -1.0 if minimise else 1.0
+    seed = common.get("seed", 0)
+    rng, sign = as_generator(seed), -1.0 if common.get("minimise") else 1.0
     rng = rng.spawn(1)[0] if rng is seed else rng
     seen, none = Observations.empty(domain.dimension), Plays.none(domain.dimension)
-    return PolicyAdapter(domain, rule, rng, sign, seen, none, none, kernel, noise_variance)
+    return PolicyAdapter(domain, rule, rng, sign, seen, none, none, kernel, noise_variance, unit)
 
 
 def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
@@ -270,14 +271,18 @@ def constant(confidence: Any) -> float:
     return finite_number("confidence", given, low=0.0)
 
 
-def inward(mean: Mean, minimise: bool) -> Mean:
-    """The prior mean of what a rule is told: where less is better, that is the negative of rewards."""
-    return -mean if minimise and mean != "online" else mean
+def in_unit(
+    noise_variance: float | None, scale: float, **common: Unpack[Modelled]
+) -> tuple[float, float, Mean]:
+    """What a rule's rewards are divided by, and in that unit their noise variance and prior mean.
 
-
-def unit_of(mean: Mean, scale: float) -> float:
-    """What a rule divides rewards by: their prior deviation, or 1 where their unit is the kernel's."""
-    return 1.0 if mean != "online" else positive_number("scale", scale)
+    That is their prior deviation, or 1 where their unit is the kernel's. Where less is better, a rule is
+    told the negative of rewards.
+    """
+    mean = common.get("mean", "online")
+    if mean == "online":
+        return scale, first_noise(noise_variance, scale), mean
+    return 1.0, first_noise(noise_variance, 1.0), -mean if common.get("minimise") else mean
 
 
 def numbers_in(text: str, name: str) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """What the recipes share: how their parts are put together, and how a comparison makes them.
 
 A named policy is a function, its recipe, and beside it a `Policy`, the record of what else belongs to
-the name: the paper, the settings that are recommended for a problem, and its look in a picture.
+the name: the paper, and the settings that are recommended for a problem.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import difflib
 import functools
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -26,8 +25,8 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe, check_mean
+from tvbandits.bandit.state import Player
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,
@@ -35,7 +34,7 @@ from tvbandits.core.arrays import (
     flag,
     noise_variance_number,
 )
-from tvbandits.core.coercion import check_part, of_kind, shown
+from tvbandits.core.coercion import check_part, choice, of_kind
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.rule import ModelEnsemble
@@ -62,178 +61,101 @@ Season: TypeAlias = float | Literal["find"] | None
 Seed: TypeAlias = int | np.random.Generator
 Learn: TypeAlias = Every | int | bool
 
-# Options that several recipes have: type and description.
-OPTIONS = {
-    "domain": ("Domain", "Where it may play."),
-    "kernel": (
-        "scikit-learn kernel",
-        "Prior covariance of the reward over points; see `mean` for its unit.",
-    ),
-    "noise_variance": (
-        "float or None",
-        "Noise variance of a reward, unless `tell` gives another (unit of reward squared). None: the "
-        "bandit learns it, and `Bandit.noise` shows it with an interval.",
-    ),
-    "confidence": (
-        'Confidence, float, "theory" or a name of `tvbandits.acquisition.confidence.WIDTHS`',
-        "The width beta of mu + beta sigma; a number is a constant width.",
-    ),
-    "posterior": (
-        'Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"',
-        "How to compute the posterior: exactly, on a dictionary of inducing points, for sums of "
-        "space-time terms by a Kalman filter, or by an ensemble of such models, weighted by how well "
-        "they predict.",
-    ),
-    "mean": (
-        'float or "online"',
-        "A number is the fixed prior mean of the reward, with the kernel in the unit of reward "
-        'squared. "online" learns a centre and a scale from the rewards seen; the kernel then '
-        "describes the standardised reward.",
-    ),
-    "learn": (
-        "Every, int or bool, optional",
-        "When to learn how fast the reward changes: a rule, a number of rewards between two fits, or "
-        "True for `Every()`.",
-    ),
-    "minimise": (
-        "bool",
-        "Smaller rewards are better; rewards and predictions keep their sign.",
-    ),
-    "robust": (
-        "bool",
-        "Set grossly wrong readings aside, until others agree with them.",
-    ),
-    "consult": (
-        '"after tell" or "before ask"',
-        "When to ask the expert: once you have told a decision's rewards, about their time, or before "
-        "a decision, about its own time.",
-    ),
-    "seed": (
-        "int or numpy.random.Generator",
-        "Fixes all random choices. A generator does not advance: the bandit spawns a child of it.",
-    ),
-}
 
-F = TypeVar("F", bound=Callable[..., Any])
+class Shared(TypedDict, total=False):
+    """Options of every policy; `assembled` describes them, and those below."""
 
-
-def described(recipe: F) -> F:
-    """Describe every parameter of a recipe in its docstring, those it is silent about as in `OPTIONS`.
-
-    A keyword that it does not have is a TypeError that names the one that may be meant; what all recipes
-    have in common is checked here, once for all of them.
-
-    Raises
-    ------
-    KeyError
-        If a parameter is described nowhere.
-    ValueError
-        If something is described that is no parameter.
-    """
-    written = inspect.cleandoc(recipe.__doc__ or "")
-    said, *examples = written.partition("\nExamples\n--------\n")
-    summary, _, own = said.partition("\nParameters\n----------\n")
-    described_there = {
-        entry.partition(" : ")[0]: entry.rstrip() for entry in re.split(r"\n(?=\S)", own) if entry
-    }
-    parameters = inspect.signature(recipe).parameters
-    if strange := described_there.keys() - parameters.keys():
-        raise ValueError(f"{recipe.__name__} has no parameter {', '.join(sorted(strange))}")
-    entries = [described_there.get(name) or _entry(name) for name in parameters]
-    text = "\n".join([summary.rstrip(), "", "Parameters", "----------", *entries, ""])
-    recipe.__doc__ = text + "".join(examples)
-    optional = optional_in(recipe)
-
-    @functools.wraps(recipe)
-    def called(*given: Any, **options: Any) -> Any:
-        for name in options:
-            if name not in parameters:
-                near = difflib.get_close_matches(name, parameters, n=1)
-                hint = (
-                    f'did you mean "{near[0]}"?' if near else f"there are {', '.join(parameters)}"
-                )
-                raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
-        for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
-            if name in IN_COMMON and not (value is None and name in optional):
-                IN_COMMON[name](value)
-        return recipe(*given, **options)
-
-    return cast(F, called)
-
-
-def optional_in(recipe: Callable[..., Any]) -> set[str]:
-    """Options that may be None, by their types."""
-    return {name for name, hint in get_type_hints(recipe).items() if NoneType in get_args(hint)}
-
-
-# Checks of options that mean the same in every recipe that has them.
-IN_COMMON: Mapping[str, Callable[[Any], object]] = {
-    "domain": lambda given: check_part(
-        "domain", given, "a domain such as Candidates(X) or Box(bounds)", "sample"
-    ),
-    "kernel": lambda given: of_kind("kernel", given, Kernel, "a scikit-learn kernel"),
-    "noise_variance": lambda given: noise_variance_number("noise_variance", given),
-    "mean": check_mean,
-    "scale": lambda given: finite_number("scale", given, low=1 / LARGEST_VALUE, high=LARGEST_VALUE),
-    "span": lambda given: finite_number("span", given, low=1e-50, high=LARGEST_TIME),
-    "minimise": lambda given: flag("minimise", given),
-    "robust": lambda given: flag("robust", given),
-}
-
-
-def _entry(name: str) -> str:
-    kind, text = OPTIONS[name]
-    return f"{name} : {kind}\n" + textwrap.indent(textwrap.fill(text, 95), "    ")
-
-
-@dataclass(frozen=True)
-class Common:
-    """The options that every recipe has, as they are given."""
-
-    confidence: Width | None
-    posterior: Posterior | None
-    mean: Mean
+    minimise: bool
     seed: Seed
-    minimise: bool = False
-    robust: bool = False
+
+
+class Modelled(Shared, total=False):
+    """Those of every policy with a model of the reward."""
+
+    mean: Mean
+
+
+class Common(Modelled, total=False):
+    """Those of nearly every policy that is a `Bandit`."""
+
+    confidence: Width
+    posterior: Posterior
+
+
+class Learning(Common, total=False):
+    """Those of policies that learn, or have a model of the change."""
+
+    robust: bool
 
 
 def assembled(
-    domain: Domain, kernel: Any, noise_variance: float | None, common: Common, **parts: Any
+    domain: Domain,
+    kernel: Any,
+    noise_variance: float | None,
+    *,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimise: bool = False,
+    robust: bool = False,
+    seed: Seed = 0,
+    **parts: Any,
 ) -> Bandit:
-    """The bandit of these parts: the one place where recipes are made."""
+    """The bandit of these parts: the one place where recipes are made.
+
+    Its words describe each option of a recipe that the recipe itself says nothing of; where a recipe has
+    `**common`, its defaults are those of the recipe.
+
+    Parameters
+    ----------
+    domain : Domain
+        Where it may play.
+    kernel : scikit-learn kernel
+        Prior covariance of the reward over points; see `mean` for its unit.
+    noise_variance : float or None
+        Noise variance of a reward, unless `tell` gives another (unit of reward squared). None: the
+        bandit learns it, and `Bandit.noise` shows it with an interval.
+    confidence : Confidence, float, "theory" or a name of `tvbandits.acquisition.confidence.WIDTHS`
+        The width beta of mu + beta sigma; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How to compute the posterior: exactly, on a dictionary of inducing points, for sums of
+        space-time terms by a Kalman filter, or by an ensemble of such models, weighted by how well they
+        predict.
+    mean : float or "online"
+        A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
+        "online" learns a centre and a scale from the rewards seen; the kernel then describes the
+        standardised reward.
+    minimise : bool
+        Smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Set grossly wrong readings aside, until others agree with them.
+    seed : int or numpy.random.Generator
+        Fixes all random choices. A generator does not advance: the bandit spawns a child of it.
+    """
     recipe = Recipe(
         domain,
         kernel,
         noise_variance,
-        confidence=width_of(common),
-        posterior=as_posterior("exact" if common.posterior is None else common.posterior),
-        mean=common.mean,
-        minimise=common.minimise,
-        robust=common.robust,
+        confidence=as_confidence(confidence),
+        posterior=as_posterior(posterior),
+        mean=mean,
+        minimise=minimise,
+        robust=robust,
         **parts,
     )
-    return Bandit(recipe, seed=common.seed)
-
-
-def width_of(common: Common) -> Confidence:
-    """The width that is given, or a constant 2."""
-    return as_confidence(DEFAULT_WIDTH if common.confidence is None else common.confidence)
+    return Bandit(recipe, seed=seed)
 
 
 def as_posterior(
     posterior: Posterior,
 ) -> Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
-    if isinstance(posterior, str):
-        if posterior not in ("exact", "nystrom", "ensemble"):
-            raise ValueError(
-                f'posterior must be "exact", "nystrom" or "ensemble", got {shown(posterior)}'
-            )
-        if posterior == "ensemble":
-            return ModelEnsemble()
-        return Exact() if posterior == "exact" else Nystrom()
-    return posterior
+    if not isinstance(posterior, str):
+        return posterior
+    choice("posterior", posterior, ("exact", "nystrom", "ensemble"))
+    if posterior == "ensemble":
+        return ModelEnsemble()
+    return Exact() if posterior == "exact" else Nystrom()
 
 
 def learning_rule(
@@ -250,6 +172,89 @@ def learning_rule(
 def as_rule(learn: Learn | None, default: Every) -> Every:
     """The rule that is meant; the default for True, and where none is given."""
     return default if learn is None or isinstance(learn, bool) else as_every(learn)
+
+
+# --- what every recipe shows, and checks -------------------------------------------------------------
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def described(recipe: F) -> F:
+    """Show every parameter of a recipe in its signature and in its docstring.
+
+    `**common` becomes the options that its type has, with the defaults of `assembled`, whose words
+    describe whatever the recipe is silent about. A keyword that it does not have is a TypeError that
+    names the one that may be meant; what all recipes have in common is checked here, once for all.
+
+    Raises
+    ------
+    KeyError
+        If a parameter is described nowhere.
+    ValueError
+        If something is described that is no parameter.
+    """
+    signature, hints = inspect.signature(recipe), get_type_hints(recipe)
+    parameters = {**signature.parameters}
+    if parameters.pop("common", None):
+        (options,) = get_args(hints.pop("common"))
+        known = inspect.signature(assembled).parameters
+        parameters |= {name: known[name] for name in known if name in get_type_hints(options)}
+        hints |= get_type_hints(options)
+    title, own, examples = _sections(recipe)
+    if strange := own.keys() - parameters.keys():
+        raise ValueError(f"{recipe.__name__} has no parameter {', '.join(sorted(strange))}")
+    words = _sections(assembled)[1] | own
+    entries = [words[name] for name in parameters]
+    recipe.__doc__ = "\n".join([title, "", *PARAMETERS, *entries, ""]) + examples
+    optional = {name for name, hint in hints.items() if NoneType in get_args(hint)}
+
+    @functools.wraps(recipe)
+    def called(*given: Any, **options: Any) -> Any:
+        for name in options:
+            if name not in parameters:
+                near = difflib.get_close_matches(name, parameters, n=1)
+                hint = (
+                    f'did you mean "{near[0]}"?' if near else f"there are {', '.join(parameters)}"
+                )
+                raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
+        for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
+            if name in IN_COMMON and not (value is None and name in optional):
+                IN_COMMON[name](value)
+        return recipe(*given, **options)
+
+    called.__annotations__ = hints
+    called.__signature__ = signature.replace(parameters=[*parameters.values()])  # type: ignore[attr-defined]
+    return cast(F, called)
+
+
+PARAMETERS = ("Parameters", "----------")
+
+
+def _sections(function: Callable[..., Any]) -> tuple[str, dict[str, str], str]:
+    """What a docstring says at first, of each parameter, and by examples."""
+    said, *examples = inspect.getdoc(function).partition("\nExamples\n--------\n")  # type: ignore[union-attr]
+    title, _, entries = said.partition("\n".join(["", *PARAMETERS, ""]))
+    words = {
+        entry.partition(" : ")[0]: entry.rstrip()
+        for entry in re.split(r"\n(?=\S)", entries)
+        if entry
+    }
+    return title.rstrip(), words, "".join(examples)
+
+
+# Checks of options that mean the same in every recipe that has them.
+IN_COMMON: Mapping[str, Callable[[Any], object]] = {
+    "domain": lambda given: check_part(
+        "domain", given, "a domain such as Candidates(X) or Box(bounds)", "sample"
+    ),
+    "kernel": lambda given: of_kind("kernel", given, Kernel, "a scikit-learn kernel"),
+    "noise_variance": lambda given: noise_variance_number("noise_variance", given),
+    "mean": check_mean,
+    "scale": lambda given: finite_number("scale", given, low=1 / LARGEST_VALUE, high=LARGEST_VALUE),
+    "span": lambda given: finite_number("span", given, low=1e-50, high=LARGEST_TIME),
+    "minimise": lambda given: flag("minimise", given),
+    "robust": lambda given: flag("robust", given),
+}
 
 
 # --- how a comparison makes a policy -----------------------------------------------------------------
@@ -312,26 +317,6 @@ class Setting:
         return self.horizon, self.variation * self.horizon, self.information_gain
 
 
-Dashes: TypeAlias = str | tuple[int, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class PlotStyle:
-    """How one curve is drawn. Dashes, width and marker tell it apart in grey; colour is a help.
-
-    Examples
-    --------
-    >>> from tvbandits.policies import PlotStyle
-    >>> look = PlotStyle("#0072b2", "--", 1.8, "D")  # colour, dashes, width and marker of a curve
-    """
-
-    colour: str
-    dashes: Dashes
-    width: float
-    marker: str
-    hollow: bool = False
-
-
 # What a comparison gives a recipe; everything else in its signature is for the user. The noise
 # variance is the problem's unless the user says another, or none: then it is learned.
 FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
@@ -343,7 +328,7 @@ Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Policy:
-    """A named policy: its recipe, and all that a comparison and a picture need besides.
+    """A named policy: its recipe, and all that a comparison needs besides.
 
     Attributes
     ----------
@@ -355,16 +340,13 @@ class Policy:
         One line.
     paper : str
         Whose idea it is; an empty text, if nobody's.
-    look : Look, optional
-        In pictures; without one, the next that is free.
     recommended : mapping of str to callable
         `recommended[name](setting, given)` is what its authors recommend for an option that is not given
-        (None: the recipe's default), out of the problem and what else is given.
-    words : tuple of inspect.Parameter
-        Options that only make sense where a problem is known: recommendations read them, not the recipe.
+        (None: the recipe's default), out of the problem and what else is given. What a problem says
+        itself, such as epsilon, scale and horizon, needs none.
     widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
-        `widths[name](setting)` is the width of that name on a problem: the delta of an experiment, or
-        the theorem of its own paper for "theory", which elsewhere is SparQ-GP-UCB's.
+        `widths[name](delta=1 / horizon)` is the width of that name on a problem, as in the experiments
+        of its own paper: "theory" elsewhere is SparQ-GP-UCB's.
     first_comparison : int, optional
         Its place in a comparison that names no policies.
 
@@ -380,10 +362,8 @@ class Policy:
     recipe: Callable[..., Player]
     summary: str
     paper: str
-    look: PlotStyle | None = None
     recommended: Mapping[str, Recommendation] = field(default_factory=dict)
-    words: tuple[inspect.Parameter, ...] = ()
-    widths: Mapping[str, Callable[[Setting], Confidence]] = field(default_factory=dict)
+    widths: Mapping[str, Callable[..., Confidence]] = field(default_factory=dict)
     first_comparison: int | None = None
 
     @property
@@ -399,14 +379,17 @@ class Policy:
     @property
     def learns_kernel(self) -> bool:
         """Whether it learns a kernel where none is given."""
-        return "kernel" in optional_in(self.recipe)
+        return NoneType in get_args(get_type_hints(self.recipe).get("kernel"))
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """What a user may set, by name: options of the recipe, and words of the recommendation."""
-        own = inspect.signature(self.recipe, eval_str=True).parameters
-        found = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
-        return found | {each.name: each for each in self.words}
+        """What a user may set, by name."""
+        own, hints = inspect.signature(self.recipe).parameters, get_type_hints(self.recipe)
+        return {
+            name: each.replace(annotation=hints[name])
+            for name, each in own.items()
+            if name not in FROM_THE_PROBLEM
+        }
 
     def make(self, setting: Setting, **given: Any) -> Player:
         """Make it for a problem; what is not given is as its authors recommend, or as in the recipe."""
@@ -415,22 +398,24 @@ class Policy:
         known = inspect.signature(self.recipe).parameters
         from_problem = {
             "domain": setting.domain,
-            "kernel": setting.kernel,
+            "kernel": None if self.learns_kernel else setting.kernel,
             "noise_variance": setting.noise_variance,
+            "epsilon": setting.epsilon,
+            "scale": setting.scale,
+            "horizon": setting.horizon,
+            "span": float(setting.horizon),
             "seed": setting.seed,
         }
         options = {name: value for name, value in from_problem.items() if name in known}
         if self.asks and setting.expert is not None:
             options["expert"] = setting.expert()
-        words = {each.name: each.default for each in self.words}
         for name, recommend in self.recommended.items():
             if given.get(name) is None:
-                options[name] = recommend(setting, words | given)
+                options[name] = recommend(setting, given)
         options |= {
             name: value
             for name, value in given.items()
-            if name not in words
-            and not (value is None and name in options and name != "noise_variance")
+            if not (value is None and name in options and name != "noise_variance")
         }
         width = given.get("confidence", setting.confidence)
         if width is not None and "confidence" in known:
@@ -438,26 +423,32 @@ class Policy:
         return self.recipe(**options)
 
     def _width_on(self, setting: Setting, width: Confidence) -> Confidence:
-        for name, of_setting in self.widths.items():
+        for name, of_its_paper in self.widths.items():
             if width == WIDTHS[name]:
-                return of_setting(setting)
+                return of_its_paper(delta=1 / max(setting.horizon, 2))
         return width
 
 
-# The policies of each module, in the order of their recipes.
-LISTED: dict[str, list[Policy]] = {}
+# The policies of the modules that are imported.
+LISTED: dict[str, Policy] = {}
 
 
-def listed(summary: str, paper: str, look: PlotStyle, **more: Any) -> Callable[[F], F]:
+def listed(summary: str, *, paper: str, **more: Any) -> Callable[[F], F]:
     """Decorator of a recipe: `described`, and entered as the `Policy` of its name, with hyphens.
 
     Takes the fields of `Policy` but the first two.
+
+    Raises
+    ------
+    ValueError
+        If another one has that name.
     """
 
     def entered(recipe: F) -> F:
-        made = described(recipe)
-        policy = Policy(recipe.__name__.replace("_", "-"), made, summary, paper, look, **more)
-        LISTED.setdefault(recipe.__module__, []).append(policy)
+        made, name = described(recipe), recipe.__name__.replace("_", "-")
+        if name in LISTED:
+            raise ValueError(f'two policies are called "{name}"')
+        LISTED[name] = Policy(name, made, summary, paper, **more)
         return made
 
     return entered

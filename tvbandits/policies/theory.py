@@ -12,13 +12,6 @@ import math
 import numpy as np
 
 
-def reset_period_under_drift(horizon: int, epsilon: float) -> int:
-    """H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
-    if epsilon <= 0:
-        return horizon
-    return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
-
-
 def elimination_period(
     horizon: int, variation_budget: float, information_gain: float, noise: float, width: float
 ) -> int:
@@ -64,19 +57,19 @@ def discount(horizon: int, variation_budget: float, information_gain: float) -> 
     return float(np.clip(1 - forgotten, 0.01, 1 - 1.0 / max(horizon, 2) ** 2))
 
 
+# eta <= 1/5, the tolerance of SparQ-GP-UCB's sparse inference.
+TOLERANCE = 0.2
+
+
 def regret_bound(
-    horizon: int,
-    beta: float,
-    noise_variance: float,
-    information_gain: float,
-    tolerance: float = 0.2,
+    horizon: int, beta: float, noise_variance: float, information_gain: float
 ) -> float:
     """Average regret R_T / T that SparQ-GP-UCB stays below ([S], above eq. 27).
 
-    R_T <= 2 beta_T sqrt(1 + sqrt(3 tolerance)) sqrt(2 T (1 + (noise_variance log T)^2) gamma_T),
-    with the `tolerance` eta <= 1/5 of the sparse inference, in units of the prior deviation.
+    R_T <= 2 beta_T sqrt(1 + sqrt(3 eta)) sqrt(2 T (1 + (noise_variance log T)^2) gamma_T), in units of
+    the prior deviation.
     """
-    inflation = math.sqrt(1 + math.sqrt(3 * tolerance))
+    inflation = math.sqrt(1 + math.sqrt(3 * TOLERANCE))
     spread = 1 + (noise_variance * math.log(max(horizon, 1))) ** 2
     total = 2 * beta * inflation * math.sqrt(2 * horizon * spread * information_gain)
     return total / horizon

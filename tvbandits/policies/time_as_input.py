@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number, flag
+from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
@@ -26,11 +26,9 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.setting import (
-    Common,
     Learn,
-    Mean,
-    PlotStyle,
-    Seed,
+    Modelled,
+    Shared,
     Width,
     as_rule,
     assembled,
@@ -62,15 +60,7 @@ def time_as_input(domain: Domain, span: float) -> Any:
     return ConstantKernel(1.0, (0.05, 20.0)) * OnSpace(space) * OnTime(time)
 
 
-@listed(
-    "GP-UCB to which time is one more input",
-    paper="Bardou 2024",
-    look=PlotStyle("#2121a6", (0, (1, 1)), 2.0, "$\\heartsuit$"),
-    recommended={
-        "kernel": lambda *_: None,  # one of its own
-        "span": lambda setting, _: float(setting.horizon),
-    },
-)
+@listed("GP-UCB to which time is one more input", paper="Bardou 2024")
 def time_gp_ucb(
     domain: Domain,
     kernel: Any | None,
@@ -79,10 +69,8 @@ def time_gp_ucb(
     span: float = 500.0,
     learn: Learn = 10,
     confidence: Width = DEFAULT_WIDTH,
-    mean: Mean = "online",
-    minimise: bool = False,
     robust: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """GP-UCB with time as one more input: Matern-5/2, a length scale for each coordinate and for time.
 
@@ -106,10 +94,15 @@ def time_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    common = Common(confidence, "exact", mean, seed, minimise, robust)
-    rule = as_rule(learn, Every(10))
-    start = time_as_input(domain, span) if kernel is None else space_time(kernel)
-    return assembled(domain, start, noise_variance, common, learn=rule)
+    return assembled(
+        domain,
+        time_as_input(domain, span) if kernel is None else space_time(kernel),
+        noise_variance,
+        learn=as_rule(learn, Every(10)),
+        confidence=confidence,
+        robust=robust,
+        **common,
+    )
 
 
 def constant_width(epsilon: float) -> float:
@@ -124,12 +117,7 @@ def constant_width(epsilon: float) -> float:
     return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
 
 
-@listed(
-    "TV-GP-UCB, the width decided by epsilon",
-    paper="Mandl & Kekkonen 2026",
-    look=PlotStyle("#795ba6", (0, (4, 1, 1, 1)), 1.8, "$\\diamondsuit$"),
-    recommended={"epsilon": lambda setting, _: setting.epsilon},
-)
+@listed("TV-GP-UCB, the width decided by epsilon", paper="Mandl & Kekkonen 2026")
 def mk_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -137,9 +125,7 @@ def mk_gp_ucb(
     *,
     epsilon: float,
     confidence: Width | None = None,
-    mean: Mean = "online",
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Modelled],
 ) -> Bandit:
     """TV-GP-UCB with a constant width that its rate of change decides (Mandl & Kekkonen 2026).
 
@@ -163,9 +149,8 @@ def mk_gp_ucb(
     10 [2.]
     """
     width = constant_width(epsilon) if confidence is None else confidence
-    common = Common(width, "exact", mean, seed, minimise)
     drifting = space_time(kernel) * Drift(epsilon, "fixed")
-    return assembled(domain, drifting, noise_variance, common)
+    return assembled(domain, drifting, noise_variance, confidence=width, **common)
 
 
 @dataclass(frozen=True)
@@ -176,35 +161,29 @@ class DesiredOutcome:
 
         G(x) = -beta / 2 log(1 + sd^2 / s^2) + log(s / sd) + (sd^2 + (m - o)^2) / (2 s^2) - 1/2
 
-    with mean m and deviation sd of the reward, noise variance s^2 and the outcome o; where `scaled`,
-    both terms go from 0 to 1 over the points looked at ("N" in the paper).
+    with mean m and deviation sd of the reward, noise variance s^2 and the outcome o.
 
     Attributes
     ----------
     outcome : float or None
         o, in the unit of reward, more being better; None: the largest upper bound, mean + 2 deviations.
     beta : float
-    scaled : bool
     """
 
     outcome: float | None
     beta: float = 1.0
-    scaled: bool = False
 
     weighs_reward: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
-        flag("scaled", self.scaled)
         if self.outcome is not None:
             _outcome(self.outcome)
 
-    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face for all
-        """Scaled terms need a finite domain: their range is over all points."""
-        if self.scaled and not isinstance(domain, Candidates):
-            raise ValueError(f"scaled needs a finite domain: give Candidates, got {domain!r}")
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """It plays on any domain, with any posterior."""
 
-    def choose(self, decision: Decision, rng: np.random.Generator) -> tuple[Array, int]:
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point after the other, each another one than those before it and those that are out.
 
         G is least where much is known: a lower variance around what is out would draw it back there.
@@ -223,7 +202,7 @@ class DesiredOutcome:
         for _ in range(decision.n or 1):
             batch.append(allowed.best(less, rng))
             allowed.exclude(batch[-1])
-        return np.array(batch), 0
+        return np.array(batch)
 
     def value(self, mean: Array, deviation: Array, noise: float, outcome: float) -> Array:
         """G at points of these means and deviations, shape (n,)."""
@@ -232,8 +211,6 @@ class DesiredOutcome:
         missed = (
             0.5 * np.log(noise / variance) + (variance + (mean - outcome) ** 2) / (2 * noise) - 0.5
         )
-        if self.scaled:
-            learned, missed = _unit_range(learned), _unit_range(missed)
         return np.asarray(missed - self.beta * learned)
 
 
@@ -241,28 +218,15 @@ def _outcome(value: object) -> float:
     return finite_number("outcome", value, low=-LARGEST_VALUE, high=LARGEST_VALUE)
 
 
-def _unit_range(values: Array) -> Array:
-    extent = float(np.ptp(values))
-    return np.zeros_like(values) if extent == 0 else np.asarray((values - values.min()) / extent)
-
-
-@listed(
-    "near a desired outcome that must be known",
-    paper="Kelly 2026",
-    look=PlotStyle("#3057f2", (0, (3, 2, 1, 2)), 1.8, "$\\oplus$"),
-    recommended={"span": lambda setting, _: float(setting.horizon)},
-)
+@listed("near a desired outcome that must be known", paper="Kelly 2026")
 def boba(
     domain: Domain,
     *,
     noise_variance: float | None,
     outcome: float | None = None,
     beta: float = 1.0,
-    scaled: bool = False,
     span: float = 500.0,
-    learn: Learn = 10,
-    minimise: bool = False,
-    seed: Seed = 0,
+    **common: Unpack[Shared],
 ) -> Bandit:
     """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
 
@@ -276,12 +240,8 @@ def boba(
         bound of the model.
     beta : float
         How much learning counts; the paper tunes it for every problem.
-    scaled : bool
-        Both terms from 0 to 1 over the candidates.
     span : float
         Time that a run takes.
-    learn : Every, int or bool
-        When hyperparameters are fitted.
 
     Examples
     --------
@@ -294,10 +254,10 @@ def boba(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    sign = -1.0 if minimise else 1.0
-    common = Common(DEFAULT_WIDTH, "exact", "online", seed, minimise)
-    rule = as_rule(learn, Every(10))
+    sign = -1.0 if common.get("minimise") else 1.0
     desired = None if outcome is None else sign * _outcome(outcome)
-    acquisition = DesiredOutcome(desired, beta, scaled)
+    acquisition = DesiredOutcome(desired, beta)
     kernel = time_as_input(domain, span)
-    return assembled(domain, kernel, noise_variance, common, learn=rule, acquisition=acquisition)
+    return assembled(
+        domain, kernel, noise_variance, learn=Every(10), acquisition=acquisition, **common
+    )

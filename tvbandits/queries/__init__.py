@@ -1,11 +1,13 @@
 """Which points to ask an expert about, and asking."""
 
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.queries.budgets import Budget, Following, LogSchedule, OnAverage
 from tvbandits.queries.plans import (
     KDPP,
-    Choice,
+    Budget,
+    Following,
+    LogSchedule,
     NextDecision,
+    OnAverage,
     PlausibleMaximisers,
     Pool,
     QueryPlan,
@@ -15,7 +17,6 @@ from tvbandits.queries.plans import (
 __all__ = [
     "KDPP",
     "Budget",
-    "Choice",
     "Following",
     "JointPosterior",
     "LogSchedule",

@@ -226,7 +226,7 @@ def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
     """
     kernel = _checked_kernel(K)
     k = _checked_size(k, len(kernel))
-    return _greedy(kernel, k, _checked_jitter(jitter) * _scale(kernel))
+    return _greedy(kernel, k, positive_number("jitter", jitter) * _scale(kernel))
 
 
 def sample_mcmc(
@@ -252,7 +252,7 @@ def sample_mcmc(
     K, k, jitter
         As `greedy`.
     steps : int
-        Lazy steps, each counted whether or not it moves; see `mixing_steps`.
+        Lazy steps, each counted whether or not it moves.
     start : sequence of k distinct items, optional
         Default: the greedy set, [S] Alg. 3.
 
@@ -276,7 +276,7 @@ def sample_mcmc(
     k = _checked_size(k, len(kernel))
     steps = whole_number("steps", steps, at_least=0)
     of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
-    scale, jitter = _scale(kernel), _checked_jitter(jitter)
+    scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if start is None:
         # [S] Algorithm 2, line 3.
         first = _greedy(kernel, k, jitter * scale)
@@ -318,7 +318,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     kernel = _checked_kernel(K)
     N = len(kernel)
     k = _checked_size(k, N)
-    scale, jitter = _scale(kernel), _checked_jitter(jitter)
+    scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if k in (0, N):
         return Sample(_sorted(np.arange(k, dtype=np.int64)), 0, 0, jitter * scale)
     values, vectors = eigenpairs(_proper(kernel, scale, jitter))
@@ -332,24 +332,6 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
 
     drawn = proj_dpp_sampler_eig(vectors[:, component], "GS", random_state=bits)
     return Sample(_sorted(np.array(drawn, dtype=np.int64)), 0, 0, jitter * scale)
-
-
-def mixing_steps(N: int, k: int, accuracy: float) -> int:
-    """Lazy steps towards total variation `accuracy`: N k log(N / accuracy), rounded up.
-
-    This is the rate O(N k log(N / eps)) of Anari, Oveis Gharan and Rezaei (2016) with constant 1.
-    At least 1, but 0 where k is 0 or N and there is nothing to mix.
-
-    Raises
-    ------
-    ValueError
-        If `k` is not an integer from 0 to N, or `accuracy` is not a positive number.
-    """
-    k = _checked_size(k, whole_number("N", N, at_least=0))
-    positive_number("accuracy", accuracy)
-    if k in (0, N):
-        return 0
-    return max(1, math.ceil(N * k * (math.log(N) - math.log(accuracy))))
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
@@ -474,10 +456,6 @@ def _checked_size(k: int, N: int) -> int:
     if size > N:
         raise ValueError(f"k must be from 0 to {N}, got {size}")
     return size
-
-
-def _checked_jitter(jitter: float) -> float:
-    return positive_number("jitter", jitter)
 
 
 def _checked_items(items: Sequence[int] | Index, N: int, name: str) -> Index:

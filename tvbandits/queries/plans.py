@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +36,149 @@ from tvbandits.core.arrays import (
     Array,
     Index,
     finite_number,
+    flag,
     not_negative,
-    positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import check_part, choice, several, shown
 from tvbandits.core.linalg import first_largest
+from tvbandits.core.protocols import Expert
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
-from tvbandits.queries.budgets import Budget, LogSchedule, as_budget, check_number, whole
 
-__all__ = [
-    "KDPP",
-    "Choice",
-    "LogSchedule",
-    "NextDecision",
-    "PlausibleMaximisers",
-    "Pool",
-    "QueryPlan",
-    "RandomPoints",
-]
+# --- budgets ---------------------------------------------------------------------------------------
+# A schedule maps the number t of decisions so far, with this one, to a number of questions. A budget
+# also knows how many questions have been asked, so that what is saved now may be spent later. Both
+# count decisions and not rewards: a batch that is told reward by reward is one decision.
+
+
+@dataclass(frozen=True)
+class LogSchedule:
+    """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6.
+
+    `every` is ours: all of them in every so many decisions, and none in between.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import LogSchedule
+    >>> print([LogSchedule(6.0)(t) for t in (1, 10, 100)])
+    [0, 14, 28]
+    >>> print([LogSchedule(6.0, every=5)(t) for t in (9, 10, 11)])
+    [0, 14, 0]
+    """
+
+    factor: float = 6.0
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        not_negative("factor", self.factor)
+        whole_number("every", self.every)
+
+    def __call__(self, told: int) -> int:
+        """Number of queries."""
+        return 0 if told % self.every else math.ceil(self.factor * math.log(max(told, 1)))
+
+
+class Budget(Protocol):
+    """How many questions may be asked now.
+
+    A budget may have an attribute `per_reward`: True says that it counts rewards instead of decisions.
+    """
+
+    def __call__(self, told: int, asked: int) -> int:
+        """In the `told`-th decision, after `asked` questions so far."""
+
+
+@dataclass(frozen=True)
+class PerStep:
+    """So many questions in every decision; what is not asked is lost."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        whole_number("number", self.number, at_least=0)
+
+    def __call__(self, told: int, asked: int) -> int:  # noqa: ARG002 - one face for all
+        """The number."""
+        return self.number
+
+
+@dataclass(frozen=True)
+class OnAverage:
+    """At most `rate` questions a decision on average, at every time, spread freely.
+
+    In t decisions no more than rate t are asked: what a decision saves, later ones may spend.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import OnAverage
+    >>> budget = OnAverage(0.5)
+    >>> print(budget(4, 0), budget(4, 2))  # nothing asked yet, and two asked
+    2 0
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        not_negative("rate", self.rate)
+
+    def __call__(self, told: int, asked: int) -> int:
+        """What is left."""
+        return max(math.floor(self.rate * told + 1e-9) - asked, 0)
+
+
+@dataclass(frozen=True)
+class Following:
+    """As many questions as somebody else has asked: `counts[t - 1]` for the t-th reward.
+
+    A bandit that is told several rewards at once catches up.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import Following
+    >>> budget = Following((0, 2, 5))  # as many as somebody else asked
+    >>> print([budget(t, 0) for t in (1, 2, 3)])
+    [0, 2, 7]
+    """
+
+    counts: tuple[int, ...]
+    per_reward: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        counts = several("counts", self.counts, "a sequence of whole numbers")
+        for count in counts:
+            whole_number("each of counts", count, at_least=0)
+        object.__setattr__(self, "counts", tuple(counts))
+
+    def __call__(self, told: int, asked: int) -> int:
+        """What the other has asked by now, less what was asked."""
+        return max(sum(self.counts[:told]) - asked, 0)
+
+
+def as_budget(budget: Budget | int) -> Budget:
+    """A number is a number per step."""
+    if isinstance(budget, int | np.integer) and not isinstance(budget, bool | np.timedelta64):
+        return PerStep(whole_number("budget", budget, at_least=0))
+    if isinstance(budget, type) or not callable(budget):
+        raise ValueError(
+            f"budget must be a whole number per step, or a budget such as OnAverage(3); "
+            f"got {shown(budget)}"
+        )
+    return budget
+
+
+def whole(schedule: Callable[[int], int], told: int) -> int:
+    """The number of a schedule, if it is one."""
+    wanted: object = schedule(told)
+    # What a formula such as np.ceil makes is a float that is whole; what people write is an integer.
+    if isinstance(wanted, float | np.floating) and float(wanted).is_integer():
+        wanted = int(wanted)
+    return whole_number(f"schedule({told})", wanted, at_least=0)
+
+
+# --- pools -----------------------------------------------------------------------------------------
 
 # A point joins a full pool if this share of its prior variance is left once the pool is known.
 DETERMINED = 1e-3
@@ -175,36 +297,13 @@ class Pool:
         """How many questions a budget has for this decision."""
         counted = self.told if getattr(budget, "per_reward", False) else self.decisions
         number = as_budget(budget)(counted, self.asked)
-        check_number("budget", number)
-        return int(number)
+        return int(whole_number("budget", number, at_least=0))
 
     def believed(self) -> JointPosterior:
         """The beliefs, for plans that cannot do without."""
         if self.beliefs is None:
             raise ValueError("this plan looks at the posterior, and the pool has no beliefs")
         return self.beliefs
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Rows of the pool to ask about, and how the draw went.
-
-    Attributes
-    ----------
-    rows : integer array of shape (q,)
-    acceptance : float
-        Share of the chain's steps that moved; NaN where no chain ran.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tvbandits.queries import Choice
-    >>> print(Choice(np.array([0, 3])).rows)
-    [0 3]
-    """
-
-    rows: Index
-    acceptance: float = math.nan
 
 
 # --- plans -----------------------------------------------------------------------------------------
@@ -217,8 +316,8 @@ class QueryPlan(Protocol):
     its pool, and spares computing them.
     """
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
-        """Distinct rows of the pool."""
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
+        """Distinct rows of the pool, shape (q,)."""
 
 
 # Longest chain, in sweeps: no draw needs a thousandth of it.
@@ -240,10 +339,6 @@ class KDPP:
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
-    accuracy : float, optional
-        Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
-    jitter : float
-        Relative to the mean prior variance; see `tvbandits.queries.k_dpp`.
     budget : Budget, optional
         Where given, it says how many instead of the schedule.
 
@@ -252,14 +347,12 @@ class KDPP:
     >>> import numpy as np
     >>> from tvbandits.queries import KDPP, Pool
     >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
-    >>> len(KDPP(3).choose(pool, np.random.default_rng(0)).rows)
+    >>> len(KDPP(3).choose(pool, np.random.default_rng(0)))
     3
     """
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
-    accuracy: float | None = None
-    jitter: float = 1e-8
     budget: Budget | None = None
 
     looks_at_posterior: ClassVar[bool] = False
@@ -270,32 +363,29 @@ class KDPP:
         if isinstance(self.schedule, type) or not callable(self.schedule):
             whole_number("schedule, where it is no function,", self.schedule, at_least=0)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
-        positive_number("jitter", self.jitter)
-        if self.accuracy is not None:
-            finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
-        N = len(pool)
         if self.budget is not None:
-            _, k = _allowed(self.budget, pool)
+            k = pool.allowed(self.budget)
+        elif callable(self.schedule):
+            k = whole(self.schedule, pool.decisions)
         else:
-            k = (
-                whole(self.schedule, pool.decisions)
-                if callable(self.schedule)
-                else int(self.schedule)
-            )
-        if k >= N or k == 0:
-            return _all_or_none(N, k)
+            k = int(self.schedule)
+        if k >= len(pool) or k == 0:
+            return np.arange(len(pool) if k else 0)
         steps = math.ceil(self.sweeps * k)
-        if self.accuracy is not None:
-            steps = k_dpp.mixing_steps(N, k, self.accuracy)
-        sample = k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng, jitter=self.jitter)
-        return Choice(sample.indices, sample.acceptance)
+        return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 
 
-# Deviations above its mean that a plausible point may promise.
+# Deviations above its mean that a point may promise.
 PROMISE = 2.0
+
+# At the most so many points are candidates for a question, and so many for the next decision.
+LOOKED_AT, COMPARED = 40, 200
+
+# Each question of this number looks elsewhere.
+DISCOVER_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -303,24 +393,16 @@ class PlausibleMaximisers:
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
-    while the bounds hold. Among the `looked_at` plausible points that promise most (`PROMISE`), the one
-    of the largest gain is asked about (`JointPosterior.gains`: how much its answer raises the best
-    mean, on
-    average), as if those before were known. The gain looks one decision ahead, and by itself may never
-    ask about what is worth knowing for long; so every `explore_every`-th question goes to the plausible
-    point of the largest deviation. It ends when the best gain falls below `tolerance` noise deviations
-    of an answer, with nothing left but one plausible point, or with the budget.
+    while the bounds hold. Among those that promise most (`PROMISE`), the one of the largest gain is
+    asked about (`JointPosterior.gains`: how much its answer raises the best mean, on average), as if
+    those before were known. The gain looks one decision ahead, and by itself may never ask about what is
+    worth knowing for long; so every fourth question goes to the plausible point of the largest
+    deviation. It ends with nothing left but one plausible point, or with the budget.
 
     Parameters
     ----------
     budget : Budget or int
         A number is a number per step.
-    tolerance : float
-        A gain that is not worth a question, in noise deviations; 0 spends the budget.
-    explore_every : int, optional
-        None: never.
-    looked_at, compared : int
-        At the most so many points are candidates for a question, and so many for the next decision.
 
     Examples
     --------
@@ -328,61 +410,42 @@ class PlausibleMaximisers:
     >>> from tvbandits.queries import PlausibleMaximisers
     >>> plan, sites = PlausibleMaximisers(2), Candidates([[0.0], [1.0], [2.0]])
     >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, plan=plan)
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
     2
     """
 
     budget: Budget | int
-    tolerance: float = 0.0
-    explore_every: int | None = 4
-    looked_at: int = 40
-    compared: int = 200
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        not_negative("tolerance", self.tolerance)
-        for name in ("looked_at", "compared", "explore_every"):
-            value = getattr(self, name)
-            if value is None and name == "explore_every":
-                continue
-            whole_number(name, value)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
-        N, k = _allowed(self.budget, pool)
-        if k == 0 or N == 0:
-            return _all_or_none(N, 0)
-        beliefs = pool.believed()
-        enough = self.tolerance * math.sqrt(float(np.mean(beliefs.noise_variance)))
+        k = min(pool.allowed(self.budget), len(pool))
         rows: list[int] = []
-        while len(rows) < min(k, N):
+        beliefs = pool.believed() if k else None
+        while beliefs is not None and len(rows) < k:
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
             promise = beliefs.mean + PROMISE * beliefs.deviation
-            short = (promise.max() - promise[plausible]) / _smallest(beliefs.deviation)
+            none = max(1e-9 * float(beliefs.deviation.max()), 1e-300)  # a deviation that is none
+            short = (promise.max() - promise[plausible]) / none
             # Points that tie keep their order, whatever the last bits say.
             ranked = plausible[np.argsort(np.rint(short), kind="stable")]
-            candidates = [int(i) for i in ranked[: self.looked_at + len(rows)] if i not in rows]
+            candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
-            gains = beliefs.gains(candidates, ranked[: self.compared])
-            # Where no answer changes the decision, the point of the largest promise is asked about.
-            best = first_largest(gains)
-            if gains[best] < enough:
-                break
-            if self._explores(pool.asked + len(rows)):
+            if (pool.asked + len(rows) + 1) % DISCOVER_EVERY == 0:
                 left = plausible[~np.isin(plausible, rows)]
                 rows.append(int(left[first_largest(beliefs.deviation[left])]))
             else:
-                rows.append(candidates[best])
+                # Where no answer changes the decision, the point of the largest promise is asked about.
+                gains = beliefs.gains(candidates, ranked[:COMPARED])
+                rows.append(candidates[first_largest(gains)])
             if len(rows) < k:
                 beliefs = beliefs.after(rows[-1])
-        return Choice(np.array(rows, dtype=np.int64))
-
-    def _explores(self, asked: int) -> bool:
-        """Whether the question after so many ones explores."""
-        return self.explore_every is not None and (asked + 1) % self.explore_every == 0
+        return np.array(rows, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -399,7 +462,7 @@ class RandomPoints:
     >>> import numpy as np
     >>> from tvbandits.queries import RandomPoints, Pool
     >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
-    >>> len(RandomPoints(3).choose(pool, np.random.default_rng(0)).rows)
+    >>> len(RandomPoints(3).choose(pool, np.random.default_rng(0)))
     3
     """
 
@@ -410,34 +473,10 @@ class RandomPoints:
     def __post_init__(self) -> None:
         as_budget(self.budget)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Look at nothing."""
-        N, k = _allowed(self.budget, pool)
-        return Choice(np.sort(rng.choice(N, min(k, N), replace=False)))
-
-
-def _allowed(budget: Budget | int, pool: Pool) -> tuple[int, int]:
-    """Size of the pool, and how many questions there may be now."""
-    return len(pool), pool.allowed(budget)
-
-
-def _all_or_none(N: int, k: int) -> Choice:
-    return Choice(np.arange(N if k >= N else 0))
-
-
-def _smallest(deviation: Array) -> float:
-    """A deviation that counts as none."""
-    return max(1e-9 * float(deviation.max(initial=0.0)), 1e-300)
-
-
-# Each question of this number looks elsewhere.
-DISCOVER_EVERY = 4
-
-# At the most so many points are candidates for a question.
-LOOKED_AT = 40
-
-# At the most so many points are candidates for the next decision.
-COMPARED = 200
+        k = min(pool.allowed(self.budget), len(pool))
+        return np.sort(rng.choice(len(pool), k, replace=False))
 
 
 @dataclass(frozen=True)
@@ -460,7 +499,7 @@ class NextDecision:
     >>> from tvbandits.queries import NextDecision
     >>> plan, sites = NextDecision(2), Candidates([[0.0], [1.0], [2.0]])
     >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, queries=plan)
+    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, plan=plan)
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
     2
     """
@@ -473,12 +512,12 @@ class NextDecision:
         if self.discover_every is not None:
             whole_number("discover_every", self.discover_every)
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002 - one face
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
         allowed = pool.allowed(self.budget)
         if allowed >= len(pool) or allowed == 0:
-            return Choice(np.arange(len(pool) if allowed else 0))
-        return Choice(questions(pool.believed(), allowed, pool.asked, self.discover_every))
+            return np.arange(len(pool) if allowed else 0)
+        return questions(pool.believed(), allowed, pool.asked, self.discover_every)
 
 
 def questions(
@@ -502,11 +541,6 @@ def questions(
     discover_every : int, optional
         None: never.
     """
-    if budget < 0 or (discover_every is not None and discover_every < 1):
-        raise ValueError(
-            f"budget must not be negative, and discover_every at least 1 or None; got {budget} "
-            f"and {discover_every}"
-        )
     if budget >= len(beliefs):
         return np.arange(len(beliefs))
     free = np.ones(len(beliefs), dtype=bool)
@@ -529,3 +563,60 @@ def _most_useful(beliefs: JointPosterior, free: NDArray[np.bool_]) -> int:
     candidates = ranked[free[ranked]][:LOOKED_AT]
     gains = beliefs.gains(candidates, ranked[:COMPARED])
     return int(candidates[gains.argmax()])
+
+
+# --- asking ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What asks an expert.
+
+    Parameters
+    ----------
+    plan : QueryPlan
+        Which points to ask about.
+    expert : Expert, optional
+        Who is asked. Without one, the questions are the user's to carry: `Bandit.questions` names them,
+        and `Bandit.answer` takes the answers, which may come later, in parts, or never.
+    about : "played" or "domain"
+        What the plan chooses from: the points played so far, or all of the domain (of one that is not
+        finite, points drawn from it anew and those played).
+    reuse_answers : bool
+        Keep answers and age them like rewards; otherwise those of a query replace those of the last.
+    most_answers : int, optional
+        Keep the latest so many of them at the most.
+    pool_size : int, optional
+        Of the points played, the plan chooses from all up to so many. Once they are more, a new one
+        joins the pool only if the reward there does not follow from that at the points in the pool, so
+        that a step's cost stops growing.
+    informed_width : float, optional
+        The width is at most this in a decision before which a question was answered: then the questions
+        explore, and what is played stays plausible under the full width.
+
+    Raises
+    ------
+    ValueError
+        If a part has no such method, or a number is out of range.
+    """
+
+    plan: QueryPlan
+    expert: Expert | None = None
+    about: Literal["played", "domain"] = "played"
+    reuse_answers: bool = False
+    most_answers: int | None = None
+    pool_size: int | None = None
+    informed_width: float | None = None
+
+    def __post_init__(self) -> None:
+        check_part("plan", self.plan, "a query plan such as KDPP()", "choose")
+        if self.expert is not None:
+            check_part("expert", self.expert, "an object with a method query(X, t)", "query")
+        choice("about", self.about, ("played", "domain"))
+        if self.informed_width is not None:
+            not_negative("informed_width", self.informed_width)
+        flag("reuse_answers", self.reuse_answers)
+        for name in ("pool_size", "most_answers"):
+            count = getattr(self, name)
+            if count is not None:
+                whole_number(name, count)

@@ -124,15 +124,6 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
     assert log_density == pytest.approx(float(student.logpdf(y)), rel=1e-6)
 
 
-@pytest.mark.parametrize("setting", [SMOOTH, SEASONAL, BOTH])
-def test_moving_twice_is_moving_once(setting: ModelSpec) -> None:
-    rows, times, y = history()
-    filters, _ = filtered(setting, rows, times, y)
-    twice, once = filters.moved(0.7).moved(1.6), filters.moved(2.3)
-    np.testing.assert_allclose(twice.mean, once.mean, atol=1e-12)
-    np.testing.assert_allclose(twice.covariance, once.covariance, atol=1e-12)
-
-
 def test_harmonics_are_those_of_the_periodic_kernel() -> None:
     season, phase = (
         Season(24.0, 2.0, SpatialSpec("identity"), harmonics=30),
@@ -144,16 +135,13 @@ def test_harmonics_are_those_of_the_periodic_kernel() -> None:
     np.testing.assert_allclose(series, 2.0 * (kernel - mean) / (1.0 - mean), atol=1e-9)
 
 
-@pytest.mark.parametrize("step", [None, 0.5])
-def test_a_season_counts_in_the_unit_of_time(step: float | None) -> None:
-    ensemble = FilterEnsemble.of(POINTS, 0.04, [SEASONAL], step=step)
+def test_a_season_counts_in_the_unit_of_time() -> None:
+    ensemble = FilterEnsemble.of(POINTS, 0.04, [SEASONAL])
     for t in range(6):
         ensemble = ensemble.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
     found = ensemble.members[0].season
     assert found.period == pytest.approx(7.3 / 0.5)
-    twin = FilterEnsemble.of(
-        POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))], step=1.0
-    )
+    twin = FilterEnsemble.of(POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))])
     for t in range(6):
         twin = twin.observe([t], np.array([np.sin(t)]), None, float(t))
     np.testing.assert_allclose(ensemble.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
@@ -204,7 +192,7 @@ def test_weights_are_the_plain_rule() -> None:
 
 def test_beliefs_are_the_dense_covariances() -> None:
     rows, times, y = history()
-    ensemble = FilterEnsemble.of(POINTS, TINY, [ROUGH], step=1.0)
+    ensemble = replace(FilterEnsemble.of(POINTS, TINY, [ROUGH]), step=1.0)
     for t in np.unique(times):
         ensemble = ensemble.observe(rows[times == t], y[times == t], None, float(t))
     unit = float(ensemble.filters[0].variance[0])
@@ -308,28 +296,13 @@ def test_large_innovations_widen_the_deviations() -> None:
     assert replace(ensemble, innovation=0.3).widening == 1.0
 
 
-def test_a_step_in_parts_is_the_step() -> None:
-    rng = np.random.default_rng(8)
-    # The scale is told the parts one by one, so that a noise in its unit must not matter.
-    whole = parts = played(FilterEnsemble.of(POINTS, TINY, [ROUGH, SMOOTH]), 5)
-    y = rng.normal(0, 2, 3)
-    whole = whole.observe([1, 5, 6], y, None, 6.0)
-    parts = parts.observe([1], y[:1], None, 6.0).observe([5, 6], y[1:], None, 6.0)
-    for one, other in zip(whole.filters, parts.filters, strict=True):
-        np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-8)
-
-
-def test_large_banks_are_thinned_and_cost_stops_growing() -> None:
+def test_large_banks_are_thinned_and_cost_stops_growing(monkeypatch) -> None:
     grid = np.linspace(0, 1, 101)[:, None]
-    ensemble = played(FilterEnsemble.of(grid, 0.04, capacity=60_000), THINNED_AT[-1] + 2)
+    monkeypatch.setattr(module, "CAPACITY", 60_000)
+    ensemble = played(FilterEnsemble.of(grid, 0.04), THINNED_AT[-1] + 2)
     numbers = sum(each.covariance.size for each in ensemble.filters)
     assert numbers <= 60_000
     assert len(ensemble.weights) == len(ensemble.members)
-
-
-def test_no_reading_changes_nothing() -> None:
-    ensemble = played(FilterEnsemble.of(POINTS, 0.04), 3)
-    assert ensemble.observe([1, 2], np.array([np.nan, np.nan]), None, 9.0) is ensemble
 
 
 def test_questions_are_distinct_and_discover() -> None:

@@ -14,12 +14,18 @@ from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.ensemble import CAPACITY, POWERS, FilterEnsemble
+from tvbandits.gp.ensemble.ensemble import POWERS, FilterEnsemble
 from tvbandits.gp.ensemble.mixture import Transform
 from tvbandits.gp.ensemble.models import function_settings, settings_for
-from tvbandits.gp.ensemble.recent import Readings, Recent
-from tvbandits.gp.ensemble.rule import ModelEnsemble, started
-from tvbandits.gp.ensemble.seasons import LOOKED_AT, SeasonSearch, TimedReadings, observed
+from tvbandits.gp.ensemble.rule import (
+    LOOKED_AT,
+    ModelEnsemble,
+    Readings,
+    Recent,
+    SeasonSearch,
+    TimedReadings,
+    observed,
+)
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -81,23 +87,15 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
     assert {each.season and each.season.period for each in after.settings} == {None, 12.0 * unit}
 
 
-def test_the_bank_then_is_the_one_that_always_knew_it() -> None:
-    recent, search = run(np.arange(1.0, 70.0))[-1]
-    knew = Recent(FilterEnsemble.of(POINTS, 0.05, season=search.period))
-    for t in np.arange(1.0, 70.0):
-        knew = knew.observed(float(t), reading(float(t)))
-    assert same_value(recent.latest, knew.latest)
-
-
 def test_of_both_a_season_takes_a_networks_models() -> None:
-    both = started(POINTS, 0.05, "both", CAPACITY, None)
+    both = FilterEnsemble.of(POINTS, 0.05, both=True)
     assert set(function_settings(POINTS.shape[1])) < set(both.settings)
     at: At = Recent(both), SeasonSearch.of(both)
     for n in range(1, 50):
         at = searched(at, np.arange(1.0, n + 1.0))
     recent, search = at
     assert search.period == 12.0
-    knew = Recent(started(POINTS, 0.05, "both", CAPACITY, 12.0))
+    knew = Recent(FilterEnsemble.of(POINTS, 0.05, both=True, season=12.0))
     assert knew.before.settings == settings_for(POINTS, 12.0)
     for t in np.arange(1.0, 50.0):
         knew = knew.observed(float(t), reading(float(t)))
@@ -205,8 +203,8 @@ def test_a_bandit_that_was_put_away_goes_on_bit_for_bit(tmp_path: object) -> Non
 
 
 def test_who_names_one_or_none_gets_that() -> None:
-    assert frugal().recipe.posterior == ModelEnsemble("both", season="find")
-    assert frugal(season=None).recipe.posterior == ModelEnsemble("both", season=None)
+    assert frugal().recipe.posterior == ModelEnsemble(both=True)
+    assert frugal(season=None).recipe.posterior == ModelEnsemble(both=True, season=None)
     six = ModelEnsemble(season=6.0)
     assert frugal(posterior=six).recipe.posterior == six
     assert frugal(posterior=six, season=None).recipe.posterior == ModelEnsemble(season=None)

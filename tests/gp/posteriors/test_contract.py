@@ -22,7 +22,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 
 KERNELS: dict[str, Kernel] = {
     "smooth": 2.0 * RBF([0.35, 0.6]),
@@ -205,7 +205,7 @@ def test_it_is_what_dense_algebra_says(case: Any) -> None:
     assert made.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-6)
     np.testing.assert_allclose(made.products[:, 1], oracle.products()[:, 1], rtol=1e-6)
     # Values at one input are averaged by some rules; what they differ by is in the first entry alone.
-    averaged = oracle_of(made, Groups.of(setting.data.Z).merge(setting.data)[0])
+    averaged = oracle_of(made, Groups.of(setting.data.Z).merge(setting.data))
     wholes = [each.products()[0, 0] for each in (oracle, averaged)]
     assert np.isclose(made.products[0, 0], wholes, rtol=1e-6).any()
 
@@ -221,7 +221,6 @@ def test_its_variance_is_below_the_prior_s(case: Any) -> None:
     assert (made.on_surface()[1] < 0.95 * setting.prior).any()  # something was learned
     assert made.log_det_ratio > 0.0
     assert 0.0 < made.effective_dimension() < 24.0
-    assert made.condition_number >= 1.0
 
 
 @every_case
@@ -258,22 +257,6 @@ def test_before_any_observation_it_is_the_prior(case: Any) -> None:
 
 
 # --- how it changes -------------------------------------------------------------------------------
-
-
-@every_exact_case
-def test_more_observations_leave_less_variance(case: Any) -> None:
-    setting = Setting(case)
-    made = setting.condition(to(setting.data, 0))
-    for n in range(2, 25, 2):
-        more = setting.condition(to(setting.data, n), made)
-        for Z in setting.places():
-            before, after = made.predict(Z)[1], more.predict(Z)[1]
-            assert (after <= before + 1e-8 * setting.prior).all()
-        assert more.log_det_ratio >= made.log_det_ratio
-        made = more
-    less_noise = Data(setting.data.Z, setting.data.Y, setting.data.variance / 2)
-    sharper = setting.condition(less_noise).on_surface()[1]
-    assert (sharper <= made.on_surface()[1] + 1e-8 * setting.prior).all()
 
 
 @every_exact_case
@@ -353,18 +336,6 @@ def test_an_imagined_observation_shrinks_as_a_real_one(case: Any) -> None:
 
 
 @every_case
-def test_an_imagined_observation_never_widens(case: Any) -> None:
-    setting = Setting(case)
-    made = setting.condition(setting.data)
-    for row in (0, 4, 11):
-        shrunk = made.shrunk(setting.at(NOW)[row : row + 1], 0.2, setting.surface)
-        before, after = made.on_surface()[1], shrunk.on_surface()[1]
-        assert (after <= before + 1e-9 * setting.prior).all()
-        assert after[row] < before[row]
-        assert (after >= 0.0).all()
-
-
-@every_case
 def test_several_without_their_values_are_one_after_the_other(case: Any) -> None:
     setting = Setting(case)
     made = one_by_one = setting.condition(setting.data)
@@ -377,6 +348,9 @@ def test_several_without_their_values_are_one_after_the_other(case: Any) -> None
         (together.predict(setting.at(NOW))[1], one_by_one.predict(setting.at(NOW))[1]),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-11)
+    before, after = made.on_surface()[1], together.on_surface()[1]
+    assert (after <= before + 1e-9 * setting.prior).all()
+    assert (after[[1, 3, 7]] < before[[1, 3, 7]]).all()
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data
 from tvbandits.gp.posteriors.exact import spanning
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, spanning_state
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 
 LINE = np.linspace(-50, 50, 401)[:, None]
@@ -200,8 +200,6 @@ def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
         covariance = dense.covariance(X, X)
         np.testing.assert_allclose(var, np.diagonal(covariance), atol=1e-7 * size)
         np.testing.assert_allclose(made.covariance(X), covariance, atol=1e-7 * size)
-        evidence = peer.log_marginal_likelihood_value_
-        assert made.log_evidence()[0] == pytest.approx(evidence, rel=1e-8, abs=1e-7)
         ratio = np.linalg.slogdet(np.eye(len(Z)) + kernel(Z) / variance[:, None])[1]
         assert made.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
         assert made.size == len(np.unique(Z, axis=0))
@@ -215,12 +213,6 @@ def test_the_condition_number_is_a_lower_estimate(seed: int) -> None:
     made = condition(kernel, Z, y, variance)
     true = np.linalg.cond(kernel(made.rows.Z) + np.diag(made.rows.variance))
     assert 1.0 <= made.condition_number <= true * (1 + 1e-6)
-
-
-def test_the_condition_number_follows_the_scales_of_the_noise() -> None:
-    Z = np.array([[0.0], [100.0]])
-    made = condition(RBF(1.0), Z, np.zeros(2), np.array([9.0, 99.0]))
-    assert made.condition_number == pytest.approx(10.0)
 
 
 def test_negligible_observations_cost_nothing_and_change_nothing() -> None:

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, Candidates, Exact, Nystrom, Recipe
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.forgetting.aging import Linear
@@ -27,8 +27,8 @@ from tvbandits.gp.posteriors.predictions import (
     independent_readings,
     students_factor,
 )
-from tvbandits.queries import Choice, Pool
-from tvbandits.queries.asking import Asking
+from tvbandits.queries import Pool
+from tvbandits.queries.plans import Asking
 
 KERNEL = Matern(0.4, nu=2.5)
 RNG = np.random.default_rng(0)
@@ -219,10 +219,10 @@ class Looking:
         self.pools: list[Pool] = []
         self.seen: list[JointPosterior] = []
 
-    def choose(self, pool: Pool, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+    def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002
         self.pools.append(pool)
         self.seen.append(pool.believed())
-        return Choice(np.empty(0, dtype=np.int64))
+        return np.empty(0, dtype=np.int64)
 
 
 class Silent:

@@ -17,7 +17,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
 KERNELS: dict[str, Kernel] = {
@@ -255,7 +255,6 @@ def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> No
         assert abs(centres[0] - centres[1]) < 0.3
         if exponent <= 7:
             np.testing.assert_allclose(made.products, exact.products, rtol=2e-2, atol=1e-3)
-        assert np.isfinite(made.condition_number)
 
 
 def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -> None:

@@ -53,7 +53,8 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import count, rate
-from tvbandits.core.files.page import page, without_nan
+from tvbandits.core.files.journal import without_nan
+from tvbandits.core.files.page import page
 from tvbandits.core.protocols import ExpertError
 
 T = TypeVar("T")

@@ -36,7 +36,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, reason_of
 from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import as_text, digest_of, numbers
-from tvbandits.core.files.reading import current_limits
+from tvbandits.core.files.reading import limit_of
 
 # --- rows of the journal: what happened, who did it and when --------------------------------------
 
@@ -497,10 +497,10 @@ def _named(place: str, error: Exception) -> CampaignError:
     if "not a database" in reason:
         return NoCampaignError(f"{place}: it is no campaign: {reason}")
     if "too big" in reason:
-        most = current_limits().unpacked_bytes
+        most = limit_of("unpacked_bytes")
         return DamagedCampaignError(
-            f"{place}: a cell has more than {most} bytes; if the file is to be trusted, open it within "
-            "reading_limits(unpacked_bytes=...)"
+            f"{place}: a cell has more than {most} bytes; if the file is to be trusted, set "
+            "TVBANDITS_READ_UNPACKED_BYTES to a larger number"
         )
     if "malformed" in reason:
         return DamagedCampaignError(f"{place}: {reason}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,25 @@ from tvbandits.core.arrays import Array
 
 def as_text(body: Mapping[str, Any]) -> str:
     """A body in one form, the same for equal bodies; numbers that JSON does not know are texts."""
-    return json.dumps(_plain(body), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(plain(body, str), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+def plain(value: Any, odd: Callable[[float], str | None]) -> Any:
+    """Plain values for JSON, in which `odd` takes the place of what is NaN or infinite."""
+    if hasattr(value, "tolist"):
+        return plain(value.tolist(), odd)
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+        return odd(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each, odd) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each, odd) for each in value]
     return value
+
+
+def without_nan(value: Any) -> Any:
+    """Plain values for JSON; what is NaN or infinite becomes null."""
+    return plain(value, lambda _: None)
 
 
 def digest_of(before: str, *cells: object) -> str:

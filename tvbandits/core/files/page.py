@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+from tvbandits.core.files.journal import without_nan
 
 HERE = Path(__file__).parent
 
@@ -64,17 +66,6 @@ def as_json(value: Any) -> str:
     """JSON that can stand inside of a script element: no NaN, no end of the element, no comment."""
     text = json.dumps(without_nan(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def without_nan(value: Any) -> Any:
-    """Plain values for JSON, which knows no NaN and no infinity: they become null."""
-    if isinstance(value, Mapping):
-        return {str(key): without_nan(each) for key, each in value.items()}
-    if hasattr(value, "tolist"):
-        return without_nan(value.tolist())
-    if isinstance(value, list | tuple):
-        return [without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:

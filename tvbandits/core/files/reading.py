@@ -19,19 +19,21 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import shown
+from tvbandits.core.rows import parquet_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
 File = str | os.PathLike[str]
 
+
+# How large a table may be that is read from a file: bytes after unpacking it, or of the cells of a
+# Parquet file at 8 bytes each, rows and columns.
+LIMITS = {"unpacked_bytes": 500_000_000, "rows": 20_000_000, "columns": 20_000}
 
 # Environment variables that raise a limit: this, and the limit's name in capitals.
 ENVIRONMENT = "TVBANDITS_READ_"
@@ -48,101 +50,41 @@ DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+\s*)$")
 _LONGEST_HEADING = 1 << 22
 
 
-@dataclass(frozen=True)
-class ReadLimits:
-    """How large a table may be that is read from a file.
-
-    Attributes
-    ----------
-    unpacked_bytes : int
-        Bytes of a file after unpacking it, or of the cells of a Parquet file at 8 bytes each.
-    rows : int
-    columns : int
-
-    Examples
-    --------
-    >>> from tvbandits.core.files.reading import ReadLimits
-    >>> print(ReadLimits(rows=1000).rows)
-    1000
-    """
-
-    unpacked_bytes: int = 500_000_000
-    rows: int = 20_000_000
-    columns: int = 20_000
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            whole_number(field.name, getattr(self, field.name))
-
-    def check(self, name: str, found: int) -> None:
-        """Raise a `ValueError` that says how to raise the limit `name`, if `found` exceeds it."""
-        most = getattr(self, name)
-        if found > most:
-            what = name.replace("_", " ")
-            raise ValueError(
-                f"{found} {what} or more, and the limit is {most}; if the file is to be trusted, read "
-                f"it within reading_limits({name}=...), or set {ENVIRONMENT}{name.upper()}"
-            )
-
-
-_limits: ContextVar[ReadLimits | None] = ContextVar("read_limits", default=None)
-
-
-def current_limits() -> ReadLimits:
-    """The limits that hold now: those of `reading_limits`, or of the environment, or the default.
+def limit_of(name: str) -> int:
+    """The limit that holds now: of the environment, or the default.
 
     Raises
     ------
     ValueError
-        If an environment variable is no whole number.
+        If the environment variable is no whole number of at least 1.
 
     Examples
     --------
-    >>> from tvbandits.core.files.reading import current_limits
-    >>> print(current_limits().columns)
+    >>> from tvbandits.core.files.reading import limit_of
+    >>> print(limit_of("columns"))
     20000
     """
-    given = _limits.get()
-    if given is not None:
-        return given
-    changes = {}
-    for field in fields(ReadLimits):
-        text = os.environ.get(f"{ENVIRONMENT}{field.name.upper()}", "").strip()
-        if text:
-            if not text.isdigit():
-                raise ValueError(
-                    f"{ENVIRONMENT}{field.name.upper()} must be a whole number, got {shown(text)}"
-                )
-            changes[field.name] = int(text)
-    return ReadLimits(**changes)
+    variable = f"{ENVIRONMENT}{name.upper()}"
+    text = os.environ.get(variable, "").strip()
+    if text and not (text.isdecimal() and int(text)):
+        raise ValueError(f"{variable} must be a whole number of at least 1, got {shown(text)}")
+    return int(text) if text else LIMITS[name]
 
 
-@contextlib.contextmanager
-def reading_limits(**changes: int) -> Iterator[ReadLimits]:
-    """Other limits for what is read inside the block: `with reading_limits(rows=10**9): ...`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such limit, or it is no whole number of at least 1.
+def check_size(name: str, found: int) -> None:
+    """Raise a `ValueError` that says how to raise the limit `name`, if `found` exceeds it.
 
     Examples
     --------
-    >>> from tvbandits.core.files.reading import current_limits, reading_limits
-    >>> with reading_limits(rows=50_000_000):
-    ...     print(current_limits().rows)
-    50000000
+    >>> from tvbandits.core.files.reading import check_size
+    >>> check_size("columns", 4)  # says nothing
     """
-    known = [field.name for field in fields(ReadLimits)]
-    for name in changes:
-        if name not in known:
-            raise ValueError(f"there is no limit {name!r}; there are {', '.join(known)}")
-    limits = replace(current_limits(), **changes)
-    token = _limits.set(limits)
-    try:
-        yield limits
-    finally:
-        _limits.reset(token)
+    most = limit_of(name)
+    if found > most:
+        raise ValueError(
+            f"{found} {name.replace('_', ' ')} or more, and the limit is {most}; if the file is to be "
+            f"trusted, set {ENVIRONMENT}{name.upper()} to a larger number"
+        )
 
 
 def limit_cells(connection: sqlite3.Connection) -> None:
@@ -151,19 +93,16 @@ def limit_cells(connection: sqlite3.Connection) -> None:
     Examples
     --------
     >>> import sqlite3
-    >>> from tvbandits.core.files.reading import limit_cells, reading_limits
+    >>> from tvbandits.core.files.reading import limit_cells
     >>> connection = sqlite3.connect(":memory:")
-    >>> with reading_limits(unpacked_bytes=1000):
-    ...     limit_cells(connection)
+    >>> limit_cells(connection)
     >>> try:
-    ...     row = connection.execute("SELECT zeroblob(1001)").fetchone()
+    ...     row = connection.execute("SELECT zeroblob(500000001)").fetchone()
     ... except sqlite3.DataError as error:
     ...     print(error)
     string or blob too big
     """
-    connection.setlimit(
-        sqlite3.SQLITE_LIMIT_LENGTH, min(current_limits().unpacked_bytes, 2**31 - 1)
-    )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit_of("unpacked_bytes"), 2**31 - 1))
 
 
 @contextlib.contextmanager
@@ -228,14 +167,13 @@ class CountedStream(io.RawIOBase):
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files.reading import CountedStream, ReadLimits
-    >>> CountedStream(io.BytesIO(b"four"), ReadLimits(unpacked_bytes=4)).read(4)
+    >>> from tvbandits.core.files.reading import CountedStream
+    >>> CountedStream(io.BytesIO(b"four")).read(4)
     b'four'
     """
 
-    def __init__(self, stream: IO[bytes], limits: ReadLimits | None = None) -> None:
-        self._stream, self._limits = stream, limits or current_limits()
-        self._count = 0
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._count = stream, 0
 
     def readable(self) -> bool:
         """It is."""
@@ -245,7 +183,7 @@ class CountedStream(io.RawIOBase):
         """As of any raw stream; a `ValueError` beyond the limit."""
         chunk = self._stream.read(len(buffer))
         self._count += len(chunk)
-        self._limits.check("unpacked_bytes", self._count)
+        check_size("unpacked_bytes", self._count)
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
@@ -256,7 +194,7 @@ class CountedStream(io.RawIOBase):
         super().close()
 
 
-def bounded(stream: IO[bytes], limits: ReadLimits | None = None) -> io.BufferedReader:
+def bounded(stream: IO[bytes]) -> io.BufferedReader:
     r"""A stream that counts what comes out of it, to read tables from.
 
     Examples
@@ -266,7 +204,7 @@ def bounded(stream: IO[bytes], limits: ReadLimits | None = None) -> io.BufferedR
     >>> bounded(io.BytesIO(b"time,a\n")).readline()
     b'time,a\n'
     """
-    return io.BufferedReader(CountedStream(stream, limits), _LONGEST_HEADING)
+    return io.BufferedReader(CountedStream(stream), _LONGEST_HEADING)
 
 
 @contextlib.contextmanager
@@ -290,7 +228,6 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     b'time,a\n'
     """
     check_regular(path)
-    limits = current_limits()  # before anything is open
     with contextlib.ExitStack() as stack:
         suffix = path.suffix.lower()
         if suffix == ".zip":
@@ -302,7 +239,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
         else:
             openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
             stream = openers.get(suffix, open)(path, "rb")
-        yield stack.enter_context(bounded(stream, limits))
+        yield stack.enter_context(bounded(stream))
 
 
 def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any) -> pd.DataFrame:
@@ -328,17 +265,18 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
     """
     import pandas as pd
 
-    limits = current_limits()
     heading, ended, _ = stream.peek(_LONGEST_HEADING).partition(b"\n")
     if len(heading) >= _LONGEST_HEADING and not ended:
         raise ValueError(f"the first line is longer than {_LONGEST_HEADING} bytes: not a table")
     separator = separator_of(heading, separators)
-    limits.check("columns", heading.count(separator.encode()) + 1)
+    check_size("columns", heading.count(separator.encode()) + 1)
     try:
-        frame: pd.DataFrame = pd.read_csv(stream, sep=separator, nrows=limits.rows + 1, **options)
+        frame: pd.DataFrame = pd.read_csv(
+            stream, sep=separator, nrows=limit_of("rows") + 1, **options
+        )
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
-    limits.check("rows", len(frame))
+    check_size("rows", len(frame))
     return frame
 
 
@@ -427,22 +365,15 @@ def read_parquet(path: Path) -> pd.DataFrame:
     0  1.5
     """
     check_regular(path)
-    try:
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise ValueError(
-            'reading Parquet needs pyarrow: pip install "tvbandits[parquet]"'
-        ) from error
-    limits = current_limits()
-    with ParquetFile(path) as file:
+    with parquet_file(path) as file:
         about = file.metadata
-        limits.check("rows", about.num_rows)
-        limits.check("columns", about.num_columns)
+        check_size("rows", about.num_rows)
+        check_size("columns", about.num_columns)
         packed = sum(
             about.row_group(group).total_byte_size for group in range(about.num_row_groups)
         )
         # Cells that are all alike take no room in the file, and 8 bytes each in memory.
-        limits.check("unpacked_bytes", max(packed, 8 * about.num_rows * about.num_columns))
+        check_size("unpacked_bytes", max(packed, 8 * about.num_rows * about.num_columns))
     import pandas as pd
 
     return pd.read_parquet(path)

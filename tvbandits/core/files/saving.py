@@ -9,20 +9,14 @@ import contextlib
 import errno
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-import numpy as np
-
 from tvbandits._version import __version__
-from tvbandits.core.arrays import flag
 from tvbandits.core.coercion import file_path
-from tvbandits.core.context import measured, some_context
-from tvbandits.core.files.reading import check_regular, current_limits
+from tvbandits.core.files.reading import check_regular, check_size
 from tvbandits.core.files.values import (
     EVERYTHING,
     Decoder,
@@ -88,7 +82,7 @@ def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
     SavedFileError
         If the bytes are not those of a saved file, or are damaged, or ask for what is not there.
     ValueError
-        If there are more of them than the limit of unpacked bytes (`ReadLimits`).
+        If there are more of them than the limit of unpacked bytes (`check_size`).
     """
     return Saved(data, trusted).value()
 
@@ -109,7 +103,7 @@ class Saved:
     """
 
     def __init__(self, data: bytes, trusted: Trusted | None = None) -> None:
-        current_limits().check("unpacked_bytes", len(data))
+        check_size("unpacked_bytes", len(data))
         structure, self._arrays = unpacked_structure(data)
         self._trusted = {} if trusted is None else trusted
         if not isinstance(self._trusted, Mapping):
@@ -160,9 +154,7 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
     write_whole(file_path("path", path), to_bytes(value))
 
 
-def load(
-    path: str | os.PathLike[str], trusted: Trusted | None = None, *, rehearse: bool = True
-) -> Any:
+def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
 
     Parameters
@@ -172,15 +164,12 @@ def load(
     trusted : mapping of str to object, optional
         The user's own parts of it, such as its expert, by "module:name". A file is never believed about
         what to import: what it names and is not handed over is an error that says the name.
-    rehearse : bool
-        Play a step with a twin of it, without its expert: a file whose parts do not fit together is
-        refused now, and not in the middle of a run. False saves the time of that step.
 
     Raises
     ------
     SavedFileError
-        If it is no such file, is not as it was written, cannot play on, or is larger than the limit
-        of unpacked bytes (`ReadLimits`); the message names the file and the reason.
+        If it is no such file, is not as it was written, or is larger than the limit of unpacked
+        bytes (`tvbandits.core.files.reading`); the message names the file and the reason.
     OSError
         If it cannot be read.
 
@@ -194,74 +183,16 @@ def load(
     >>> print(tvbandits.load("campaign.saved").state == bandit.state)
     True
     """
-    found = load_value(path, trusted)
-    if not (hasattr(found, "ask") and hasattr(found, "tell")):
-        raise SavedFileError(f"{Path(path)}: it holds no bandit, but {type(found).__name__}")
-    if flag("rehearse", rehearse):
-        try:
-            # What has no recipe changes as it plays: of that a second one is read.
-            _play_a_step(found if hasattr(found, "recipe") else load_value(path, trusted))
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise SavedFileError(f"{Path(path)}: it cannot play on: {reason}") from error
-    return found
-
-
-def _play_a_step(bandit: Any) -> None:
-    """Let a bandit, or a twin of one with a recipe, look at itself, ask and tell, without its expert."""
-    recipe: Any = getattr(bandit, "recipe", None)
-    if recipe is not None:
-        alone = recipe
-        if recipe.asking is not None:
-            alone = replace(recipe, asking=replace(recipe.asking, expert=None))
-        bandit = type(bandit).from_state(alone, bandit.state)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        to_bytes(bandit)
-        repr((bandit, bandit.info, bandit.history))
-        held = Encoder()
-        held.ref(bandit if recipe is None else bandit.state.posterior)
-        if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
-            raise ValueError("its model holds numbers that are NaN")
-        domain: Any = getattr(bandit if recipe is None else recipe, "domain", None)
-        chosen = [] if measured(domain) else list(getattr(domain, "context", ()))
-        among = (
-            domain.rows_of(domain.X[0, chosen]) if chosen else None
-        )  # the world has to choose one
-        given = some_context(domain)
-        for _ in range(2):  # what is told comes into the second decision
-            X = bandit.ask(among=among, context=given)
-            mean = np.zeros(len(X))
-            if recipe is not None:
-                mean, deviation = bandit.predict(X)
-                if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-                    raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
-            bandit.tell(X, mean)
-            if recipe is not None:
-                bandit.recommend(among=among, context=given)
-
-
-def load_value(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
-    """Read what `save_value` wrote.
-
-    Raises
-    ------
-    SavedFileError
-        If it is no such file, or is not as it was written; the message names the file and the reason.
-    ValueError
-        If the path is none.
-    OSError
-        If it cannot be read.
-    """
     file = file_path("path", path)
     try:
         check_regular(file)
-        current_limits().check("unpacked_bytes", file.stat().st_size)
-        return from_bytes(file.read_bytes(), trusted)
-    except SavedFileError as error:
-        raise type(error)(f"{file}: {error}") from error
+        check_size("unpacked_bytes", file.stat().st_size)
+        found = from_bytes(file.read_bytes(), trusted)
     except ValueError as error:
         raise SavedFileError(f"{file}: {error}") from error
+    if not (hasattr(found, "ask") and hasattr(found, "tell")):
+        raise SavedFileError(f"{file}: it holds no bandit, but {type(found).__name__}")
+    return found
 
 
 def put_in_place(

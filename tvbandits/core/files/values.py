@@ -4,7 +4,7 @@ A value that is made of others is an entry of one flat list, and refers to entri
 So what was shared is shared again, there are no circles, and reading needs no recursion.
 
 What can be read back is a list that the project itself makes: its own parts by their words (`word_of`: a
-move of a module breaks no saved file), scikit-learn's kernels by name (`KERNELS`), arrays, and plain
+move of a module breaks no saved file), scikit-learn's kernels by name, arrays, and plain
 containers. Before anything is made, one pass over the table bounds how deep it nests and how large it is
 unfolded (`check_table`). Parts are made by their constructors, given only what these say that they take
 (`check_types`). A part of the user's is saved by its name, `module:name`, and what has that name must be
@@ -13,7 +13,6 @@ handed over by whoever reads it: a file never says what is imported.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import inspect
 import io
@@ -27,11 +26,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
+from itertools import zip_longest
+from pkgutil import walk_packages
 from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tvbandits.core.coercion import shown
 
 # --- a saved file: a structure in JSON and arrays, in a zip that runs nothing ---------------------
 # The file is a zip, so that any tool can look into it: `structure.json`, and `arrays/0.npy`,
@@ -46,7 +48,7 @@ from numpy.typing import NDArray
 # numbers would be a pickle.
 
 
-FORMAT, VERSION = "tvbandits saved file", 2
+FORMAT, VERSION = "tvbandits saved file", 3
 STRUCTURE = "structure.json"
 # Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects.
 KINDS = "biufcSU"
@@ -55,16 +57,9 @@ _DIGEST = 64
 # Bytes of the structure, which is JSON: a hundred times that of any policy, and seconds to read.
 _LONGEST_STRUCTURE = 8_000_000
 
-_LONGEST_HEADER = 10_000
-_MOST_DIMENSIONS = 32
-
 
 class SavedFileError(ValueError):
     """A file is not one that was saved, or not as it was saved."""
-
-
-class UnknownVersionError(SavedFileError):
-    """A file was saved by a version that this one does not know."""
 
 
 def packed(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
@@ -78,7 +73,7 @@ def packed(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
         Of the kinds `KINDS`.
     """
     buffer = io.BytesIO()
-    whole = {"format": FORMAT, "version": VERSION, "arrays": len(arrays), **structure}
+    whole = {"format": FORMAT, "version": VERSION, **structure}
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
         archive.writestr(_member(STRUCTURE), text.encode())
@@ -88,8 +83,7 @@ def packed(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
             archive.writestr(_member(_name(number)), member.getbuffer())
         archive.comment = b"0" * _DIGEST
     view = buffer.getbuffer()
-    digest = hashlib.sha256(view[:-_DIGEST]).hexdigest().encode()
-    view[-_DIGEST:] = digest
+    view[-_DIGEST:] = hashlib.sha256(view[:-_DIGEST]).hexdigest().encode()
     return bytes(view)
 
 
@@ -110,49 +104,30 @@ def unpacked_structure(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]
     SavedFileError
         If it is anything but a whole and unchanged file of a version that is known.
     """
-    _check_whole(data)
+    if data[:4] != b"PK\x03\x04":
+        raise SavedFileError(f"it is not a saved file: it begins with {data[:8]!r}")
+    if hashlib.sha256(memoryview(data)[:-_DIGEST]).hexdigest().encode() != data[-_DIGEST:]:
+        raise SavedFileError("it is cut or changed: its checksum is not that of its content")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            infos = archive.infolist()
-            _check_members(infos, len(data))
+            names = _checked_members(archive.infolist(), len(data))
             structure = _structure(archive.read(STRUCTURE))
-            count = structure["arrays"]
-            expected = {STRUCTURE, *map(_name, range(count))}
-            names = {info.filename for info in infos}
-            if names != expected:
-                odd = sorted(names ^ expected)[0]
-                word = "is missing" if odd in expected else "does not belong there"
-                raise SavedFileError(f"its member {odd!r} {word}")
-            return structure, [_array(archive.read(_name(i)), i) for i in range(count)]
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
+            return structure, [_array(name, archive.read(name)) for name in names[1:]]
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         raise SavedFileError(f"it is damaged: {error}") from error
 
 
-def _check_whole(data: bytes) -> None:
-    """Whether the digest at the end is that of what stands before it."""
-    if data[:1] == b"\x80" and len(data) > 1 and data[1] <= 5:
-        raise SavedFileError("it is a pickle, which could run any code, and is not opened")
-    if data[:4] != b"PK\x03\x04":
-        raise SavedFileError(f"it is not a saved file: it begins with {data[:8]!r}")
-    said = data[-_DIGEST:]
-    if hashlib.sha256(memoryview(data)[:-_DIGEST]).hexdigest().encode() != said:
-        raise SavedFileError("it is cut or changed: its checksum is not that of its content")
-
-
-def _check_members(infos: list[zipfile.ZipInfo], size: int) -> None:
+def _checked_members(infos: list[zipfile.ZipInfo], size: int) -> list[str]:
+    """The names of what is inside: the structure and numbered arrays, none packed, none twice."""
     names = [info.filename for info in infos]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SavedFileError(f"its member {twice!r} is there twice")
-    for info in infos:
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-            raise SavedFileError(f"its member {info.filename!r} is packed, which none should be")
-        if info.flag_bits & 0x1:
-            raise SavedFileError(f"its member {info.filename!r} is encrypted")
-    if sum(info.file_size for info in infos) > size:
-        raise SavedFileError("its members overlap: together they are larger than the file")
-    if STRUCTURE not in names:
-        raise SavedFileError(f"it is not a saved file: it has no {STRUCTURE!r}, but {names[:3]}")
+    expected = [STRUCTURE, *map(_name, range(len(names) - 1))]
+    for name, other in zip_longest(names, expected):
+        if name != other:
+            raise SavedFileError(f"its member {name!r} does not belong there, but {other!r}")
+    packed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
+    if packed or sum(info.file_size for info in infos) > size:
+        raise SavedFileError("its members are packed or overlap, which none should")
+    return names
 
 
 def _structure(text: bytes) -> dict[str, Any]:
@@ -166,11 +141,10 @@ def _structure(text: bytes) -> dict[str, Any]:
         raise SavedFileError(f"{STRUCTURE} cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise SavedFileError(f"it is not a saved file: {STRUCTURE} does not say {FORMAT!r}")
-    version = found.get("version")
-    if version != VERSION or isinstance(version, bool):
-        raise UnknownVersionError(f"it is of version {version!r}, and {VERSION} is known here")
-    if type(found.get("arrays")) is not int or not 0 <= found["arrays"] <= len(text):
-        raise SavedFileError(f"it says that it has {found.get('arrays')!r} arrays")
+    if found.get("version") != VERSION:
+        raise SavedFileError(
+            f"it is of version {found.get('version')!r}, and {VERSION} is known here"
+        )
     return found
 
 
@@ -178,36 +152,22 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _array(data: bytes, number: int) -> NDArray[Any]:
+def _array(name: str, data: bytes) -> NDArray[Any]:
     """An array from the bytes of an npy file: its size is compared before any room is made."""
-    where = f"array {number}"
-    if data[:8] != b"\x93NUMPY\x01\x00":
-        pickled = data[:1] == b"\x80"
-        what = "is a pickle, which could run any code" if pickled else "is no npy file of version 1"
-        raise SavedFileError(f"{where} {what}")
-    end = 10 + int.from_bytes(data[8:10], "little")
-    if end > min(len(data), _LONGEST_HEADER):
-        raise SavedFileError(f"{where} has a header of {end} bytes")
+    stream, npy = io.BytesIO(data), np.lib.format
     try:
-        header = ast.literal_eval(data[10:end].decode("latin1").strip())
-        described, fortran, shape = (header[key] for key in ("descr", "fortran_order", "shape"))
-        if not isinstance(described, str):
-            raise ValueError(f"its numbers are {described!r}")
-        dtype = np.dtype(described)
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
-        raise SavedFileError(f"{where} has a header that cannot be read: {error}") from error
-    if dtype.hasobject or dtype.kind not in KINDS:
-        objects = "holds objects, which are a pickle" if dtype.hasobject else f"holds {dtype}"
-        raise SavedFileError(f"{where} {objects}")
-    sizes = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
-    if not sizes or len(shape) > _MOST_DIMENSIONS or not isinstance(fortran, bool):
-        raise SavedFileError(f"{where} has the shape {shape!r}")
-    if math.prod(shape) * dtype.itemsize != len(data) - end or dtype.itemsize == 0:
-        raise SavedFileError(
-            f"{where} should have {shape} numbers of {dtype}, and has {len(data) - end} bytes"
-        )
-    flat = np.frombuffer(data, dtype, offset=end)
-    return flat.reshape(shape, order="F" if fortran else "C").copy(order="F" if fortran else "C")
+        npy.read_magic(stream)
+        shape, _, dtype = npy.read_array_header_1_0(stream)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in KINDS or dtype.itemsize == 0:
+            raise ValueError(f"it holds {dtype}")
+        if size != len(data) - stream.tell():
+            raise ValueError(f"{shape} of {dtype} are not {len(data) - stream.tell()} bytes")
+        stream.seek(0)
+        found: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
+    except Exception as error:  # of whatever kind numpy makes of a header
+        raise SavedFileError(f"its member {name!r} is no array: {shown(error)}") from error
+    return found
 
 
 # --------------------------------------------------------------------------------------------------
@@ -215,11 +175,6 @@ def _array(data: bytes, number: int) -> NDArray[Any]:
 
 # Where kernels come from; it is imported where one is made, since that takes two seconds.
 SKLEARN = "sklearn.gaussian_process.kernels"
-
-# What a class is called in a text, and what word it gives itself.
-SAID = re.compile(r"^(?:class |    __word__ = \")(\w+)", re.MULTILINE)
-
-PACKAGE = Path(__file__).parents[2]
 
 # Packages whose values can be read back: frozen ones, and those that say what they are made of.
 HOUSES = (
@@ -236,15 +191,15 @@ HOUSES = (
 
 # But not those that reach out to files or hosts when they are made: who reads hands them over.
 OUTSIDE = (
-    "core.files",
-    "core.rows",
-    "core.tables",
-    "datasets.epa_ozone",
-    "datasets.regression",
-    "datasets.tables",
-    "experts.conformance",
-    "experts.records",
-    "experts.sensors",
+    "tvbandits.core.files",
+    "tvbandits.core.rows",
+    "tvbandits.core.tables",
+    "tvbandits.datasets.epa_ozone",
+    "tvbandits.datasets.regression",
+    "tvbandits.datasets.tables",
+    "tvbandits.experts.conformance",
+    "tvbandits.experts.log",
+    "tvbandits.experts.sensors",
 )
 
 
@@ -255,11 +210,13 @@ def word_of(kind: type) -> str:
 
 
 def is_part(kind: object) -> TypeGuard[type]:
-    """Whether this is a class of the project that can be made again from its parts."""
-    if not isinstance(kind, type):
+    """Whether this is a kernel of scikit-learn, or a class of the project that can be made again."""
+    if not isinstance(kind, type) or inspect.isabstract(kind):
         return False
-    package, _, module = kind.__module__.partition(".")
-    if package != "tvbandits" or module.split(".")[0] not in HOUSES or module.startswith(OUTSIDE):
+    if kind.__module__ == SKLEARN:
+        return is_kernel(kind)
+    package, house, *_ = f"{kind.__module__}.".split(".")
+    if package != "tvbandits" or house not in HOUSES or kind.__module__.startswith(OUTSIDE):
         return False
     plain = is_dataclass(kind) or is_named_tuple(kind) or is_kernel(kind)
     return "<" not in kind.__qualname__ and (hasattr(kind, "__saved__") or plain)
@@ -276,52 +233,23 @@ def is_named_tuple(kind: type) -> bool:
 
 
 @cache
-def part_by(word: str) -> type | None:
-    """The class that has a word, if there is one; only modules that may define it are imported."""
-    for house in HOUSES:
-        for module in modules_by_word(house).get(word, ()):
-            found = parts_in(module)
-            if word in found:
-                return found[word]
-    return None
-
-
-@cache
-def modules_by_word(house: str) -> dict[str, list[str]]:
-    """The modules of a package that say a word: the name of a class in them, or a word of its own."""
-    found: dict[str, list[str]] = {}
-    for module, source in sources_of(house).items():
-        for word in dict.fromkeys(SAID.findall(source)):
-            found.setdefault(word, []).append(module)
-    return found
-
-
-@cache
-def sources_of(house: str) -> dict[str, str]:
-    """The text of every module of a package, but for what is `OUTSIDE`, by the module's name."""
-    found = {}
-    for path in sorted((PACKAGE / house).rglob("*.py")):
-        inside = path.relative_to(PACKAGE).with_suffix("").parts
-        name = ".".join(inside).removesuffix(".__init__")
-        if not name.startswith(OUTSIDE):
-            found[f"tvbandits.{name}"] = path.read_text(encoding="utf-8")
-    return found
-
-
-@cache
-def parts_in(module: str) -> dict[str, type]:
-    """The parts that a module defines, by their words.
+def parts_by_word() -> dict[str, type]:
+    """All parts by their words; the modules that may define some are imported.
 
     Raises
     ------
     ValueError
         If two of them have one word.
     """
+    names = [SKLEARN]
+    for house in HOUSES:
+        package = import_module(f"tvbandits.{house}")
+        below = walk_packages(package.__path__, f"{package.__name__}.")
+        names += [each.name for each in below if not each.name.startswith(OUTSIDE)]
     found: dict[str, type] = {}
-    for kind in vars(import_module(module)).values():
-        mine = is_part(kind) and kind.__module__ == module
-        if mine and found.setdefault(word_of(kind), kind) is not kind:
-            raise ValueError(f"{module} has two parts {word_of(kind)!r}")
+    for kind in (each for name in names for each in vars(import_module(name)).values()):
+        if is_part(kind) and found.setdefault(word_of(kind), kind) is not kind:
+            raise ValueError(f"two parts have the word {word_of(kind)!r}")
     return found
 
 
@@ -385,22 +313,6 @@ def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-# Kernels of scikit-learn, by name.
-KERNELS = (
-    "CompoundKernel",
-    "ConstantKernel",
-    "DotProduct",
-    "ExpSineSquared",
-    "Exponentiation",
-    "Matern",
-    "PairwiseKernel",
-    "Product",
-    "RBF",
-    "RationalQuadratic",
-    "Sum",
-    "WhiteKernel",
-)
-
 _PLACE = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)*:[A-Za-z_]\w*")
 # Parts of the user's, by `module:name`.
 Trusted = Mapping[str, Any]
@@ -418,10 +330,6 @@ LONGEST_INT = 128
 
 # Whole numbers beyond it may all have one hash, and a dictionary of them takes for ever.
 LARGEST_KEY = 2**61 - 2
-
-
-class UnknownPartError(SavedFileError):
-    """A file names a part that was not handed over."""
 
 
 def name_of(part: Any) -> str:
@@ -480,26 +388,18 @@ class Encoder:
             return {"number": self._array(np.asarray(value))}
         if type(value) in (tuple, list):
             return {type(value).__name__: [self.ref(each) for each in value]}
-        if type(value) in (dict, types.MappingProxyType):
-            name = "dict" if type(value) is dict else "mapping"
-            return {name: [[self.ref(key), self.ref(each)] for key, each in value.items()]}
+        if type(value) is dict:
+            return {"dict": [[self.ref(key), self.ref(each)] for key, each in value.items()]}
         if type(value) is deque:
             return {"deque": [self.ref(each) for each in value], "most": value.maxlen}
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
             return {"generator": self.ref(dict(value.bit_generator.state))}
-        return self._made(value)
-
-    def _made(self, value: Any) -> dict[str, Any]:
-        """What is made by a constructor, or has only a name."""
-        kind = type(value)
-        if is_kernel(kind):
-            if is_part(kind) or (kind.__module__ == SKLEARN and kind.__name__ in KERNELS):
-                parts = value.get_params(deep=False)
-                return {"kernel": word_of(kind), "with": self._parts(parts)}
-        elif is_part(kind):
-            return {"value": word_of(kind), "with": self._parts(parts_of(value))}
+        if is_part(type(value)):
+            form = "kernel" if is_kernel(type(value)) else "value"
+            parts = {name: self.ref(part) for name, part in parts_of(value).items()}
+            return {form: word_of(type(value)), "with": parts}
         return self._named(value)
 
     def _named(self, value: Any) -> dict[str, Any]:
@@ -513,9 +413,6 @@ class Encoder:
             self.own.append(name)
         return {"own": name}
 
-    def _parts(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self.ref(part) for name, part in parts.items()}
-
     def _array(self, array: Any) -> int:
         if array.dtype.kind not in KINDS:
             raise ValueError(f"an array of {array.dtype} cannot be saved")
@@ -524,7 +421,9 @@ class Encoder:
 
 
 def parts_of(value: Any) -> dict[str, Any]:
-    """What a value of the project is made from again."""
+    """What a value of the project, or a kernel, is made from again."""
+    if is_kernel(type(value)):
+        return dict(value.get_params(deep=False))
     if hasattr(type(value), "__saved__"):
         parts: dict[str, Any] = value.__saved__()
         return parts
@@ -665,10 +564,8 @@ class Decoder:
         return deque((self.value(ref) for ref in entry["deque"]), most)
 
     def pairs(self, entry: dict[str, Any]) -> Any:
-        """A mapping."""
-        ((name, refs),) = entry.items()
-        found = {_key(self.value(key)): self.value(each) for key, each in refs}
-        return found if name == "dict" else types.MappingProxyType(found)
+        """A dictionary."""
+        return {_key(self.value(key)): self.value(each) for key, each in entry["dict"]}
 
     def generator(self, entry: dict[str, Any]) -> np.random.Generator:
         """A generator of numpy."""
@@ -680,23 +577,15 @@ class Decoder:
         bits.state = state
         return np.random.Generator(bits)
 
-    def kernel(self, entry: dict[str, Any]) -> Any:
-        """A kernel, by the list or of the project."""
-        name, parts = entry["kernel"], self._named_parts(entry)
-        if name in KERNELS:
-            return getattr(import_module(SKLEARN), name)(**parts)
-        kind = _part(name)
-        if not is_kernel(kind):
-            raise SavedFileError(f"{name[:80]!r} is no kernel")
-        return kind(**parts)
-
     def made(self, entry: dict[str, Any]) -> Any:
-        """A part of the project, from what it says that it takes."""
-        kind, parts = _part(entry["value"]), self._named_parts(entry)
-        if is_kernel(kind):
-            raise SavedFileError(f"{entry['value']!r} is a kernel")
-        make: Callable[..., Any] = getattr(kind, "__restored__", kind)
+        """A kernel or another part of the project, from what it says that it takes."""
+        form = next(iter(entry))
+        kind = _part(entry[form])
+        if is_kernel(kind) != (form == "kernel"):
+            raise SavedFileError(f"{entry[form]!r} is no {form}")
+        parts = {str(name): self.value(ref) for name, ref in entry["with"].items()}
         check_types(kind, parts)
+        make: Callable[..., Any] = getattr(kind, "__restored__", kind)
         return make(**parts)
 
     def own(self, entry: dict[str, Any]) -> Any:
@@ -705,26 +594,22 @@ class Decoder:
         if name not in self._trusted:
             word = name.removeprefix("tvbandits:")
             if word in ("MappedRows", "ParquetRows"):
-                raise UnknownPartError(
+                raise SavedFileError(
                     "its candidates stand in another file, which is not opened because this one says "
                     f"so: hand them over, as in trusted={{{name!r}: Candidates(path).rows}}"
                 )
-            raise UnknownPartError(
+            raise SavedFileError(
                 f"it uses {name!r}, which is not part of the package and is not imported because a "
                 f"file says so: hand it over, as in trusted={{{name!r}: ...}}"
             )
         return self._trusted[name]
 
-    def _named_parts(self, entry: dict[str, Any]) -> dict[str, Any]:
-        return {str(name): self.value(ref) for name, ref in entry["with"].items()}
-
 
 def _part(word: Any) -> type:
     """A class of the project by its word."""
-    found = part_by(word) if isinstance(word, str) else None
-    if found is None:
+    if word not in parts_by_word():
         raise SavedFileError(f"{str(word)[:80]!r} is no part that is known to this version")
-    return found
+    return parts_by_word()[word]
 
 
 def _key(key: Any) -> Any:
@@ -745,10 +630,9 @@ _READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     **dict.fromkeys(_CONTAINERS, Decoder.items),
     "deque": Decoder.queue,
     "dict": Decoder.pairs,
-    "mapping": Decoder.pairs,
     "bytes": lambda _, entry: bytes.fromhex(entry["bytes"]),
     "generator": Decoder.generator,
-    "kernel": Decoder.kernel,
+    "kernel": Decoder.made,
     "value": Decoder.made,
     "own": Decoder.own,
 }

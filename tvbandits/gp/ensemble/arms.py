@@ -6,7 +6,7 @@ The small sister of `ModelEnsemble`: a step costs a few operations on arrays of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -17,9 +17,9 @@ import numpy as np
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
-from tvbandits.gp.ensemble.recent import at_each_time
 from tvbandits.gp.ensemble.rule import (
     CandidatePosterior,
+    at_each_time,
     before_readings,
     candidate_rows,
     in_order_of_time,
@@ -38,9 +38,6 @@ SMALLEST = -6
 # From so many first readings the noise variance and the step are taken that the models are made
 # for.
 FIRST = 16
-
-# So many times to move by are remembered: a reward may come a hundred steps after its decision.
-REMEMBERED = 4
 
 # So many past filters are kept: a late reading goes back to the one before its time.
 KEPT = 16
@@ -98,37 +95,14 @@ class ArmFilters:
             return self
         if not math.isfinite(self.time):
             return changed(self, time=t)
-        kept, kept2, fresh = self._once(self._kept, t - self.time)
-        return self._knowing(
+        kept = np.exp((self.time - t) / self.scale)[:, None]
+        return changed(
+            self,
             time=t,
             mean=kept * self.mean,
             share=kept * self.share,
-            variance=kept2 * self.variance + fresh,
+            variance=kept**2 * self.variance + self.signal[:, None] * (1.0 - kept**2),
         )
-
-    def _kept(self, h: float) -> tuple[Array, Array, Array]:
-        """What differences keep in a time (M, 1), the square of that, and their new variance (M, 1)."""
-        kept = np.exp(-h / self.scale)[:, None]
-        return kept, kept**2, self.signal[:, None] * (1.0 - kept**2)
-
-    def _once(self, compute: Callable[..., Any], *given: float) -> Any:
-        """What the models make of something that is mostly the same; the latest are remembered."""
-        known, key = self._latest, (compute.__name__, *given)
-        if key not in known:
-            if len(known) == REMEMBERED:
-                known.clear()
-            known[key] = compute(*given)
-        return known[key]
-
-    @cached_property
-    def _latest(self) -> dict[tuple[Any, ...], Any]:
-        return {}
-
-    def _knowing(self, **changes: Any) -> ArmFilters:
-        """The same models, which know something else."""
-        made = changed(self, **changes)
-        made.__dict__["_latest"] = self._latest
-        return made
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
@@ -150,7 +124,8 @@ class ArmFilters:
         mean[:, arms] += gain * off
         share[:, arms] += gain * unexplained
         variance[:, arms] *= 1.0 - gain
-        return now._knowing(
+        return changed(
+            now,
             mean=mean,
             share=share,
             variance=variance,
@@ -196,16 +171,10 @@ class ArmFilters:
 
     def lasting(self, noise: float, step: float) -> Array:
         """Variances (A,) of what rewards of every later step would tell about the next reward."""
-        doubt = self._once(self._doubt_of_later, noise, step)
+        kept2 = np.exp(-2.0 * step / self.scale)
+        doubt = 1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
         told = self.variance**2 / (self.variance + doubt)
         return np.asarray(self.weights @ (told + self.level_variances))
-
-    def _doubt_of_later(self, noise: float, step: float) -> Array:
-        """Variances (M, 1) with which rewards of every later step tell."""
-        kept2 = np.exp(-2.0 * step / self.scale)
-        return np.asarray(
-            1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
-        )
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
         """Of differences at arms (n,) with lags (n, n) between their times, over all models."""
@@ -471,15 +440,6 @@ class ArmsPosterior(CandidatePosterior):
             among=lambda rows, others: among[np.ix_(list(rows), list(others))],
             present=np.diagonal(among),
         )  # fmt: skip
-
-    @cached_property
-    def _joint(self) -> Array:
-        return self.filters.covariance()
-
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (n1, n2) of arms [x, t], all at the time `now`."""
-        one, other = candidate_rows(self.surface, Z1), candidate_rows(self.surface, Z2)
-        return self._joint[np.ix_(one, other)]
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """With what noise (n,) values seen some ages ago speak about the time `now`."""

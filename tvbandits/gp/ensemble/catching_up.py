@@ -16,15 +16,15 @@ beginning; and members that may start afresh do so before the first reading or n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.gp.ensemble.filters import CONSTANT, Filters, Layout, remembered, student
-from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
+from tvbandits.core.observations import changed
+from tvbandits.gp.ensemble.filters import Filters, Layout, remembered, student
 
 
 class Read(NamedTuple):
@@ -66,29 +66,25 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     """The models at the time of the last readings, once they know all of them, which are in order."""
     told = _Told.of(reads)
     prior = _PriorOf.readings(filters.layout, told)
+    seen = _SeenTogether.of(filters, told, prior)
+    known, said = _conditioned(filters, told, prior, seen), seen.said
     if not filters.layout.restarts:
-        seen = _SeenTogether.of(filters, told, prior)
-        return _conditioned(filters, told, prior, seen), seen.said
+        return known, said
     # All but the constant may have started afresh before the first reading: the soft reset of
     # `Filters.observed`, once for all readings, with the hazard of so many steps.
-    M, (afresh, layout) = len(filters), filters.layout.restarting
-    some, everyone = filters.some(afresh, layout), np.append(np.arange(M), afresh)
-    beside = filters.joined(some.restarted(), filters.layout.with_restarting)
-    both = _SeenTogether.of(beside, told, prior.take(everyone))
-    seen, log_density = both.first(M), both.said.log_density
-    known, said = _conditioned(filters, told, prior, seen), seen.said
+    afresh, layout = filters.layout.restarting
+    some, prior = filters.some(afresh, layout), prior.take(afresh)
+    fresh = _SeenTogether.of(some.restarted(), told, prior)
     stays = np.log1p(-layout.hazard) * len(reads)
-    on = stays + np.cumsum(log_density[:, afresh], axis=0)
-    off = np.log(-np.expm1(stays)) + np.cumsum(log_density[:, M:], axis=0)
+    on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
+    off = np.log(-np.expm1(stays)) + np.cumsum(fresh.said.log_density, axis=0)
     together = np.logaddexp(on, off)
-    said.log_density[:, afresh] = together
-    said.log_density[1:, afresh] -= together[:-1]
+    said.log_density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
     kept = some.kept(on[-1], together[-1])
     if (kept < 1.0).any():
-        drawn, own = some.drawn_to_prior(kept), prior.take(afresh)
-        again = _conditioned(drawn, told, own, _SeenTogether.of(drawn, told, own))
-        for name in ("mean", "covariance"):
-            getattr(known, name)[afresh] = getattr(again, name)
+        drawn = some.drawn_to_prior(kept)
+        again = _conditioned(drawn, told, prior, _SeenTogether.of(drawn, told, prior))
+        known.mean[afresh], known.covariance[afresh] = again.mean, again.covariance
     return known, said
 
 
@@ -121,11 +117,6 @@ class _Told(NamedTuple):
         times = np.array([each.h for each in reads])
         return cls(n, np.cumsum(n) - n, times, np.repeat(np.arange(len(n)), n), rows, values, noise)
 
-    @property
-    def h(self) -> Array:
-        """The time (N,) of each reading."""
-        return np.asarray(self.times[self.step])
-
     def summed(self, each: Array) -> Array:
         """Sums (s, M) over the readings of each time, of numbers (M, N)."""
         return np.asarray(np.add.reduceat(each, self.first, axis=1).T)
@@ -136,8 +127,6 @@ class _PriorOf(NamedTuple):
 
     Attributes
     ----------
-    H : array of shape (N, S)
-        What observes a state at the places read.
     back : array of shape (M, S, N)
         F(h)^T H^T, to the state that is known.
     joint : array of shape (M, N, N)
@@ -146,20 +135,33 @@ class _PriorOf(NamedTuple):
         Prior covariance of the state at the end with what is read.
     """
 
-    H: Array
     back: Array
     joint: Array
     ahead: Array
 
     @classmethod
     def readings(cls, layout: Layout, told: _Told) -> _PriorOf:
-        time, H = _Fading(layout), layout.rows(told.rows)
-        joint = time.stationary(H, told.times, told.step)
-        return cls(H, time.back(H, told.h), joint, time.since(H, told.times[-1] - told.h))
+        H, prior, h = layout.rows(told.rows), layout.prior, told.times[told.step]
+        alike = np.einsum("mii->mi", prior)[:, :, None]
+        of_state = alike * H.T if layout.independent else np.matmul(prior, H.T)
+        ahead = layout.moved(of_state, told.times[-1] - h)
+        rows = np.broadcast_to(H.T, of_state.shape)
+        # Many readings are as far apart in time: what fades is computed once for each distance.
+        apart = np.abs(told.times[:, None] - told.times).ravel()
+        lag = len(told.times) * told.step[:, None] + told.step
+        kept, joint = layout.fading(apart)[0], np.zeros((len(prior), len(h), len(h)))
+        for i, (start, end) in enumerate(pairwise([*layout.parts, layout.size])):
+            if (part := np.ascontiguousarray(H[:, start:end])).any():
+                if layout.independent:
+                    between = alike[:, start, :, None] * (part @ part.T)
+                else:
+                    between = np.matmul(part, np.matmul(prior[:, start:end, start:end], part.T))
+                joint += between * kept[:, i].take(lag, axis=1)
+        return cls(layout.moved(rows, h, back=True), joint, ahead)
 
     def take(self, models: Index) -> _PriorOf:
         """As some of the models say."""
-        return _PriorOf(self.H, *(each[models] for each in self[1:]))
+        return _PriorOf(*(each[models] for each in self))
 
 
 class _SeenTogether(NamedTuple):
@@ -207,12 +209,6 @@ class _SeenTogether(NamedTuple):
         judged = _judged(filters, told, root, whitened, noise - own)
         return cls(learned, known, inverse, whitened, *judged)
 
-    def first(self, M: int) -> _SeenTogether:
-        """To the first M of the models."""
-        said = Said(self.said.log_density[:, :M].copy(), self.said.squares[:, :M])
-        arrays = {name: getattr(self, name)[:M] for name in self._fields[:-1]}
-        return self._replace(**arrays, said=said)
-
 
 def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenTogether) -> Filters:
     """Models at the last time, once they know all readings."""
@@ -224,7 +220,8 @@ def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenToge
     covariance = layout.moved_known(seen.learned, end)
     covariance += layout.prior
     covariance -= np.matmul(back, gain)
-    return filters.like(mean, covariance, seen.squares, seen.counts)
+    scales = {"squares": seen.squares, "count": seen.counts}
+    return changed(filters, mean=mean, covariance=covariance, **scales)
 
 
 def _judged(
@@ -258,114 +255,3 @@ def _judged(
     common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2
     off = np.maximum(told.summed(errors**2) - common, 0.0)
     return squares[-1], counts[-1], Said(density, off)
-
-
-@dataclass(frozen=True)
-class _Fading:
-    """How the parts of the states of M models fade; times are arrays (n,), in steps."""
-
-    layout: Layout
-
-    @property
-    def smooth(self) -> bool:
-        return self.layout.derivative < self.layout.season
-
-    def _kept(self, scale: Array, h: Array) -> Array:
-        return np.asarray(np.exp(-h / scale[:, None]))
-
-    def _drift(self, h: Array) -> tuple[Array, Array, Array]:
-        """What a value keeps of itself, takes of its derivative, and what that takes of the value."""
-        if not self.smooth:
-            kept = self._kept(self.layout.scales[2], h)
-            return kept, np.zeros_like(kept), np.zeros_like(kept)
-        rate = matern32_rate(self.layout.scales[2])[:, None]
-        return matern32_transition(rate, h, np.exp(-rate * h))[:3]
-
-    def back(self, H: Array, h: Array) -> Array:
-        """F(h)^T H^T for rewards observed by rows H (n, S) after times h, shape (M, S, n)."""
-        layout = self.layout
-        value, up, _ = self._drift(h)
-        out = np.empty((len(value), layout.size, len(h)))
-        out[:, 0] = H[:, 0]
-        out[:, 1] = self._kept(self.layout.scales[0], h) * H[:, 1]
-        out[:, 2 : layout.drift] = (
-            self._kept(self.layout.scales[1], h)[:, None] * H[:, 2 : layout.drift].T
-        )
-        drift = H[:, layout.drift : layout.derivative].T
-        out[:, layout.drift : layout.derivative] = value[:, None] * drift
-        if self.smooth:
-            out[:, layout.derivative : layout.season] = up[:, None] * drift
-        if layout.season < layout.size:
-            cosine, sine = self._turned(h)
-            wave = H[:, layout.waves].T
-            out[:, layout.season :] = np.concatenate([cosine * wave, sine * wave], axis=1)
-        return out
-
-    def since(self, H: Array, h: Array) -> Array:
-        """F(h) prior H^T, the covariance of a state with rewards (n,) of times h before, (M, S, n)."""
-        layout, prior = self.layout, self.layout.prior
-        value, _, down = self._drift(h)
-        a, b = layout.drift, layout.derivative
-        out = np.empty((len(value), layout.size, len(h)))
-        out[:, 0] = CONSTANT * H[:, 0]
-        out[:, 1] = prior[:, 1, 1, None] * self._kept(self.layout.scales[0], h) * H[:, 1]
-        static = self._towards(H, slice(2, a))
-        out[:, 2:a] = self._kept(self.layout.scales[1], h)[:, None] * static
-        drift = self._towards(H, slice(a, b))
-        out[:, a:b] = value[:, None] * drift
-        if self.smooth:
-            out[:, b : layout.season] = down[:, None] * drift
-        if layout.season < layout.size:
-            cosine, sine = self._turned(h)
-            variance = np.einsum("mii->mi", prior)[:, layout.waves, None]
-            wave = variance * H[:, layout.waves].T
-            out[:, layout.season :] = np.concatenate([cosine * wave, -sine * wave], axis=1)
-        return out
-
-    def _turned(self, h: Array) -> tuple[Array, Array]:
-        """What a value of a season keeps, and what it takes of the other of its pair, (M, r, n)."""
-        found = [self.layout.transition_of_season(float(each)) for each in h]
-        return (
-            np.stack([cosine for cosine, _ in found], axis=2),
-            np.stack([sine for _, sine in found], axis=2),
-        )
-
-    def _towards(self, H: Array, part: slice) -> Array:
-        """Prior covariance (M, r, n) of a part of the states with rewards at one time."""
-        rows, prior = H[:, part].T, self.layout.prior[:, part, part]
-        if self.layout.independent:
-            return np.asarray(prior[:, :1, :1] * rows)
-        return np.asarray(np.matmul(prior, rows))
-
-    def _between(self, H: Array, part: slice) -> Array:
-        """Prior covariance (M, n, n) of that part of rewards at one time."""
-        rows = np.ascontiguousarray(H[:, part])
-        if self.layout.independent:
-            return np.asarray(self.layout.prior[:, part, part][:, :1, :1] * (rows @ rows.T))
-        return np.asarray(np.matmul(rows, self._towards(H, part)))
-
-    def stationary(self, H: Array, times: Array, step: Index) -> Array:
-        """Prior covariance (M, n, n) of rewards, each at one of some times."""
-        layout, prior = self.layout, self.layout.prior
-        # Many readings are as far apart in time: what fades is computed once for each distance.
-        apart = np.abs(times[:, None] - times[None, :]).ravel()
-        lag = len(times) * step[:, None] + step
-        a, b = layout.drift, layout.derivative
-        # Every reward is the constant and the trend as they are.
-        shared = CONSTANT + prior[:, 1, 1, None] * self._kept(self.layout.scales[0], apart)
-        out = shared.take(lag, axis=1)
-        static = self._between(H, slice(2, a))
-        if np.isfinite(self.layout.scales[1]).any():
-            static *= self._kept(self.layout.scales[1], apart).take(lag, axis=1)
-        out += static
-        drift = self._between(H, slice(a, b))
-        drift *= self._drift(apart)[0].take(lag, axis=1)
-        out += drift
-        if layout.season < layout.size:
-            once, where = np.unique(apart, return_inverse=True)
-            variance = np.einsum("mii->mi", prior)[:, layout.waves]
-            kept = variance[:, :, None] * self._turned(once)[0]
-            rows = H[:, layout.waves]
-            again = np.einsum("ar,br,mrl->mabl", rows, rows, kept)
-            out += np.take_along_axis(again, where[lag][None, :, :, None], axis=3)[..., 0]
-        return np.asarray(out)

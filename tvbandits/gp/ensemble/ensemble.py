@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -36,7 +36,12 @@ from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.catching_up import Read, after
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
-from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, in_steps, settings_for
+from tvbandits.gp.ensemble.models import (
+    SMALL_NETWORK,
+    ModelSpec,
+    may_be_both,
+    settings_for,
+)
 from tvbandits.gp.fitting.calibration import HALF
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
@@ -122,26 +127,6 @@ class Step:
         return cls(expected, np.empty(0, np.int64), none, none, 0.0, density)
 
 
-def checked(
-    rows: Sequence[int] | Index, values: Array, variance: Array | float, points: int
-) -> tuple[Index, Array, Array]:
-    """Rows, values and noise variances (n,) of what was read among so many points; NaN was not."""
-    index = np.asarray(rows, dtype=np.int64).reshape(-1)
-    y = np.asarray(values, dtype=np.float64).reshape(-1)
-    noise = np.asarray(variance, dtype=np.float64)
-    noise = noise if noise.shape == y.shape else np.broadcast_to(noise, y.shape)
-    if index.shape != y.shape:
-        raise ValueError(f"expected a value for each of {len(index)} rows, got {len(y)}")
-    if len(index) and not 0 <= min(known := index.tolist()) <= max(known) < points:
-        raise ValueError(f"rows must lie in 0 to {points - 1}, got {index.tolist()}")
-    if (np.isfinite(y) & (noise > 0) & (noise < np.inf)).all():
-        return index, y, noise
-    if np.isinf(y).any() or not (np.isfinite(noise).all() and (noise > 0).all()):
-        raise ValueError("values must not be infinite, and variances positive and finite")
-    read = ~np.isnan(y)
-    return index[read], y[read], noise[read]
-
-
 def squares_of_differences(errors: Array) -> Array:
     """Squared errors (M,) of differences between places, of a reading itself where it is alone.
 
@@ -198,22 +183,14 @@ class Group:
 
     def caught_up(self, backlog: Sequence[BacklogStep], step: float) -> Group:
         """Once they know all steps since."""
-        group = self
-        for part in _together([each for each in backlog if each[0] > self.time]):
-            group = group._knowing(part, step)
-        return group
-
-    def _knowing(self, since: Sequence[BacklogStep], step: float) -> Group:
-        """Once they know these steps, taken in at once."""
-        filters, density, squares = taken_in(self.filters, self.time, since, step)
-        variance, score = np.array([each for _, _, each in since])[:, None], self.score
-        for each in evidence_of(density, squares, variance):
-            score = FORGETTING * score + each
-        return Group(filters, score, since[-1][0])
-
-    def carries(self, least: float) -> NDArray[np.bool_]:
-        """Which of them have a score of at least so much."""
-        return np.asarray(self.score >= least)
+        filters, score, time = self.filters, self.score, self.time
+        for since in _together([each for each in backlog if each[0] > self.time]):
+            filters, density, squares = taken_in(filters, time, since, step)
+            variance = np.array([each for _, _, each in since])[:, None]
+            for each in evidence_of(density, squares, variance):
+                score = FORGETTING * score + each
+            time = since[-1][0]
+        return Group(filters, score, time)
 
     def take(self, models: NDArray[np.bool_]) -> Group:
         """Some of them."""
@@ -305,26 +282,24 @@ class Inactive:
 def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: float) -> None:
     """Put the models of a group where they belong by their scores."""
     here = [side[group] for side in (up, down) if group in side]
-    stays = group not in up or up[group].carries(least).all()
-    if stays and (group not in down or not down[group].carries(least).any()):
+    stays = group not in up or (up[group].score >= least).all()
+    if stays and (group not in down or (down[group].score < least).all()):
         return
     everyone = here[0] if len(here) == 1 else here[0].joined(here[1])
-    carries = everyone.carries(least)
+    carries = everyone.score >= least
     for side, mask in ((up, carries), (down, ~carries)):
         side.pop(group, None)
         if mask.any():
             side[group] = everyone.take(mask)
 
 
-def thinned(
-    filters: Sequence[Filters], score: Array, capacity: int
-) -> tuple[tuple[Filters, ...], Array]:
-    """Without the lighter half of the models, if their covariances hold more than so many numbers."""
+def thinned(filters: Sequence[Filters], score: Array) -> tuple[tuple[Filters, ...], Array]:
+    """Without the lighter half of the models, if their covariances hold more than `CAPACITY` numbers."""
     numbers = np.concatenate([np.full(len(each), each.layout.size**2) for each in filters])
-    if numbers.sum() <= capacity:
+    if numbers.sum() <= CAPACITY:
         return tuple(filters), score
     order = np.argsort(-score, kind="stable")
-    fits = np.cumsum(numbers[order]) <= capacity
+    fits = np.cumsum(numbers[order]) <= CAPACITY
     kept = np.zeros(len(order), dtype=bool)
     kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
     parts = zip(filters, by_group(kept, filters), strict=True)
@@ -345,8 +320,6 @@ class FilterEnsemble:
         Of a reading that comes without its own: the sensor's, a lower end of what is learned.
     step : float
         Time that the settings count in: by default that between the first two times observed.
-    capacity : int
-        Above so many numbers in all covariances, the lighter half of the members goes.
     filters : tuple of Filters
     origin : float
         Values are kept relative to it, against cancellation.
@@ -376,7 +349,6 @@ class FilterEnsemble:
     settings: tuple[ModelSpec, ...]
     noise_variance: float
     step: float = float("nan")
-    capacity: int = CAPACITY
     filters: tuple[Filters, ...] = ()
     origin: float = 0.0
     time: float = float("nan")
@@ -396,10 +368,6 @@ class FilterEnsemble:
     _learned_at: int = 0
     _inactive: Inactive = field(default_factory=Inactive)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
     @classmethod
     def of(
         cls,
@@ -407,8 +375,7 @@ class FilterEnsemble:
         noise_variance: float,
         settings: Sequence[ModelSpec] | None = None,
         *,
-        step: float | None = None,
-        capacity: int = CAPACITY,
+        both: bool = False,
         powers: Sequence[float] | None = None,
         season: float | None = None,
     ) -> FilterEnsemble:
@@ -420,32 +387,20 @@ class FilterEnsemble:
         noise_variance : float
         settings : sequence of ModelSpec, optional
             None: `settings_for(points)`, if they are `held`.
-        step : float, optional
-            Usual time between two decisions.
-        capacity : int
-            Numbers in the covariances of all members, once thinned: what a step costs.
+        both : bool
+            As of `settings_for`. The first guess of the scale is worth as much then as for a function.
         powers : sequence of float, optional
             Of the transforms that rewards may need (see `Transform`). None: `POWERS` for a network whose
             models are not given, else rewards are taken as they are.
         season : float, optional
             Time after which a part of the reward comes again, for `settings_for`.
         """
-        points = np.asarray(points, dtype=np.float64)
-        if points.ndim != 2 or len(points) == 0:
-            raise ValueError(f"points must have shape (A, d), A at least 1, got {points.shape}")
-        given = {"noise_variance": noise_variance, "step": step, "season": season}
-        for name, value in given.items():
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be positive and finite, got {value}")
-        own = settings is None
-        chosen = held(settings_for(points, season), points) if own else tuple(settings or ())
-        if not chosen:
-            raise ValueError("an ensemble needs at least one setting, got none")
         network = settings is None and len(points) <= SMALL_NETWORK
+        rivals = both and may_be_both(points, season)
+        guess = 1.0 if settings or (network and not rivals) else GUESS_OF_A_FUNCTION
+        chosen = tuple(settings or held(settings_for(points, season, both), points))
         tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
-        guess = 1.0 if network or settings is not None else GUESS_OF_A_FUNCTION
-        unit = float("nan") if step is None else step
-        return cls(points, chosen, float(noise_variance), unit, capacity, powers=tried, guess=guess)
+        return cls(points, chosen, noise_variance, powers=tried, guess=guess)
 
     @cached_property
     def members(self) -> tuple[ModelSpec, ...]:
@@ -477,7 +432,7 @@ class FilterEnsemble:
     def observe(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
     ) -> FilterEnsemble:
-        """With readings of some points at a time, not before the latest; NaN is no reading.
+        """With readings of some points at a time, not before the latest.
 
         Parameters
         ----------
@@ -488,12 +443,8 @@ class FilterEnsemble:
             Noise variances of the readings. None: `noise_variance`.
         t : float
         """
-        if not math.isfinite(t) or t < self.time:
-            raise ValueError(f"a filter takes times from t = {self.time} on, got t = {t}")
-        given = self.noise_variance if variance is None else variance
-        index, y, noise = checked(rows, values, given, len(self.points))
-        if len(index) == 0:
-            return self
+        index, y = np.asarray(rows), values
+        noise = np.broadcast_to(self.noise_variance if variance is None else variance, y.shape)
         ensemble = self
         if not self.filters:
             first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
@@ -530,10 +481,6 @@ class FilterEnsemble:
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""
-        if not self.filters:
-            raise ValueError(
-                "an ensemble that has observed nothing cannot predict: observe() comes first"
-            )
         return self._components(t, present=False).forecast()
 
     def beliefs(self, t: float, beta: float = 2.0) -> JointPosterior:
@@ -541,10 +488,6 @@ class FilterEnsemble:
 
         The noise of a reading is the sensor's and the nugget: neither tells about the next step.
         """
-        if not self.filters:
-            raise ValueError(
-                "an ensemble that has observed nothing has no beliefs: observe() comes first"
-            )
         return self._components(t, present=True).beliefs(self.noise_variance, beta)
 
     def _in_unit(self, origin: float, variance: float, power: float) -> FilterEnsemble:
@@ -552,8 +495,7 @@ class FilterEnsemble:
         layouts = [(each.layout, variance, self.guess, each.group) for each in self.filters]
         filters = tuple(Filters.prior(*each) for each in layouts)
         if not filters:
-            settings = in_steps(self.settings, self.step) if self.step > 0 else self.settings
-            filters = filters_of(settings, self.points, variance, self.guess)
+            filters = filters_of(self.settings, self.points, variance, self.guess)
         return changed(
             self,
             filters=filters,
@@ -653,7 +595,7 @@ class FilterEnsemble:
             innovation += WATCHED * (float(squares.mean()) - innovation)
         filters, score, inactive = self.filters, FORGETTING * self._score + evidence, self._inactive
         if self.steps + 1 in THINNED_AT:
-            filters, score = thinned(filters, score, self.capacity)
+            filters, score = thinned(filters, score)
         if self.steps + 1 >= UNIT_LEARNED_AT[-1]:
             filters, score, inactive = self._turned(filters, score, step, error_variance)
         if not np.isfinite(self.step):
@@ -712,16 +654,13 @@ class FilterEnsemble:
 
     def _components(self, t: float, present: bool) -> Components:
         """What the models that count say of the time t, and of now if asked for."""
-        if t < self.time:
-            raise ValueError(f"a filter speaks about times from t = {self.time} on, got t = {t}")
         h = self.steps_until(t)
         weights = self.weights
         weights = np.where(weights >= NEGLIGIBLE * weights.max(), weights, 0.0)
         weights /= weights.sum()
-        alike: dict[str, list[Mixture]] = {}
+        alike: dict[str, list[tuple[Filters, Array]]] = {}
         for each, part in zip(self.filters, by_group(weights, self.filters), strict=True):
             if np.count_nonzero(part):
-                mixture = Mixture.of(each, part, h, present)
-                alike.setdefault(each.layout.basis_key, []).append(mixture)
-        mixtures = [Mixture.joined(each) for each in alike.values()]
-        return Components.of(mixtures, self.transform, self.seen, self.origin, self.widening)
+                alike.setdefault(each.layout.basis_key, []).append((each, part))
+        mixtures = [Mixture.of(each, h, present) for each in alike.values()]
+        return Components(mixtures, self.transform, self.seen, self.origin, self.widening)

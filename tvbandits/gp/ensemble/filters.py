@@ -29,7 +29,7 @@ from scipy.special import gammaln
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, in_steps
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 
@@ -47,16 +47,17 @@ MOST_OF_A_SEASON = 12
 ROUNDING = 1e-9
 
 
-# A part of states whose halves take so much (M, 2, k, 1) or (M, 2, 1, 1) of each other.
+# A part of states whose halves take so much (M, 2, k, n) or (M, 2, 1, n) of each other.
 Taken: TypeAlias = tuple[slice, Array]
 
 
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
 
-    `own` (M, S, 1) is what a number keeps of itself, `taken` what halves take of each other: the values
-    of a smooth drift and their derivatives, and of a season the two numbers of a pair.
-    Without any, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh` what is new in it.
+    `own` (M, S, n) is what a number keeps of itself in each of n times, `taken` what halves take of each
+    other: the values of a smooth drift and their derivatives, and of a season the two numbers of a pair.
+    Without any, and for one time, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh`
+    what is new in it.
     """
 
     own: Array
@@ -77,8 +78,6 @@ class Layout:
     basis : array of shape (A, c)
         What observes the folded state [constant + trend, static, drift, season], where static and drift
         are added if they have the same features, and the harmonics of a season are added.
-    fold : array of shape (S, c)
-        Folds a state: its reward is basis @ fold.T @ state.
     drift, derivative, season : int
         Where these begin.
     prior : array of shape (M, S, S)
@@ -89,7 +88,6 @@ class Layout:
 
     settings: tuple[ModelSpec, ...]
     basis: Array
-    fold: Array
     drift: int
     derivative: int
     season: int
@@ -106,7 +104,7 @@ class Layout:
         points: Array,
         spanned: Callable[[SpatialSpec, int], tuple[Array, Array]],
     ) -> Layout:
-        """Of settings with the same `kind`, on points (A, d) with such `features`."""
+        """Of settings of the same basis and order in time, on points (A, d) with such `features`."""
         first, count = settings[0], len(points)
         spaces = [(each.static_space, each.drift_space) for each in settings]
         if is_rough(first, count):
@@ -119,19 +117,14 @@ class Layout:
             roots = [[np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
         shared = is_rough(first, count) or first.static_space == first.drift_space
         made = [static[0]] if shared else [static[0], drift[0]]
-        waves, unknown = season_features(first, count, spanned)
+        waves, unknown = np.zeros((count, 0)), np.zeros(count)
+        if first.season is not None:  # half of it is shared
+            own, left_out = spanned(first.season.space, MOST_OF_A_SEASON)
+            waves = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), own])
+            unknown = 0.5 * left_out
         r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
         basis = np.column_stack([np.ones((count, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
-        fold = np.zeros((season, basis.shape[1]))
-        fold[:2, 0] = 1.0
-        fold[2 + np.arange(r), 1 + np.arange(r)] = 1.0
-        fold[2 + r + np.arange(q), (1 if len(made) == 1 else 1 + r) + np.arange(q)] = 1.0
-        if first.season is not None:
-            harmonics = first.season.harmonics
-            value, other = np.zeros((s, basis.shape[1])), np.zeros((harmonics * s, basis.shape[1]))
-            value[np.arange(s), basis.shape[1] - s + np.arange(s)] = 1.0
-            fold = np.vstack([fold, *[value] * harmonics, other])
         prior = np.array(
             [
                 _prior(each, one, other, s)
@@ -145,12 +138,12 @@ class Layout:
             for each in settings
         ]
         parts = 2 + r, 2 + r + q, season
-        return cls(tuple(settings), basis, fold, *parts, prior, np.array(left))
+        return cls(tuple(settings), basis, *parts, prior, np.array(left))
 
     @cached_property
     def size(self) -> int:
         """Numbers S of a state."""
-        return len(self.fold)
+        return len(self.prior[0])
 
     @cached_property
     def nugget(self) -> Array:
@@ -179,15 +172,24 @@ class Layout:
 
     @cached_property
     def independent(self) -> bool:
-        """Whether all features are independent, and those of a part, but a season, vary as much."""
+        """Whether all features are independent, and those of a part vary as much."""
         numbers = np.einsum("mii->mi", self.prior)
-        parts = np.split(numbers, [1, 2, self.drift, self.derivative, self.season], axis=1)
-        same = all((each == each[:, :1]).all() for each in parts[:-1])
+        same = all(
+            (each == each[:, :1]).all() for each in np.split(numbers, self.parts[1:], axis=1)
+        )
         return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
 
     @cached_property
     def _observing(self) -> Array:
-        return np.asarray(self.basis @ self.fold.T)
+        one, end = self.basis[:, :1], self.basis.shape[1] - self._waves
+        static, drift = self.drift - 2, self.derivative - self.drift
+        parts = [one, one, self.basis[:, 1 : 1 + static], self.basis[:, end - drift : end]]
+        unseen = np.zeros((len(one), self.season - self.derivative))
+        if self._waves:
+            harmonics = (self.waves.stop - self.waves.start) // self._waves
+            season = np.tile(self.basis[:, end:], harmonics)
+            return np.hstack([*parts, unseen, season, np.zeros_like(season)])
+        return np.hstack([*parts, unseen])
 
     @cached_property
     def basis_key(self) -> str:
@@ -206,11 +208,6 @@ class Layout:
         return rows, self.take(rows)
 
     @cached_property
-    def with_restarting(self) -> Layout:
-        """Of all models, and then once more of those that may start afresh."""
-        return self.joined(self.restarting[1])
-
-    @cached_property
     def scales(self) -> tuple[Array, Array, Array]:
         """Of trend, static part and drift (M,), in steps."""
         names = "trend_scale", "static_scale", "drift_scale"
@@ -219,15 +216,10 @@ class Layout:
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
         """Of other models with the same features."""
-        parts = self.basis, self.fold, self.drift, self.derivative, self.season
+        parts = self.basis, self.drift, self.derivative, self.season
         made = Layout(settings, *parts, prior, left)
         made.__dict__["_observing"] = self._observing
         return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but what can be computed again."""
-        names = ("settings", "basis", "fold", "drift", "derivative", "season", "prior", "left")
-        return {name: self.__dict__[name] for name in names} | {"_latest": []}
 
     def joined(self, other: Layout) -> Layout:
         """With other models of the same features."""
@@ -242,7 +234,7 @@ class Layout:
         return np.asarray(self._observing[points])
 
     def folded(self, states: Array) -> Array:
-        """States (..., S) folded to (..., c): states @ fold, without the product with zeros."""
+        """States (..., S) folded to (..., c): what `basis` observes."""
         static, waves = self.drift - 2, self._waves
         shared = self.basis.shape[1] - waves == 1 + static
         out = states[..., 1 : self.drift if shared else self.derivative].copy(order="K")
@@ -266,60 +258,67 @@ class Layout:
         season = self.settings[0].season
         return 0 if season is None else (self.size - self.season) // (2 * season.harmonics)
 
-    def transition(self, h: float) -> Transition:
-        """Over a time of h >= 0 steps; the latest is remembered, since most are equally long."""
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """Where the parts of a state begin whose numbers fade alike; of a season, each harmonic's."""
+        smooth = (self.derivative,) if self.derivative < self.season else ()
+        season = range(self.season, self.size, self._waves) if self._waves else ()
+        return (0, 1, 2, self.drift, *smooth, *season)
+
+    def fading(self, h: Array) -> tuple[Array, tuple[Taken, ...]]:
+        """What parts (M, P, n) keep of themselves in times (n,), in steps, and what halves take."""
+        trend, static, drift = (np.exp(-h / each[:, None]) for each in self.scales)
+        kept, taken = [np.ones_like(trend), trend, static, drift], []
+        if self.derivative < self.season:
+            rate = matern32_rate(self.scales[2])[:, None]
+            kept[3], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
+            kept.append(slope)
+            much = np.stack([up, down], axis=1)[:, :, None]
+            taken.append((slice(self.drift, self.season), much))
+        if self._waves:
+            turn = np.exp(self._turning * h)
+            kept += [*turn.real.swapaxes(0, 1)] * 2
+            turned = turn.imag.repeat(self._waves, axis=1)
+            taken.append((slice(self.season, self.size), np.stack([turned, -turned], axis=1)))
+        return np.stack(kept, axis=1), tuple(taken)
+
+    @cached_property
+    def _turning(self) -> NDArray[np.complex128]:
+        """Logarithms (M, harmonics, 1) of what a season's pairs, as complex numbers, keep in a step."""
+        turning = [
+            (2j * math.pi * np.arange(1, each.harmonics + 1) - 1.0 / each.lasts) / each.period
+            for each in (setting.season for setting in self.settings)
+            if each is not None
+        ]
+        return np.array(turning)[:, :, None]
+
+    def transition(self, h: float | Array) -> Transition:
+        """Over h >= 0 steps, or times (n,); that of one is remembered, since most are equally long."""
+        if isinstance(h, np.ndarray):
+            kept, taken = self.fading(h)
+            return Transition(kept.repeat(np.diff([*self.parts, self.size]), axis=1), taken)
         if self._latest and self._latest[0][0] == h:
             return self._latest[0][1]
-        own = np.ones(self.prior.shape[:2])
-        up, down = np.zeros((len(own), 1)), np.zeros((len(own), 1))
-        cosine, turned = self.transition_of_season(h)
-        own[:, self.season :] = np.tile(cosine, 2)
-        for m, each in enumerate(self.settings):
-            own[m, 1] = math.exp(-h / each.trend_scale)
-            own[m, 2 : self.drift] = math.exp(-h / each.static_scale)
-            if not each.smooth:
-                own[m, self.drift : self.season] = math.exp(-h / each.drift_scale)
-                continue
-            rate = matern32_rate(each.drift_scale)
-            value, up[m], down[m], slope = matern32_transition(rate, h, math.exp(-rate * h))
-            own[m, self.drift : self.derivative] = value
-            own[m, self.derivative : self.season] = slope
-        change = Transition(own[:, :, None], self._taken(up, down, turned))
-        if self.derivative == self.size:
-            outer = own[:, :, None] * own[:, None, :]
-            change = Transition(own[:, :, None], (), outer, (1.0 - outer) * self.prior)
+        change = self.transition(np.array([h]))
+        if not change.taken:
+            outer = change.own * change.own[:, None, :, 0]
+            change = Transition(change.own, (), outer, (1.0 - outer) * self.prior)
         self._latest[:] = [(h, change)]
         return change
 
-    def transition_of_season(self, h: float) -> tuple[Array, Array]:
-        """What the values (M, n) of a season keep in h steps, and take of the others of their pairs."""
-        kept = np.ones((len(self.settings), (self.size - self.season) // 2), dtype=np.complex128)
-        for m, each in enumerate(self.settings):
-            if each.season is not None:
-                once = complex(-1.0 / each.season.lasts, 2.0 * math.pi) * h / each.season.period
-                turns = 1j * once.imag * np.arange(1, each.season.harmonics + 1) + once.real
-                kept[m] = np.repeat(np.exp(turns), self._waves)
-        return kept.real, kept.imag
+    def moved(self, states: Array, h: float | Array, back: bool = False) -> Array:
+        """F(h) states after h steps, or times (n,), F moving a state; F(h)^T states going `back`.
 
-    def moved(self, states: Array, h: float) -> Array:
-        """States (M, S), or matrices (M, S, n) with states as columns, after h steps."""
-        change = self.transition(h)
+        States (M, S), or matrices (M, S, n) with states as columns.
+        """
         if states.ndim == 2:
-            return np.asarray(self.moved(states[:, :, None], h)[:, :, 0])
+            return np.asarray(self.moved(states[:, :, None], h, back)[:, :, 0])
+        change = self.transition(h)
         out = change.own * states
         for part, much in change.taken:
             halves = _halves(out, part)
-            halves += much * _halves(states, part)[:, ::-1]
+            halves += (much[:, ::-1] if back else much) * _halves(states, part)[:, ::-1]
         return np.asarray(out)
-
-    def _taken(self, up: Array, down: Array, turned: Array) -> tuple[Taken, ...]:
-        """Values take so much (M, k) or (M, 1) up of their derivatives, and these down of them."""
-        taken = []
-        if self.derivative < self.season:
-            taken.append((slice(self.drift, self.season), (up, down)))
-        if self.season < self.size:
-            taken.append((slice(self.season, self.size), (turned, -turned)))
-        return tuple((part, np.stack(much, axis=1)[..., None]) for part, much in taken)
 
     def moved_covariance(self, covariance: Array, h: float) -> Array:
         """Covariances (M, S, S) after h steps, with what is new by then.
@@ -371,27 +370,12 @@ def features(space: SpatialSpec, points: Array, at_most: int = LARGEST_RANK) -> 
     return np.asarray(made.G.T), np.asarray(made.residual)
 
 
-def season_features(
-    setting: ModelSpec, points: int, spanned: Callable[[SpatialSpec, int], tuple[Array, Array]]
-) -> tuple[Array, Array]:
-    """Features (A, s) of a season of variance 1, half of it shared, and the variance they leave."""
-    if setting.season is None:
-        return np.zeros((points, 0)), np.zeros(points)
-    made, left = spanned(setting.season.space, MOST_OF_A_SEASON)
-    return math.sqrt(0.5) * np.column_stack([np.ones((points, 1)), made]), 0.5 * left
-
-
 def is_rough(setting: ModelSpec, points: int) -> bool:
     """Whether no features could be left out: each point would need nearly one of its own."""
     rough = {"identity", "matern12"}
     return (
         points <= LARGEST_RANK and {setting.static_space.shape, setting.drift_space.shape} <= rough
     )
-
-
-def kind(setting: ModelSpec, points: int) -> object:
-    """Settings of one kind have the same features and order in time, and can share a layout."""
-    return basis_of(setting, points), setting.smooth
 
 
 def basis_of(setting: ModelSpec, points: int) -> object:
@@ -502,15 +486,20 @@ class Filters:
         parts = {name: getattr(self, name)[members] for name in KNOWN}
         return changed(self, layout=layout, **parts)
 
-    def joined(self, other: Filters, layout: Layout | None = None) -> Filters:
-        """With other models of the same features, whose joint layout may be known."""
+    def joined(self, other: Filters) -> Filters:
+        """With other models of the same features."""
         both = {name: np.concatenate([getattr(f, name) for f in (self, other)]) for name in KNOWN}
-        layout = self.layout.joined(other.layout) if layout is None else layout
-        return changed(self, layout=layout, **both)
+        return changed(self, layout=self.layout.joined(other.layout), **both)
 
     def counted_in(self, step: float) -> Filters:
         """The same, with periods of seasons in steps of such a length."""
-        settings = in_steps(self.settings, step)
+        if self.settings[0].season is None:
+            return self
+        settings = tuple(
+            replace(each, season=replace(each.season, period=each.season.period / step))
+            for each in self.settings
+            if each.season is not None
+        )
         return replace(self, layout=replace(self.layout, settings=settings))
 
     def moved(self, h: float) -> Filters:
@@ -551,13 +540,10 @@ class Filters:
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
-        scales = remembered(self.squares + told * squares, self.count + told * len(values))
-        after = self.like(start.mean + gain, covariance, *scales)
+        squares, count = remembered(self.squares + told * squares, self.count + told * len(values))
+        mean = start.mean + gain
+        after = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
         return after, Innovations(errors, variances, log_density)
-
-    def like(self, mean: Array, covariance: Array, squares: Array, count: Array) -> Filters:
-        """The same models, which know something else."""
-        return changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
 
     def _afresh(
         self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
@@ -684,11 +670,12 @@ def filters_of(
     """
     groups: dict[object, list[ModelSpec]] = {}
     for each in settings:
-        groups.setdefault(kind(each, len(points)), []).append(each)
+        alike = basis_of(each, len(points)), each.smooth
+        groups.setdefault(alike, []).append(each)
     spanned = cache(lambda space, at_most: features(space, points, at_most))
     return tuple(
-        Filters.prior(Layout.of(alike, points, spanned), variance, count, group)
-        for group, alike in enumerate(groups.values())
+        Filters.prior(Layout.of(those, points, spanned), variance, count, group)
+        for group, those in enumerate(groups.values())
     )
 
 

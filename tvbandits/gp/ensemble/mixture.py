@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -131,71 +132,48 @@ class Mixture:
     nugget: float
 
     @classmethod
-    def of(cls, filters: Filters, weights: Array, h: float, present: bool) -> Mixture:
-        """Of models by their weights (M,) in the ensemble, now and h steps ahead.
+    def of(cls, parts: Sequence[tuple[Filters, Array]], h: float, present: bool) -> Mixture:
+        """Of filters that share a basis, with the weights of their models, now and h steps ahead.
 
         Without `present`, all that is not about the time ahead is left empty.
         """
-        layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
-        # What a state ahead (rows) shares with one now is the covariance moved on one side.
-        covariances = [later.covariance]
-        if present:
-            covariances += [filters.covariance, layout.moved(filters.covariance, h)]
-        total = float(weights.sum())
-        share = weights / total
-        unit = share * filters.variance
-        mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
-        # From the left; and, turned over, from the right.
-        sums = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
-        sums = layout.folded(sums.swapaxes(1, 2))
+        total = float(sum(weights.sum() for _, weights in parts))
+        share = np.concatenate([weights for _, weights in parts]) / total
+        sums, left, nugget = np.zeros(1), np.zeros(1), 0.0
+        states, states_ahead = [], []
+        for filters, weights in parts:
+            layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
+            # What a state ahead (rows) shares with one now is the covariance moved on one side.
+            covariances = [later.covariance]
+            if present:
+                covariances += [filters.covariance, layout.moved(filters.covariance, h)]
+                states.append(layout.folded(filters.mean))
+            states_ahead.append(layout.folded(later.mean))
+            unit = weights / total * filters.variance
+            mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
+            # From the left; and, turned over, from the right.
+            folded = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
+            sums = sums + layout.folded(folded.swapaxes(1, 2))
+            left = left + unit @ layout.left
+            nugget += float(unit @ layout.nugget)
+
+        def parted(means: Sequence[Array]) -> tuple[Array, Array]:
+            """The mean of all models, and how far each of them is from it."""
+            each = np.concatenate(means)
+            return share @ each, each - share @ each
 
         def apart(one: Array, other: Array) -> Array | float:
             """What the models disagree about, which adds to what each of them does not know."""
             return (one.T * share) @ other if len(share) > 1 else 0.0
 
-        ahead = layout.folded(later.mean)
-        mean_ahead = share @ ahead
-        from_ahead = ahead - mean_ahead
-        mean_now = known = across = np.zeros(0)
+        ahead, from_ahead = parted(states_ahead)
+        now = known = across = np.zeros(0)
         if present:
-            now = layout.folded(filters.mean)
-            mean_now = share @ now
-            from_now = now - mean_now
+            now, from_now = parted(states)
             known = sums[1] + apart(from_now, from_now)
             across = sums[2].T + apart(from_now, from_ahead)
-        return cls(
-            weight=total,
-            basis=layout.basis,
-            now=mean_now,
-            ahead=mean_ahead,
-            spread=sums[0] + apart(from_ahead, from_ahead),
-            known=known,
-            across=across,
-            left=unit @ layout.left,
-            nugget=float(unit @ layout.nugget),
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Mixture]) -> Mixture:
-        """Of mixtures that share a basis: what is computed for all points is so once for them."""
-        if len(parts) == 1:
-            return parts[0]
-        weights = np.array([each.weight for each in parts])
-        share = weights / weights.sum()
-
-        def mean(name: str) -> Any:
-            return sum(s * getattr(each, name) for s, each in zip(share, parts, strict=True))
-
-        ahead, now, known, across = mean("ahead"), parts[0].now, parts[0].known, parts[0].across
-        from_ahead = np.array([each.ahead for each in parts]) - ahead
-        if known.size:
-            now, known, across = mean("now"), mean("known"), mean("across")
-            from_now = np.array([each.now for each in parts]) - now
-            known += (from_now.T * share) @ from_now
-            across += (from_now.T * share) @ from_ahead
-        spread = mean("spread") + (from_ahead.T * share) @ from_ahead
-        weight, left, nugget = float(weights.sum()), mean("left"), float(mean("nugget"))
-        return cls(weight, parts[0].basis, now, ahead, known, spread, across, left, nugget)
+        spread = sums[0] + apart(from_ahead, from_ahead)
+        return cls(total, layout.basis, now, ahead, known, spread, across, left, nugget)
 
 
 @dataclass(frozen=True)
@@ -216,72 +194,56 @@ class Forecast:
     learnable: Array
 
 
-@dataclass(frozen=True)
-class _Moments:
+class _Moments(NamedTuple):
     """Of the rewards at all points at one time.
 
-    `center`, `learnable` (A,) and `nugget` are those of the transformed rewards; `mean`, `variance` and
-    `slope` (A,) those of the rewards less the origin.
+    `apart` (mixtures, A) is how far the mean of each mixture is from that of all; `learnable` (A,) and
+    `nugget` are those of the transformed rewards; `mean`, `variance` and `slope` (A,) those of the
+    rewards less the origin.
     """
 
-    center: Array
+    apart: Array
     learnable: Array
     nugget: float
     mean: Array
     variance: Array
     slope: Array
 
-    @classmethod
-    def of(
-        cls,
-        mixtures: Sequence[Mixture],
-        states: Sequence[tuple[Array, Array]],
-        transform: Transform,
-        seen: tuple[float, float],
-    ) -> _Moments:
-        """Of mixtures whose folded states have these means and covariances."""
-        shares = np.array([m.weight for m in mixtures])
-        shares /= shares.sum()
-        means = np.array([m.basis @ mean for m, (mean, _) in zip(mixtures, states, strict=True)])
-        spreads = np.array(
-            [
-                np.einsum("ij,ij->i", m.basis @ spread, m.basis) + m.left
-                for m, (_, spread) in zip(mixtures, states, strict=True)
-            ]
-        )
-        center = shares @ means
-        learnable = np.maximum(shares @ (spreads + (means - center) ** 2), 0.0)
-        nugget = float(shares @ np.array([m.nugget for m in mixtures]))
-        return cls(center, learnable, nugget, *transform.moments(center, learnable + nugget, seen))
-
 
 @dataclass(frozen=True)
 class Components:
-    """All models at one time, and what they say of the time ahead."""
+    """All models at one time; of rewards less the origin so much was `seen` (`Transform.moments`)."""
 
-    mixtures: tuple[Mixture, ...]
+    mixtures: Sequence[Mixture]
     transform: Transform
     seen: tuple[float, float]
     origin: float
     widening: float
-    ahead: _Moments
 
-    @classmethod
-    def of(
-        cls,
-        mixtures: Sequence[Mixture],
-        transform: Transform,
-        seen: tuple[float, float],
-        origin: float,
-        widening: float,
-    ) -> Components:
-        """Of mixtures; of rewards less the origin so much was seen (`Transform.moments`)."""
-        ahead = _Moments.of(mixtures, [(m.ahead, m.spread) for m in mixtures], transform, seen)
-        return cls(tuple(mixtures), transform, seen, origin, widening, ahead)
+    def _moments(self, states: Sequence[tuple[Array, Array]]) -> _Moments:
+        """Where the folded states of the mixtures have these means and covariances."""
+        pairs = list(zip(self.mixtures, states, strict=True))
+        shares = np.array([m.weight for m in self.mixtures])
+        shares /= shares.sum()
+        means = np.array([m.basis @ mean for m, (mean, _) in pairs])
+        spreads = [
+            np.einsum("ij,ij->i", m.basis @ spread, m.basis) + m.left for m, (_, spread) in pairs
+        ]
+        center = shares @ means
+        apart = means - center
+        learnable = np.maximum(shares @ (np.array(spreads) + apart**2), 0.0)
+        nugget = float(shares @ np.array([m.nugget for m in self.mixtures]))
+        moments = self.transform.moments(center, learnable + nugget, self.seen)
+        return _Moments(apart, learnable, nugget, *moments)
+
+    @cached_property
+    def _ahead(self) -> _Moments:
+        """Of the time ahead."""
+        return self._moments([(m.ahead, m.spread) for m in self.mixtures])
 
     def forecast(self) -> Forecast:
         """Of all points."""
-        ahead = self.ahead
+        ahead = self._ahead
         return Forecast(
             self.origin + ahead.mean,
             self.widening * np.sqrt(ahead.variance),
@@ -290,18 +252,15 @@ class Components:
 
     def beliefs(self, noise_variance: float, beta: float) -> JointPosterior:
         """About the time ahead, and what readings now, with the sensor's noise, would change."""
-        forecast, mixtures, ahead = self.forecast(), self.mixtures, self.ahead
-        states = [(m.now, m.known) for m in mixtures]
-        now = _Moments.of(mixtures, states, self.transform, self.seen)
-        apart_now = [m.basis @ m.now - now.center for m in mixtures]
-        apart_ahead = [m.basis @ m.ahead - ahead.center for m in mixtures]
+        forecast, mixtures, ahead = self.forecast(), self.mixtures, self._ahead
+        now = self._moments([(m.now, m.known) for m in mixtures])
 
         def covariance(r: Index, s: Index | slice, later: bool) -> Array:
             """Of rewards now at some points with those at others, now or at the time ahead."""
-            then, apart = (ahead, apart_ahead) if later else (now, apart_now)
+            then = ahead if later else now
             slopes = then.slope[s]
             shared = np.zeros((len(r), len(slopes)))
-            for m, here, there in zip(mixtures, apart_now, apart, strict=True):
+            for m, here, there in zip(mixtures, now.apart, then.apart, strict=True):
                 state = m.across if later else m.known
                 shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
                 if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all

@@ -14,7 +14,6 @@ the noise of the sensor comes on top of it and is never learned away.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
@@ -22,9 +21,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import ive
 
-from tvbandits.core.arrays import Array, whole_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels import matern
+from tvbandits.gp.posteriors.features import LARGEST_RANK
 
 # Of a correlation over points; "identity": no two points share anything.
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
@@ -47,13 +46,6 @@ class SpatialSpec:
 
     shape: Shape
     length: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.shape not in _CORRELATIONS:
-            raise ValueError(
-                f"shape must be one of {', '.join(_CORRELATIONS)}, got {shown(self.shape)}"
-            )
-        _positive("length", self.length)
 
     def correlation(self, distance: Array, extent: float) -> Array:
         """At distances (n, m) between points whose largest extent is `extent`."""
@@ -90,11 +82,6 @@ class Season:
     harmonics: int = 3
     length: float = 0.7
     lasts: float = 20.0
-
-    def __post_init__(self) -> None:
-        whole_number("harmonics", self.harmonics, at_most=50)
-        for name in ("period", "variance", "length", "lasts"):
-            _positive(name, getattr(self, name))
 
     @property
     def variances(self) -> Array:
@@ -136,21 +123,6 @@ class ModelSpec:
     smooth: bool = False
     hazard: float = 0.0
     season: Season | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("static", "drift", "trend", "nugget"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be finite and not negative, got {value}")
-        if not self.static + self.drift > 0:
-            raise ValueError("static and drift must not both be 0: all points would be alike")
-        for name in ("static_scale", "drift_scale", "trend_scale"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if self.smooth and not math.isfinite(self.drift_scale):
-            raise ValueError("a smooth drift needs a finite drift_scale; what stays is `static`")
-        if not 0 <= self.hazard < 1:
-            raise ValueError(f"hazard must lie in [0, 1), got {self.hazard}")
 
     def covariance(self, distance: Array, steps: Array, extent: float) -> Array:
         """Of static and drift together, at distances (n, m) and so many steps (n, m) apart."""
@@ -258,12 +230,24 @@ def _on(
     )
 
 
-def settings_for(points: Array, season: float | None = None) -> tuple[ModelSpec, ...]:
-    """`network_settings` for a few points (A, d), `function_settings` for many.
+def may_be_both(points: Array, season: float | None) -> bool:
+    """Whether points, as many as there are features at the most, may be a network's or a function's.
+
+    What has a season is taken for a network.
+    """
+    return season is None and len(points) <= LARGEST_RANK
+
+
+def settings_for(
+    points: Array, season: float | None = None, both: bool = False
+) -> tuple[ModelSpec, ...]:
+    """`network_settings` for a few points (A, d), `function_settings` for many; or `both` as rivals.
 
     With a season, a period in the unit of time: eight of them with a season, and the same without. All
     of the others beside them would have the weight until the second period, and the time of a step.
     """
+    if both and may_be_both(points, season):
+        return network_settings() + function_settings(points.shape[1])
     network = len(points) <= SMALL_NETWORK
     chosen = network_settings() if network else function_settings(points.shape[1])
     if season is None:
@@ -284,16 +268,6 @@ def _holds_a_function(setting: ModelSpec) -> bool:
     return setting.static == 0.5 and setting.drift_scale == 20.0
 
 
-def in_steps(settings: Sequence[ModelSpec], step: float) -> tuple[ModelSpec, ...]:
-    """With seasons in steps of such a length; nothing else depends on it."""
-    return tuple(
-        each
-        if each.season is None
-        else replace(each, season=replace(each.season, period=each.season.period / step))
-        for each in settings
-    )
-
-
 _CORRELATIONS = {
     "identity": matern.identity,
     "matern12": matern.matern12,
@@ -301,8 +275,3 @@ _CORRELATIONS = {
     "matern52": matern.matern52,
     "rbf": matern.rbf,
 }
-
-
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite, got {value}")

@@ -2,16 +2,19 @@
 
 It observes each reading once, so that a step costs the same however long history is; its models differ
 in what they have learned, so its mean is not linear in the rewards, and unit, centre and drift are its
-own. Before any reading it is the prior of the recipe's kernel.
+own. Before any reading it is the prior of the recipe's kernel. What was read lately is kept beside it,
+for late readings, and in small networks all that was read is looked through for a season.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache, partial
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -22,208 +25,281 @@ from tvbandits.core.arrays import (
     finite_number,
     not_negative,
     positive_number,
-    whole_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.ensemble import CAPACITY, GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.filters import Filters, Layout, distances, extent_of
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.filters import distances, extent_of
+from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
-from tvbandits.gp.ensemble.models import (
-    ModelSpec,
-    function_settings,
-    network_settings,
-)
-from tvbandits.gp.ensemble.recent import Readings, Recent, at_each_time, faded, moved
-from tvbandits.gp.ensemble.seasons import SeasonSearch
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec
+from tvbandits.gp.ensemble.seasons import course, period_in
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
-# --- which share of what is not known will still matter -------------------------------------------
-# [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling.
-# AISTATS 2023.
+# --- late readings: at their own time, as far back as is kept --------------------------------------
+# A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
+# observed since: a late observation goes back to its time, and the observations after it are taken once
+# more. One from before the window counts at the window's beginning, as the noisier reading of that time
+# that it is by then (`faded`).
+
+# A late observation counts at its own time while no more than so many later times were observed.
+WINDOW = 8
 
 
-# The noise in units of the scale is taken to a tenth: it changes little from step to step.
-TENTH = math.log(1.1)
+def at_each_time(times: Array) -> Iterator[tuple[float, slice]]:
+    """The different ones of times (n,) that are in order, and which rows are of each."""
+    start = 0
+    for t, rows in groupby(times.tolist()):
+        end = start + len(list(rows))
+        yield t, slice(start, end)
+        start = end
 
-# So many models' futures are remembered.
-KEPT = 48
 
+class Readings(NamedTuple):
+    """Values of some points at one time: what one call of `FilterEnsemble.observe` takes.
 
-# So many steps after a decision count as its future.
-LATER = 32
+    Attributes
+    ----------
+    rows : integer array of shape (n,)
+    values, variance : arrays of shape (n,)
+    """
+
+    rows: Index
+    values: Array
+    variance: Array
 
 
 @dataclass(frozen=True)
-class _Model:
-    """One model on some points; two are the same that have the same setting on the same points."""
+class Recent:
+    """An ensemble, as it was some times ago, and what was observed since.
 
-    setting: ModelSpec
-    shape: tuple[int, ...]
-    points: bytes
-    layout: Layout = field(compare=False, repr=False)
-
-
-def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
-    """Share (A,) of the deviation of what can be learned that rewards after a decision would tell.
-
-    The reward of the next decision is expected anew once all places were read for 32 steps: how far
-    that moves it, in deviations of what is not known. It is 0 where the reward is forgotten at once,
-    and near 1 where places differ for long. As the model of the largest weight has it; 1 before any
-    observation.
-
-    Parameters
+    Attributes
     ----------
-    ensemble : FilterEnsemble
-    t : float
-        Time of the decision, not before the latest observation.
+    before : FilterEnsemble
+        Without the observations of `times`.
+    times : tuple of float
+        The latest times observed, in order.
+    parts : tuple of tuple of Readings
+        What was observed at each of them, in the order it is taken.
     """
-    if not ensemble.filters:
-        return np.ones(len(ensemble.points))
-    one = single(ensemble, int(ensemble.weights.argmax()), t)
-    H = one.layout.rows(np.arange(len(ensemble.points)))
-    covariances = predictable_part(ensemble, one), one.covariance[0]
-    shown, every = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
-    share = np.maximum(shown, 0.0) / np.maximum(every, np.finfo(float).tiny)
-    return np.asarray(np.sqrt(np.minimum(share, 1.0)))
+
+    before: FilterEnsemble
+    times: tuple[float, ...] = ()
+    parts: tuple[tuple[Readings, ...], ...] = ()
+    # The ensemble after each of the first times: made where it is needed.
+    _after: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def latest(self) -> FilterEnsemble:
+        """The ensemble with everything that was observed."""
+        return self._after_times(len(self.times))
+
+    def at(self, t: float) -> FilterEnsemble:
+        """What was known at a time, as far back as is kept: without what was observed later."""
+        return self._after_times(bisect_right(self.times, t))
+
+    def observed(self, t: float, readings: Readings) -> Recent:
+        """With readings of a time, late or not."""
+        if t < self.before.time and t not in self.times:
+            return self._long_ago(t, readings)
+        at, same = bisect_left(self.times, t), t in self.times
+        times = self.times if same else (*self.times[:at], t, *self.times[at:])
+        known = self._after[:at]
+        grown = (*self.parts[at], readings) if same else (readings,)
+        parts = (*self.parts[:at], grown, *self.parts[at + same :])
+        if same and at == len(times) - 1:
+            # The latest time goes on: nothing has to be taken twice.
+            latest = self.latest.observe(*readings, t)
+            known = [*self._after[:at], latest]
+        out = Recent(self.before, times, parts, known)
+        surplus = len(times) - WINDOW
+        if surplus <= 0:
+            return out
+        before = out._after_times(surplus)
+        return Recent(before, times[surplus:], parts[surplus:], out._after[surplus:])
+
+    def _long_ago(self, t: float, readings: Readings) -> Recent:
+        """With readings of a time before what is kept."""
+        noise = faded(self.before, self.before.time - t, readings.variance)
+        heard = np.isfinite(noise)
+        if not heard.any():
+            return self
+        rows, values, noise = readings.rows[heard], readings.values[heard], noise[heard]
+        before = self.before.observe(rows, values, noise, self.before.time)
+        return Recent(before, self.times, self.parts)
+
+    def _after_times(self, count: int) -> FilterEnsemble:
+        """The ensemble after the first so many of the times; those behind it wait until they are needed.
+
+        Of many late readings each moves all that came later: they are taken once, after the last one.
+        """
+        known = self._after
+        while len(known) < count:
+            ensemble = known[-1] if known else self.before
+            for each in self.parts[len(known)]:
+                ensemble = ensemble.observe(*each, self.times[len(known)])
+            known.append(ensemble)
+        return known[count - 1] if count else self.before
 
 
-def single(ensemble: FilterEnsemble, member: int, t: float) -> Filters:
-    """One of the models that are awake, alone, moved to a time."""
-    for filters in ensemble.filters:
-        if member < len(filters):
-            break
-        member -= len(filters)
-    return filters.take(np.array([member])).moved(ensemble.steps_until(t))
+def moved(ensemble: FilterEnsemble, t: float) -> FilterEnsemble:
+    """The ensemble at a later time without an observation, for questions about that time."""
+    if not ensemble.filters or t <= ensemble.time:
+        return ensemble
+    h = ensemble.steps_until(t)
+    return replace(ensemble, time=t, filters=tuple(each.moved(h) for each in ensemble.filters))
 
 
-def predictable_part(ensemble: FilterEnsemble, one: Filters) -> Array:
-    """How far (S, S) rewards after a decision would move what a single model expects of its state then.
+def faded(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+    """Noise variances (n,) with which readings of some time ago, or of times (n,) ago, speak about now.
 
-    In units of its squared scale; see `predictable`.
+    A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
+    that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
+    that of static and drift together, over the members by their weights; infinite where nothing is left.
     """
-    noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
-    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
-    return predictable(one.covariance[0], _told(model, round(math.log(noise) / TENTH)))
+    given = np.asarray(variance, dtype=np.float64)
+    ages = np.broadcast_to(age, given.shape)
+    if not ensemble.filters or not (ages > 0).any():
+        return given
+    steps = ages / ensemble.step if math.isfinite(ensemble.step) else np.ones(ages.shape)
+    shared, total = np.zeros(ages.shape), 0.0
+    for weight, unit, each in zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True):
+        shared += weight * unit * each.covariance(np.zeros(1), steps, 1.0)
+        total += weight * unit * (each.static + each.drift)
+    r2 = (shared / total) ** 2
+    with np.errstate(divide="ignore", over="ignore"):
+        noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)
+    return np.where(ages > 0, noise, given)
 
 
-@lru_cache(maxsize=KEPT)
-def _told(model: _Model, tenths: int) -> Array:
-    return told_of(model.layout, 1.1**tenths)
+# --- a season that nobody named: found from the readings so far, and then a part of the models ----
+# Until so many steps have passed the readings are looked through for a period from time to time
+# (`gp.ensemble.seasons`); where one is found, or one that was found proves to be none, another
+# ensemble takes the place of the present one, and observes all of them.
 
 
-def told_of(layout: Layout, noise: float, steps: int = LATER) -> Array:
-    """What rewards of the steps after one tell about the state of a single model, with so much noise."""
-    H = layout.rows(np.arange(len(layout.basis)))
-    F = layout.moved(np.eye(layout.size)[None], 1.0)[0]
-    fresh = layout.prior[0] - F @ layout.prior[0] @ F.T
-    return told_by_later(F, fresh, H, noise, steps)
+# After so many steps the search ends: then a step costs the same.
+LAST = 1024
+
+# After so many steps the readings are looked through: four times until they have doubled.
+LOOKED_AT = (
+    *(octave * quarter // 4 for octave in (32, 64, 128, 256, 512) for quarter in (4, 5, 6, 7)),
+    LAST,
+)
+
+# With more readings the search ends: what a replay takes is bounded.
+MOST_READINGS = 40_000
+
+# A period is looked for where this share of steps is a whole number of the usual one, but for
+# `OFF`.
+REGULAR, OFF = 0.9, 0.1
 
 
-def told_by_later(F: Array, fresh: Array, H: Array, noise: float, steps: int = LATER) -> Array:
-    """What rewards of the steps after one tell about the state at it, as a precision (S, S).
+@dataclass(frozen=True)
+class SeasonSearch:
+    """A season that is looked for in the readings so far.
 
-    From the last step backwards: a reading adds H' H / noise to what is told about a state, and a step
-    back with the transition F and fresh covariance Q makes F' (told^-1 + Q)^-1 F of it.
-
-    Parameters
+    Attributes
     ----------
-    F : array of shape (S, S)
-        Moves a state by a step.
-    fresh : array of shape (S, S)
-        Covariance Q of what is new in a step.
-    H : array of shape (A, S)
-        What observes a state at all points, which are all read.
-    noise : float
-        Noise variance of a reading, in the unit of `fresh`.
+    start : FilterEnsemble
+        Before any reading, without a season.
+    period : float or None
+        That was found, in the unit of time.
     steps : int
+        Times so far.
+    latest : float
+        The latest of them.
     """
-    reading, told = H.T @ H / noise, np.zeros((len(F), len(F)))
-    root = linalg.square_root(fresh)
-    for _ in range(steps):
-        told = told + reading
-        # (told^-1 + Q)^-1 with Q = C C' is told - told C (1 + C' told C)^-1 C' told.
-        told = told - _squared(root.T @ told @ root, root.T @ told)
-        told = F.T @ told @ F
-        told = (told + told.T) / 2
-    return np.asarray(told)
+
+    start: FilterEnsemble
+    period: float | None = None
+    steps: int = 0
+    latest: float = -math.inf
+
+    @classmethod
+    def of(cls, start: FilterEnsemble) -> SeasonSearch | None:
+        """For an ensemble whose season is to be found; None: it is not looked for one.
+
+        On a function of many points a season would take more features than a step can afford.
+        """
+        return cls(start) if len(start.points) <= SMALL_NETWORK else None
+
+    def period_of(self, readings: TimedReadings) -> float | None:
+        """The period that readings, in order of time, show."""
+        at = _steps(readings.times)
+        if at is None:
+            return None
+        step, steps = at
+        series = course(steps, readings.rows, readings.values)
+        known = None if self.period is None else self.period / step
+        found = period_in(series, known)
+        return None if found is None else found * step
+
+    def replayed(self, readings: TimedReadings) -> Recent:
+        """An ensemble with that season that has observed all readings, which are in order of time."""
+        empty = self.start
+        if self.period is not None:
+            empty = FilterEnsemble.of(empty.points, empty.noise_variance, season=self.period)
+        recent = Recent(empty)
+        for t, at in at_each_time(readings.times):
+            some = Readings(readings.rows[at], readings.values[at], readings.variance[at])
+            recent = recent.observed(t, some)
+        return recent
 
 
-def predictable(covariance: Array, told: Array) -> Array:
-    """How far (S, S) later rewards would move the expectation of a state: P - (P^-1 + told)^-1.
+class TimedReadings(NamedTuple):
+    """Values of some points: times, numbers of the points, values and noise variances, each (N,)."""
 
-    It is the covariance of what [LX] sample: what is forgotten at once is not in it.
+    times: Array
+    rows: Index
+    values: Array
+    variance: Array
+
+
+def _steps(times: Array) -> tuple[float, Index] | None:
+    """The usual time between two of the times (N,), and how many of it each is after the first.
+
+    None where there is no such step, or gaps leave nothing to be compared.
     """
-    root = linalg.square_root(covariance)
-    # P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
-    moved = root @ root.T - _squared(root.T @ told @ root, root.T)
-    return np.asarray((moved + moved.T) / 2)
+    different = np.unique(times)
+    if len(different) < 2:
+        return None
+    with np.errstate(over="ignore"):
+        gaps = np.diff(different)
+        step = float(np.median(gaps))
+        after = np.round((times - different[0]) / step)
+        off = np.abs(gaps / step - np.round(gaps / step))
+    regular = math.isfinite(step) and np.mean(off < OFF) >= REGULAR
+    return (step, after.astype(np.int64)) if regular and after[-1] <= 2 * LAST else None
 
 
-def _squared(M: Array, B: Array) -> Array:
-    """B' (1 + M)^-1 B for a positive semidefinite M."""
-    factor = linalg.cholesky(np.eye(len(M)) + (M + M.T) / 2, "what later rewards tell").L
-    half = linalg.solve_lower(factor, B)
-    return np.asarray(half.T @ half)
+def observed(
+    recent: Recent,
+    search: SeasonSearch | None,
+    t: float,
+    readings: Readings,
+    earlier: Callable[[], TimedReadings],
+) -> tuple[Recent, SeasonSearch | None]:
+    """An ensemble and its search with what was read at a time; `earlier` are all readings before it."""
+    if search is not None and t > search.latest:
+        if search.steps in LOOKED_AT:
+            known = earlier()
+            period = search.period_of(known)
+            if period != search.period:
+                search = replace(search, period=period)
+                recent = search.replayed(known)
+            if search.steps >= LAST or len(known.times) > MOST_READINGS:
+                return recent.observed(t, readings), None
+        search = replace(search, steps=search.steps + 1, latest=t)
+    return recent.observed(t, readings), search
 
 
-# --------------------------------------------------------------------------------------------------
+# --- the rule, and what it comes to -----------------------------------------------------------------
 
 T = TypeVar("T")
-
-# The models; None: those that suit the number of points; "both": a network's and a function's.
-Models = Sequence[ModelSpec] | Literal["both"] | None
-
-
-def are_given(settings: object) -> bool:
-    """Whether the models are the user's own, rather than those that suit the points."""
-    return not (settings is None or isinstance(settings, str))
-
-
-def check_models(settings: Models, season: float | Literal["find"] | None) -> None:
-    """Raise a `ValueError` unless an ensemble can have these models and this season."""
-    if isinstance(settings, str) and settings != "both":
-        raise ValueError(f'settings must be models, "both" or None, got {shown(settings)}')
-    if are_given(settings):
-        given = settings if isinstance(settings, Sequence) else ()
-        if not given or not all(isinstance(each, ModelSpec) for each in given):
-            raise ValueError(
-                'settings must be models (ModelSpec), at least one, "both" or None, '
-                f"got {shown(settings)}"
-            )
-    named = isinstance(season, str)
-    if named and season != "find":
-        raise ValueError(f'season must be a positive number, "find" or None, got {shown(season)}')
-    if season is not None and not named:
-        positive_number("season", season)
-        if are_given(settings):
-            raise ValueError(
-                f"season is for models that are not given, got season={season} and settings"
-            )
-
-
-def started(
-    points: Array, noise_variance: float, settings: Models, capacity: int, season: float | None
-) -> FilterEnsemble:
-    """Before any observation.
-
-    With "both", up to 96 points, as many as there are features, may be places of a network or lie on a
-    smooth function: the models of the two are rivals, and the first guess of the scale is worth as much
-    as for a function. What has a season is taken for a network.
-    """
-    if not isinstance(settings, str):
-        return FilterEnsemble.of(points, noise_variance, settings, capacity=capacity, season=season)
-    ensemble = FilterEnsemble.of(points, noise_variance, capacity=capacity, season=season)
-    if season is not None or len(points) > LARGEST_RANK:
-        return ensemble
-    rivals = network_settings() + function_settings(points.shape[1])
-    return replace(ensemble, settings=rivals, guess=GUESS_OF_A_FUNCTION)
-
 
 # Of the correlations between candidates, where another point is told from them.
 RIDGE = 1e-6
@@ -241,14 +317,12 @@ class ModelEnsemble:
 
     Parameters
     ----------
-    settings : tuple of ModelSpec, "both" or None
-        The models; those that suit the number of candidates by default. "both": up to 96 candidates
-        may be a network's or lie on a smooth function, and the models of the two are rivals.
-    capacity : int
-        Numbers in the covariances of all models: what a step costs.
+    both : bool
+        Up to 96 candidates may be a network's or lie on a smooth function, and the models of the two are
+        rivals; by default the models follow from the number of candidates.
     season : float, "find" or None
-        Time after which a part of the reward comes again; for models that are not given. "find": looked
-        for in what is read of up to 64 candidates, for 1,024 steps. None: there is no season.
+        Time after which a part of the reward comes again. "find": looked for in what is read of up to 64
+        candidates, for 1,024 steps. None: there is no season.
     prior : tuple of pairs (ModelSpec, weight)
         What was learned on similar ground (`Bandit.learn_from`): half of the models' prior weight.
     unit : float
@@ -267,15 +341,18 @@ class ModelEnsemble:
     10 [2.]
     """
 
-    settings: tuple[ModelSpec, ...] | Literal["both"] | None = None
-    capacity: int = CAPACITY
+    both: bool = False
     season: float | Literal["find"] | None = "find"
     prior: tuple[tuple[ModelSpec, float], ...] = ()
     unit: float = 0.0
 
     def __post_init__(self) -> None:
-        whole_number("capacity", self.capacity)
-        check_models(self.settings, self.season)
+        season: Any = self.season
+        if isinstance(season, str) and season != "find":
+            expected = 'a positive number, "find" or None'
+            raise ValueError(f"season must be {expected}, got {shown(season)}")
+        if not (season is None or season == "find"):
+            positive_number("season", season)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
             model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
@@ -320,10 +397,12 @@ class ModelEnsemble:
         if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
             known, fresh = previous, data.beyond(previous.data)
         if known is None or fresh is None:
-            season = None if self.season == "find" else self.season
-            ensemble = started(surface.points, noise_variance, self.settings, self.capacity, season)
-            ensemble = replace(ensemble, prior=self.prior, unit=self.unit)
-            looks = self.season == "find" and not are_given(self.settings)
+            looks, season = self.season == "find", None if self.season == "find" else self.season
+            ensemble = replace(
+                FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season),
+                prior=self.prior,
+                unit=self.unit,
+            )
             recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
@@ -357,10 +436,10 @@ def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
     return np.array(rows, dtype=np.int64)
 
 
-def _timed(surface: CandidateGrid, data: Data) -> seasons.TimedReadings:
+def _timed(surface: CandidateGrid, data: Data) -> TimedReadings:
     """Observations of candidates with their times."""
     rows = candidate_rows(surface, data.Z)
-    return seasons.TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
+    return TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
 def before_readings(
@@ -385,7 +464,6 @@ class CandidatePosterior:
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
     jitter: ClassVar[float] = 0.0
-    condition_number: ClassVar[float] = 1.0
     log_det_ratio: ClassVar[float] = math.nan
     """Widths that depend on it belong to theorems about one known kernel."""
 
@@ -446,12 +524,16 @@ class CandidatePosterior:
     def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Self:  # noqa: ARG002
         """The same with more readings of candidates `Z` (k, p), their values unknown."""
         readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
-        readings, _ = Groups.of(Z).merge(readings)
+        readings = Groups.of(Z).merge(readings)
         rows = candidate_rows(self.surface, readings.Z)
         spread = np.zeros(len(self.surface.points))
         spread[rows] = readings.variance
         known = replace(self._now, noise_variance=spread).after(*rows.tolist())
         return replace(self, fantasy=known)  # type: ignore[type-var]  # a dataclass
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (n1, n2) of candidates [x, t], all at the time `now`."""
+        return self._now.among(*(candidate_rows(self.surface, Z).tolist() for Z in (Z1, Z2)))
 
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
@@ -506,7 +588,7 @@ class EnsemblePosterior(CandidatePosterior):
                 recent = recent.observed(t, readings)
                 continue
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-            recent, search = seasons.observed(
+            recent, search = observed(
                 recent, search, t, readings, partial(_timed, surface, earlier)
             )
         return EnsemblePosterior(self.kernel, surface, self.rule, data, recent, now, search)
@@ -575,7 +657,7 @@ class EnsemblePosterior(CandidatePosterior):
 
     @property
     def lasting_share(self) -> Array:
-        """As `tvbandits.gp.ensemble.rule.lasting_share` at the time `now`."""
+        """As `tvbandits.gp.ensemble.lasting.lasting_share` at the time `now`."""
         return lasting_share(self.ensemble, max(self.now, self.ensemble.time))
 
     @property
@@ -616,20 +698,6 @@ class EnsemblePosterior(CandidatePosterior):
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
         return reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
-
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (n1, n2) of inputs [x, t], all at the time `now`."""
-        d = self.surface.points.shape[1]
-        (one, _), (other, _) = self._reach(Z1[:, :d]), self._reach(Z2[:, :d])
-        if one is None and other is None:
-            rows, others = (candidate_rows(self.surface, Z) for Z in (Z1, Z2))
-            return self._now.among(rows, others)
-        everyone = range(len(self.surface.points))
-        covariance = self._now.among(everyone, everyone)
-        left = covariance[candidate_rows(self.surface, Z1)] if one is None else one @ covariance
-        return np.asarray(
-            left[:, candidate_rows(self.surface, Z2)] if other is None else left @ other.T
-        )
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""

@@ -104,8 +104,8 @@ class Evidence:
                 kernel, Z, self.values, self.variance, eval_gradient=True
             )
             return -float(value), -np.asarray(gradient)
-        made: dict[tuple[int, int], _Part] = {}
-        parts = [[_at(factor, theta, made) for factor in term] for term in self.factors]
+        made: dict[tuple[int, int], _Part] = {}  # terms may share a factor
+        parts = [[factor.at(theta, made) for factor in term] for term in self.factors]
         products = [_product([part.matrix for part in term]) for term in parts]
         amplitudes = [math.prod(part.amplitude for part in term) for term in parts]
         n = len(self.values)
@@ -136,17 +136,6 @@ class Evidence:
                 others = _product([each.matrix for j, each in enumerate(parted) if j != i])
                 gradient[where] += 0.5 * amplitude * part.gradient(W * others)
         return value + 0.5 * n * math.log(2.0 * math.pi), gradient
-
-
-def _at(factor: _Factor, theta: Array, made: dict[tuple[int, int], _Part]) -> _Part:
-    """`factor.at(theta)`, once for all terms that share it."""
-    where = factor.leaf.where
-    if where.start == where.stop:
-        return factor.at(theta)
-    key = (where.start, where.stop)
-    if key not in made:
-        made[key] = factor.at(theta)
-    return made[key]
 
 
 def _product(matrices: Sequence[Array | None]) -> Array | float:
@@ -268,11 +257,14 @@ class _Factor:
         nu = math.inf if type(inner) is RBF else float(inner.nu)
         return cls(leaf, rows, nu if nu in VALUES else None)
 
-    def at(self, theta: Array) -> _Part:
-        """Its amplitude, matrix and slopes."""
-        if self.leaf.where.start == self.leaf.where.stop:
+    def at(self, theta: Array, made: dict[tuple[int, int], _Part]) -> _Part:
+        """Its amplitude, matrix and slopes; what is `made` of its hyperparameters is not made again."""
+        key = (self.leaf.where.start, self.leaf.where.stop)
+        if key[0] == key[1]:
             return self._fixed
-        return self._at(theta)
+        if key not in made:
+            made[key] = self._at(theta)
+        return made[key]
 
     @cached_property
     def _fixed(self) -> _Part:

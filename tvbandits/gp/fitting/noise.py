@@ -31,9 +31,6 @@ from tvbandits.gp.kernels.structure import inputs
 # The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm.
 SHARE, SPREAD = 0.05, 2.0
 
-# Deviation of the logarithm of a noise variance among similar places: a factor of 2 at either side.
-ALIKE = 0.7
-
 # Values of tau, in steps; all are equally likely a priori.
 MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
 
@@ -92,7 +89,6 @@ def estimated_noise(
     seen: Observations,
     mean: float | None = None,
     rival: Any | None = None,
-    prior: NoiseEstimate | None = None,
 ) -> NoiseEstimate:
     """The noise variance of the observations that have none of their own (NaN).
 
@@ -106,8 +102,6 @@ def estimated_noise(
     rival : scikit-learn kernel, optional
         Over points, as likely a priori, where the kernel is only what somebody starts from: under one
         that is too smooth, what differs between neighbours would count as noise.
-    prior : NoiseEstimate, optional
-        What is known of readings like these: s is log-normal around that, no narrower than `ALIKE`.
 
     Examples
     --------
@@ -131,9 +125,6 @@ def estimated_noise(
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
-    if prior is not None:
-        doubt = math.log(prior.high / prior.low) / (2 * 1.96)
-        off = np.log(noise / prior.variance)[None] / max(doubt, ALIKE)
     apart = np.abs(t[:, None] - t) / step_of(t)
     here = (apart == 0) & (X[:, None] == X).all(axis=2)
     shares = NEW if len(stated) else NEW[:1]

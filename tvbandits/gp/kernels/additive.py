@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from tvbandits.core.arrays import Array, positive_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind
@@ -30,7 +30,7 @@ LEVEL, STATIC, DRIFT, FAST = 0.1, 0.3, 0.3, 0.1
 LEVEL_SCALE, DRIFT_SCALE, FAST_SCALE = 5.0, 20.0, 2.0
 
 
-def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.0) -> Any:
+def structured_kernel(smooth: Any, rough: Any | None = None) -> Any:
     """Shared level + static field + drifting field + fast field, of a standardised reward.
 
     Time scales count in steps: `learning.Every(in_steps=True)` finds out how long one is.
@@ -50,28 +50,22 @@ def structured_kernel(smooth: Any, rough: Any | None = None, *, step: float = 1.
     rough : scikit-learn kernel, optional
         Of what stays and of what is fast: places differ for good, and weather is local. `smooth` by
         default.
-    step : float
-        Usual time between two decisions, in the unit of time.
     """
-    step = positive_number("step", step)
     of_kind("smooth", smooth, Kernel, "a scikit-learn kernel")
     of_kind("rough", rough, (Kernel, type(None)), "a scikit-learn kernel, or None")
 
     def amplitude(share: float) -> Any:
         return ConstantKernel(share, (1e-5, 1e3))
 
-    def in_time(scale: float, nu: float) -> Any:
-        return OnTime(Matern(scale * step, (1e-2 * scale * step, 1e3 * scale * step), nu=nu))
-
     def over_points(space: Any) -> Any:
         return OnSpace(space.clone_with_theta(space.theta))
 
     rough = smooth if rough is None else rough
     return (
-        amplitude(LEVEL) * in_time(LEVEL_SCALE, 0.5)
+        amplitude(LEVEL) * _in_time(LEVEL_SCALE, 0.5)
         + amplitude(STATIC) * over_points(rough)
-        + amplitude(DRIFT) * over_points(smooth) * in_time(DRIFT_SCALE, 1.5)
-        + amplitude(FAST) * over_points(rough) * in_time(FAST_SCALE, 0.5)
+        + amplitude(DRIFT) * over_points(smooth) * _in_time(DRIFT_SCALE, 1.5)
+        + amplitude(FAST) * over_points(rough) * _in_time(FAST_SCALE, 0.5)
     )
 
 

@@ -152,49 +152,6 @@ class Term:
         return np.array([[value, up], [down, derivative]])
 
 
-@dataclass(frozen=True)
-class Component:
-    """A term of a kernel, for people.
-
-    Attributes
-    ----------
-    deviation : float
-        Prior deviation, in the unit of reward.
-    space : str
-        The kernel over points; empty for a level that all points share.
-    time : str
-        The kernel over time; empty for a term that never changes.
-    time_scale : float
-        In the unit of time; infinite for a term that never changes.
-    """
-
-    deviation: float
-    space: str
-    time: str
-    time_scale: float
-
-    def __str__(self) -> str:
-        kind = "field" if self.space else "level"
-        name = f"static {kind}" if math.isinf(self.time_scale) else f"drifting {kind}"
-        parts = [f"{name}: deviation {self.deviation:.3g}"]
-        parts += [f"over points {self.space}"] if self.space else ["shared by all points"]
-        parts += [] if math.isinf(self.time_scale) else [f"time scale {self.time_scale:.3g}"]
-        return ", ".join(parts)
-
-
-def components_of(kernel: Kernel, scale: float) -> tuple[Component, ...]:
-    """The terms of a kernel for a reward of that scale; none where it is not a sum of terms."""
-    return tuple(
-        Component(
-            scale * math.sqrt(term.amplitude),
-            "" if term.space is None else str(term.space),
-            "" if term.time is None else str(term.time),
-            term.time_scale,
-        )
-        for term in terms_of(kernel) or ()
-    )
-
-
 def terms_of(kernel: Kernel) -> tuple[Term, ...] | None:
     """The terms of a kernel over [x, t], or None where it is not a sum of such terms."""
     found = [_term([leaf.kernel for leaf in product]) for product in products_of(kernel)]

@@ -68,7 +68,6 @@ class ExactPosterior(KernelPosterior):
     """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
     jitter: float
     """What had to be added to the diagonal for the factorisation; 0 in good health."""
-    merged_log_density: Array  # (c,): what merging takes out of the log evidence
     surface: GridPosterior | None
     extended: bool = False
     """Whether it came from an earlier posterior, row by row."""
@@ -113,9 +112,7 @@ class ExactPosterior(KernelPosterior):
             on = on.moved(surface, self.rows.Z, now) if moves else replace(on, now=now)
             if on is None or (moves and cheaper_state(len(self.data.Z) + n, surface, False)):
                 return None
-        made: ExactPosterior | None = replace(self, surface=on, extended=True)
-        for i in range(n):
-            made = None if made is None else _append(made, rows if n == 1 else rows.row(i), surface)
+        made = _appended(replace(self, surface=on, extended=True), rows, surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
@@ -148,9 +145,8 @@ class ExactPosterior(KernelPosterior):
         Variances are those of the larger set; means are of no use.
         """
         rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
-        rows, _ = Groups.of(Z).merge(rows)
-        grow = _append if len(rows) == 1 else _append_together
-        appended = grow(self, rows, surface)
+        rows = Groups.of(Z).merge(rows)
+        appended = _appended(self, rows, surface)
         if appended is not None:
             return appended
         rows = self.rows.joined(rows)
@@ -200,13 +196,6 @@ class ExactPosterior(KernelPosterior):
         same = self.size >= n and np.array_equal(self.rows.Z[:n], other.rows.Z)
         return same and np.array_equal(self.factor.array[:n, :n], other.factor.array)
 
-    def log_evidence(self) -> Array:
-        """Log marginal likelihood of each value column, shape (c,)."""
-        W, v = self.weights.array, self.rows.variance
-        log_det = self.log_det_ratio + float(np.log(v).sum())
-        gaussian = -0.5 * ((W**2).sum(axis=0) + log_det + self.size * math.log(2 * math.pi))
-        return np.asarray(gaussian + self.merged_log_density)
-
 
 def by_cholesky(
     kernel: Any,
@@ -237,7 +226,7 @@ def by_cholesky(
 
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows, merged_log_density = Groups.of(data.apart).merge(data)
+    rows = Groups.of(data.apart).merge(data)
     across = K = np.empty((0, 0))
     if surface is not None and len(rows.Z):
         across = surface.rows(rows.Z, now)
@@ -261,7 +250,6 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         weights=AppendBuffer.of(linalg.solve_lower(made.L, rows.Y)),
         log_det_ratio=linalg.log_determinant(made.L) - noise,
         jitter=made.jitter,
-        merged_log_density=merged_log_density,
         surface=None,
         merged=len(rows.Z),
     )
@@ -300,10 +288,8 @@ def extend(
     posterior: ExactPosterior | None = replace(previous, surface=on)
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
-    for i in range(len(previous.data) - dropped, len(data)):
-        if posterior is None:
-            return None
-        posterior = _append(posterior, data.row(i), surface)
+    if posterior is not None:
+        posterior = _appended(posterior, data.rows(len(previous.data) - dropped), surface)
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
@@ -366,6 +352,16 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
     )
 
 
+def _appended(
+    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
+) -> ExactPosterior | None:
+    """Add observations, one after the other; None where digits would be lost."""
+    made: ExactPosterior | None = posterior
+    for i in range(len(rows.Z)):
+        made = None if made is None else _append(made, rows.row(i), surface)
+    return made
+
+
 def _append(
     posterior: ExactPosterior, row: Data, surface: CandidateGrid | None
 ) -> ExactPosterior | None:
@@ -396,44 +392,9 @@ def _append(
         + 2 * math.log(pivot)
         - math.log(float(row.variance[0])),
         jitter=posterior.jitter,
-        merged_log_density=posterior.merged_log_density,
         surface=on,
         extended=posterior.extended,
         merged=posterior.merged,
-    )
-
-
-def _append_together(
-    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
-) -> ExactPosterior | None:
-    """Add several observations at once, whose own factor L2 is that of what the others leave of them."""
-    kernel, on, old = posterior.kernel, posterior.surface, posterior.rows
-    below = linalg.solve_lower(posterior._lower, np.asarray(kernel(old.Z, rows.Z)))
-    left = np.asarray(kernel(rows.Z) - below.T @ below) + np.diag(rows.variance)
-    made = linalg.cholesky(left, "what observations leave of others")
-    if made.jitter > 0 or np.square(np.diagonal(made.L)).min() < CANCELLED_IF_REPEATED * left.max():
-        return None
-    n, k = len(old), len(rows)
-    L = np.zeros((n + k, n + k))
-    L[:n, :n], L[n:, :n], L[n:, n:] = posterior.factor.array, below.T, made.L
-    weights = linalg.solve_lower(made.L, rows.Y - below.T @ posterior.weights.array)
-    if on is not None and surface is not None:
-        spread = surface.rows(rows.Z, on.now) - (below.T @ on.V.array) * on.shrink
-        V = linalg.solve_lower(made.L, spread) / on.shrink
-        on = replace(
-            on,
-            V=AppendBuffer.of(np.vstack([on.V.array, V])),
-            means=on.means + V.T @ weights,
-            explained=on.explained + (V**2).sum(axis=0),
-        )
-    log_det_ratio = linalg.log_determinant(made.L) - float(np.log(rows.variance).sum())
-    return replace(
-        posterior,
-        rows=old.joined(rows),
-        factor=AppendBuffer.of(L, square=True),
-        weights=AppendBuffer.of(np.vstack([posterior.weights.array, weights])),
-        log_det_ratio=posterior.log_det_ratio + log_det_ratio,
-        surface=on,
     )
 
 

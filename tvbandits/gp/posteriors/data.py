@@ -186,23 +186,20 @@ class Groups:
         first = [rows[number] for number in range(len(previous.first), len(keys))]
         return cls(Z, numbers, np.append(previous.first, np.array(first, dtype=np.int64)), keys)
 
-    def merge(self, data: Data) -> tuple[Data, Array]:
+    def merge(self, data: Data) -> Data:
         """Join observations of one input: precisions add up, values average by precision.
 
-        Returns the joined rows in order of first appearance, and the log density (c,) of the values
-        within their groups, which the joined rows no longer hold.
+        Returns the joined rows in order of first appearance.
         """
         if len(self.first) == len(self.group):
-            return data, np.zeros(data.Y.shape[1])
+            return data
         precision = 1.0 / data.variance
         total = np.bincount(self.group, precision)
         Y = np.empty((len(total), data.Y.shape[1]))
         for column, y in enumerate(data.Y.T):
             Y[:, column] = np.bincount(self.group, precision * y) / total
-        misfit = (precision[:, None] * (data.Y - Y[self.group]) ** 2).sum(axis=0)
-        constant = np.log(2 * math.pi * data.variance).sum() - np.log(2 * math.pi / total).sum()
         levels = None if data.levels is None else data.levels[self.first]
-        return Data(data.Z[self.first], Y, 1.0 / total, levels), -0.5 * (misfit + constant)
+        return Data(data.Z[self.first], Y, 1.0 / total, levels)
 
 
 _UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int64), {})

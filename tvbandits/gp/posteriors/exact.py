@@ -30,8 +30,8 @@ from tvbandits.gp.posteriors.data import (
     without_negligible,
 )
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, SPAN_TOLERANCE, cheaper_state
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, assemble
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 
@@ -138,7 +138,6 @@ def spanning(surface: CandidateGrid) -> ExactPosterior | None:
         weights=AppendBuffer.of(nothing),
         log_det_ratio=0.0,
         jitter=0.0,
-        merged_log_density=np.empty(0),
         surface=GridPosterior(
             AppendBuffer.of(G),
             0.0,

@@ -31,51 +31,29 @@ class CostWarning:
         self._given = False
 
     def given(self, before: bool, posterior: Posterior, finite: bool) -> bool:
-        """Whether it has been said, `before` or now, what a posterior is going to cost."""
+        """Whether it has been said, `before` or now, what a dense posterior is going to cost.
+
+        It is said where twice as many rows would cost much. `finite`: the domain has fixed points.
+        """
         if before or self._given:
             return True
-        costs = forecast(posterior, finite)
-        if costs is None:
+        rows = 2 * posterior.size
+        # A new factor, as when the scale of the reward is estimated again: the slowest of its steps.
+        seconds, gigabytes = rows**3 / 3 / FLOPS, 2 * 8 * (1.5 * rows) ** 2 / 1e9
+        if seconds < SECONDS and gigabytes < GIGABYTES:
             return False
+        take = '"nystrom" (Nystrom())'
+        if is_space_time(posterior.kernel) and terms_of(posterior.kernel) is not None:
+            filtering = "StateSpace()" if finite else "StateSpace(anchors=points)"
+            take = f'{filtering}, whose steps cost the same for ever, or "nystrom"'
         # A warning may be an exception: it shall not come again then either.
         self._given = True
-        warnings.warn(costs, ExpensiveWarning, stacklevel=2)
+        warnings.warn(
+            f"the exact posterior has {posterior.size} rows to factor; with {rows}, a step will take "
+            f"up to about {seconds:.0f} s and {gigabytes:.1f} GB, and the time grows with its cube. "
+            f"Take posterior={take}, or forget: policies.sw_gp_ucb keeps a window, "
+            "policies.w_gp_ucb discounts.",
+            ExpensiveWarning,
+            stacklevel=2,
+        )
         return True
-
-
-def forecast(posterior: Posterior, finite: bool) -> str | None:
-    """What a posterior will cost with twice as many rows, if that is much.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    finite : bool
-        Whether the domain has fixed points.
-
-    Returns
-    -------
-    text : str or None
-    """
-    if not posterior.dense:
-        return None
-    rows = 2 * posterior.size
-    # A new factor, as when the scale of the reward is estimated again: the slowest of its steps.
-    seconds, gigabytes = rows**3 / 3 / FLOPS, 2 * 8 * (1.5 * rows) ** 2 / 1e9
-    if seconds < SECONDS and gigabytes < GIGABYTES:
-        return None
-    return (
-        f"the exact posterior has {posterior.size} rows to factor; with {rows}, a step will take up to "
-        f"about {seconds:.0f} s and {gigabytes:.1f} GB, and the time grows with its cube. "
-        f"{_instead(posterior, finite)}"
-    )
-
-
-def _instead(posterior: Posterior, finite: bool) -> str:
-    """What to take."""
-    window = "or forget: policies.sw_gp_ucb keeps a window, policies.w_gp_ucb discounts"
-    if not is_space_time(posterior.kernel) or terms_of(posterior.kernel) is None:
-        return f'Take posterior="nystrom" (Nystrom()), {window}.'
-    filtering = "StateSpace()" if finite else "StateSpace(anchors=points)"
-    return (
-        f'Take posterior={filtering}, whose steps cost the same for ever, or "nystrom", {window}.'
-    )

@@ -1,6 +1,6 @@
 """The candidates that lead, out of many: upper bounds from before spare looking at the others.
 
-On a dictionary with root R and V (`tvbandits.gp.posteriors.sparse`), mean and variance are those of a
+On a dictionary with root R and V (`tvbandits.gp.posteriors.nystrom`), mean and variance are those of a
 weight vector and a precision matrix over features: mean(x) = phi(x)^T w and sigma^2(x) = phi(x)^T G^-1
 phi(x), where G is V on the span of the dictionary and 1 beyond it. With w' and G' later, on a dictionary
 that has these inducing points and perhaps more,
@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
-from tvbandits.gp.posteriors.nystrom import markov
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, markov
 
 # Candidates that are looked at together: few at first, since they raise the floor for the others.
 SMALLEST_LOOK, LARGEST_LOOK = 64, 8192

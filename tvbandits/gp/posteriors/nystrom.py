@@ -1,160 +1,397 @@
-"""Inducing points by ridge leverage scores, for the sparse posterior.
+"""The sparse posterior on a dictionary of inducing points.
 
-Resparsification keeps an observed input with probability min(1, q sigma^2(x) sum 1/v), its ridge
-leverage score times q, with the variances from before the new observations ([B] Alg. 1, [BB] L11-L16).
+With a dictionary S and any root R R^T = K_S, the embedding is z(x) = R^-1 k_S(x), and with observations
+of effective variance v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bayesian scaling)
+
+    V          = I + sum_i z_i z_i^T / v_i
+    mu(x)      = z(x)^T V^-1 sum_i z_i y_i / v_i
+    sigma^2(x) = k(x, x) - z(x)^T z(x) + z(x)^T V^-1 z(x)        (DTC)
+
+It is the exact posterior when the dictionary spans every observed point. New weights of old observations
+never touch the embedding.
+
+Resparsification keeps an observed input as an inducing point with probability min(1, q sigma^2(x) sum
+1/v), its ridge leverage score times q, with the variances from before the new observations ([B] Alg. 1,
+[BB] L11-L16).
 
 The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the exact
 posterior's cheap routes serve here too: a point more is a row more of the root and of the embedding,
 O(m A). A dictionary may keep the points it has, since a larger span loses no accuracy; it is drawn
 afresh when it has twice the size of a fresh draw.
 
-A first dictionary for many inputs that are all there already, by leverage scores.
-
 A bandit that starts with existing data has no posterior yet whose variances would give the ridge
-leverage scores. They come bottom up, as in BLESS (Rudi, Calandriello, Carratino and Rosasco 2018): with
-noise variances s v, s large, prior variances are nearly those of the posterior and few points matter; a
-dictionary for s gives approximate scores for s / 2, and so on down to s = 1. On the way only a random
-subset of the inputs is looked at, in proportion to a bound of their scores:
-
-    score_i(s) = variance_s(x_i) / (s v_i) <= k(x_i, x_i) / (s v_i).
-
-Rudi et al. have one noise variance for all; here each input has its own.
+leverage scores. They are those on a dictionary of half of its inputs, drawn at random, which comes from
+a half of these, and so on down to few (recursive sampling: Musco and Musco 2017).
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
-from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, by_cholesky, embed
+from tvbandits.gp.posteriors.data import (
+    AppendBuffer,
+    CandidateGrid,
+    Data,
+    GridPosterior,
+    Groups,
+    without_levels,
+    without_negligible,
+)
 from tvbandits.gp.posteriors.features import Features, SpaceFeatures
-from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior, assemble, embedding
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior, Posterior
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
-
-# By what the noise falls from level to level, at the most.
-STEP = 2.0
+from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
 
-# A level above the last looks at an input with this many times the bound of its score.
-CANDIDATES = 8.0
+@dataclass
+class _Bounds:
+    """Variances at the fixed points, brought up to date where they are looked at.
+
+    A conditioned posterior holds exact variances. One that was shrunk by a point without its value has
+    those from before, which are upper bounds; `fresh` tells which are exact. A cache: what it holds
+    changes no result.
+    """
+
+    upper: Array
+    fresh: NDArray[np.bool_]
 
 
-# Such a level looks at this many inputs for each point of the dictionary so far, and for 16 more.
-CANDIDATES_EACH = 32
+@dataclass(frozen=True)
+class NystromPosterior(KernelPosterior):
+    """A conditioned sparse Gaussian process. Made by `Nystrom.condition`.
 
-
-# Oversampling of the dictionaries on the way.
-DICTIONARY = 4.0
-
-
-# Points that keep less than this share of their prior variance add nothing to a dictionary.
-DEPENDENT = 1e-9
-
-
-def leverage_dictionary(
-    kernel: Any, Z: Array, variance: Array, oversampling: float, rng: np.random.Generator
-) -> Index:
-    """Rows of a dictionary, each drawn with probability min(1, oversampling score_i).
-
-    O(u m^2) for u inputs and a dictionary of m, without any matrix of u x u.
-
-    Parameters
+    Attributes
     ----------
     kernel : scikit-learn kernel
-    Z : array of shape (u, p)
-        Kernel inputs.
-    variance : array of shape (u,)
-        Their noise variances; of an input that was observed repeatedly, 1 / sum of 1 / v.
-    oversampling : float
-        q, by which the scores are multiplied.
-    rng : numpy.random.Generator
-        One uniform number for each input and level.
-
-    Returns
-    -------
-    rows : integer array of shape (m,)
-        In rising order, never empty where there is an input. Points may depend on each other.
+    data : Data
+        What it is conditioned on.
+    groups : Groups
+        Which observations share an input.
+    rows : Data
+        The same with observations of one input merged, shape (u, ...).
+    dictionary : ExactPosterior
+        A noise-free process on the m inducing points, whose factor is the root R.
+    embedded : array of shape (u, m)
+        z of the rows.
+    V : array of shape (m, m)
+    factor : array of shape (m, m)
+        Lower factor of V.
+    coefficients : array of shape (m, c)
+        V^-1 sum_i z_i y_i / v_i.
+    products : array of shape (c, c)
+        Y^T (Q + Sigma)^-1 Y of the value columns of the rows, Q = Z Z^T.
+    log_det_ratio : float
+        log det V: twice the information gain of the embedded observations.
+    now : float
+        The time that `on_surface` speaks about.
+    exact : bool
+        Whether the dictionary spans every observed point, by construction: nothing is approximated.
+    raised : float
+        The most that was added to the noise variance of a row that was too small for the dictionary.
+    filter : WeightFilter, optional
+        Under a kernel that forgets: what is known at the time of the latest observation.
     """
-    if len(Z) == 0:
-        return np.empty(0, dtype=np.int64)
-    bound = np.asarray(kernel.diag(Z)) / variance
-    inducing, uniform = np.empty(0, dtype=np.int64), rng.random(len(Z))
-    for s in _levels(float(bound.sum())):
-        probability = _candidates(bound / s, len(inducing))
-        seen = _drawn(probability, uniform)
-        scores = _scores(kernel, Z, s * variance, inducing, seen, probability[seen])
-        kept = seen[_drawn(np.minimum(probability[seen], DICTIONARY * scores), uniform[seen])]
-        inducing, uniform = _independent(kernel, Z, kept), rng.random(len(Z))
-    return _drawn(oversampling * leverage_scores(kernel, Z, variance, inducing), uniform)
+
+    kernel: Any
+    data: Data
+    groups: Groups
+    rows: Data
+    dictionary: ExactPosterior
+    embedded: Array
+    V: Array
+    factor: Array
+    coefficients: Array
+    products: Array
+    log_det_ratio: float
+    now: float
+    bounds: _Bounds | None = field(repr=False, compare=False)
+    exact: bool = False
+    raised: float = 0.0
+    filter: WeightFilter | None = None
+
+    dense: ClassVar[bool] = False
+
+    @property
+    def size(self) -> int:
+        """Number of observed inputs."""
+        return len(self.rows.Z)
+
+    @property
+    def dictionary_size(self) -> int | None:
+        """Number of inducing points m; None where they are only a way to the exact posterior."""
+        return None if self.exact else self.dictionary.size
+
+    @property
+    def settled(self) -> bool:
+        """Whether the variances at the fixed points, if there are any, are all exact already."""
+        return self.bounds is None or bool(self.bounds.fresh.all())
+
+    @property
+    def jitter(self) -> float:
+        """The most that the root needed on its diagonal, or a noise too small for the dictionary."""
+        return max(self.dictionary.jitter, self.raised)
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
+        if self.filter is not None and not self._follows(Z[:, -1]):
+            return self._recalled(self.filter, Z)
+        z = embed(self.dictionary, Z)
+        return z @ self.coefficients, self.variances_of(Z, z)
+
+    def _follows(self, times: Array) -> bool:
+        """Whether what is known of those times is what is known of now, faded by the kernel."""
+        latest = self.filter is None or self.now >= self.filter.time
+        return bool((times >= self.now).all() if latest else (times == self.now).all())
+
+    def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
+        """`predict` about any time: the same dictionary, with its weights of then."""
+        here, told = (
+            np.column_stack([each[:, :-1], np.full(len(each), self.now)])
+            for each in (Z, self.data.Z)
+        )
+        z, H = embed(self.dictionary, here), embed(self.dictionary, told)
+        prior = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
+        means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
+        for t in np.unique(Z[:, -1]):
+            at = Z[:, -1] == t
+            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, self.data.variance)
+            factor = linalg.cholesky(V, "sparse posterior's V").L
+            half, reach = linalg.solve_lower(factor, moment), linalg.solve_lower(factor, z[at].T)
+            means[at], variances[at] = reach.T @ half, _variances(prior[at], z[at].T, factor)
+        return means, variances
+
+    def variances_of(self, Z: Array, z: Array) -> Array:
+        """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
+        prior = np.asarray(self.kernel.diag(Z))
+        return _variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
+
+    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+        """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
+        z1, z2 = embed(self.dictionary, Z1), embed(self.dictionary, Z2)
+        half1, half2 = (linalg.solve_lower(self.factor, z.T) for z in (z1, z2))
+        return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
+
+    def shrunk(
+        self,
+        Z: Array,
+        noise: float | Array,
+        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
+    ) -> NystromPosterior:
+        """The same with more observations at inputs `Z` (k, p), their values unknown.
+
+        Variances are those of the larger set; means stay.
+        """
+        factor = self.factor
+        for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
+            factor = linalg.rank_one_update(factor, x / np.sqrt(own))
+        smaller = replace(self, factor=factor)
+        if self.bounds is None:
+            return smaller
+        stale = np.zeros(len(self.bounds.upper), dtype=bool)
+        return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
+
+    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> None:
+        """None: more observations take `condition`."""
+
+    def at_points(self, surface: CandidateGrid) -> NystromPosterior:
+        """The same with these fixed points, at the time of conditioning."""
+        V = embed(self.dictionary, surface.at(self.now)).T
+        prior = surface.prior_variance(self.now)
+        none = np.empty((len(prior), 0))
+        on = GridPosterior(
+            AppendBuffer.of(V), self.now, 1.0, none, np.einsum("ij,ij->j", V, V), prior
+        )
+        return _settled(replace(self, dictionary=replace(self.dictionary, surface=on)))
+
+    def expansion(self, worst: float) -> Expansion | None:
+        """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
+        root = self.dictionary
+        if self.size == 0 or root.size == 0 or root.condition_number > worst:
+            return None
+        half = linalg.solve_lower(root.factor.array, np.eye(root.size))
+        less = linalg.solve_lower(self.factor, half)
+        return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
+
+    def effective_dimension(self) -> float:
+        """Sum over observations of posterior variance over noise variance.
+
+        The part in the span of the dictionary is tr(V^-1 (V - I)) = m - tr V^-1.
+        """
+        inverse = linalg.solve_lower(self.factor, np.eye(len(self.factor)))
+        prior = np.asarray(self.kernel.diag(self.rows.Z)) if self.size else np.empty(0)
+        beyond = np.maximum(prior - (self.embedded**2).sum(axis=1), 0.0) / self.rows.variance
+        return float(beyond.sum()) + len(self.factor) - float((inverse**2).sum())
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
+        bounds = self._bounds
+        stale = np.flatnonzero(~bounds.fresh)
+        self.refresh(stale)
+        return self.means_on_surface(), bounds.upper.copy()
+
+    def means_on_surface(self) -> Array:
+        """Means (A, c) at the fixed points."""
+        on = self._on
+        return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
+
+    def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
+        """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
+        return self._bounds.upper, self._bounds.fresh
+
+    def refresh(self, points: Index) -> Array:
+        """Bring the variances at some of the fixed points up to date, and return them."""
+        bounds = self._bounds
+        stale = points[~bounds.fresh[points]]
+        if len(stale):
+            bounds.upper[stale] = self.variances_with(self.factor, stale)
+            bounds.fresh[stale] = True
+        return np.asarray(bounds.upper[points])
+
+    def variances_with(self, factor: Array, points: Index | slice) -> Array:
+        """Variances at some of the fixed points, if the factor of V were `factor`."""
+        on = self._on
+        z = np.ascontiguousarray(on.V.array[:, points])
+        residual = on.prior[points] - on.explained[points] * on.shrink**2
+        return _variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
+
+    def times_embedding(self, w: Array) -> Array:
+        """w^T z at all fixed points, shape (A,)."""
+        on = self._on
+        return np.asarray((w * on.shrink) @ on.V.array)
+
+    def embedding(self, Z: Array) -> Array:
+        """Z of any kernel inputs (n, p), shape (n, m)."""
+        return embed(self.dictionary, Z)
+
+    def embedding_on_surface(self, points: Index) -> Array:
+        """Z of some of the fixed points, shape (n, m)."""
+        on = self._on
+        return np.asarray(on.V.array[:, points].T * on.shrink)
+
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the fixed points, shape (count, A), in O(m A) each.
+
+        f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) for each point
+        on its own.
+        """
+        normal = rng.standard_normal((self.dictionary.size, count))
+        w = linalg.solve_lower(self.factor, normal, transposed=True).T
+        return self.times_embedding(w) + beyond_dictionary(self.dictionary, count, rng)
+
+    @cached_property
+    def _on(self) -> GridPosterior:
+        if self.dictionary.surface is None:
+            raise ValueError(UNCONDITIONED)
+        return self.dictionary.surface
+
+    @cached_property
+    def _bounds(self) -> _Bounds:
+        if self.bounds is None:
+            raise ValueError(UNCONDITIONED)
+        return self.bounds
 
 
-def leverage_scores(kernel: Any, Z: Array, variance: Array, inducing: Index) -> Array:
-    """Approximate ridge leverage scores (u,) of all inputs, on a dictionary of some of them."""
-    everything = np.arange(len(Z))
-    return _scores(kernel, Z, variance, inducing, everything, np.ones(len(Z)))
+def _variances(residual: Array, z: Array, factor: Array) -> Array:
+    """K - z^T z, given, + z^T V^-1 z for z of shape (m, n); shape (n,)."""
+    half = linalg.solve_lower(factor, z)
+    return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
 
 
-def _levels(total: float) -> Array:
-    """The factors s of the noise above 1, in falling order; at the first, the scores sum up to 1."""
-    steps = math.ceil(math.log(total, STEP)) if total > 1.0 else 0
-    return np.asarray(total ** (np.arange(steps, 0, -1) / max(steps, 1)))
+def assemble(
+    kernel: Any,
+    data: Data,
+    groups: Groups,
+    dictionary: ExactPosterior,
+    previous: NystromPosterior | None,
+    now: float,
+    *,
+    lowest: float,
+    exact: bool = False,
+) -> NystromPosterior:
+    """The sparse posterior of a dictionary: V, its factor and what follows from it.
 
-
-def _candidates(bound: Array, size: int) -> Array:
-    """With which probability each input is looked at, on a dictionary of `size` points.
-
-    Where so many have a large bound, as with little noise, some of them are enough.
+    `lowest` is the share of its prior variance that a point may keep and yet depend on the dictionary.
+    To such a point the model leaves its noise as the only reason for a misfit: one below that share is
+    raised to it, since otherwise the misfit would count as many deviations of the noise.
     """
-    probability = np.minimum(1.0, CANDIDATES * bound)
-    enough = CANDIDATES_EACH * (size + 16)
-    return probability * min(1.0, enough / float(probability.sum()))
+    rows = groups.merge(data)
+    given = rows.variance
+    if len(rows):
+        raised = np.maximum(given, lowest * np.asarray(kernel.diag(rows.Z)))
+        rows = Data(rows.Z, rows.Y, raised, rows.levels)
+    embedded = embedding(rows.Z, dictionary, previous)
+    if rows.levels is not None:  # Z' P Z with the P that is left of the precisions without levels
+        embedded = without_levels(rows.levels, embedded, rows.variance)
+    weighted = embedded / np.sqrt(rows.variance)[:, None]
+    V = np.eye(dictionary.size) + weighted.T @ weighted  # of one array: half of the products
+    made = linalg.cholesky(V, "sparse posterior's V")
+    precision = 1.0 / rows.variance
+    moment = embedded.T @ (precision[:, None] * rows.Y)
+    half = linalg.solve_lower(made.L, moment)
+    coefficients = linalg.solve_lower(made.L, half, transposed=True)
+    # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
+    # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
+    misfit = rows.Y - embedded @ coefficients
+    posterior = NystromPosterior(
+        kernel=kernel,
+        data=data,
+        groups=groups,
+        rows=rows,
+        dictionary=dictionary,
+        embedded=embedded,
+        V=V,
+        factor=made.L,
+        coefficients=coefficients,
+        products=(precision[:, None] * misfit).T @ misfit + coefficients.T @ coefficients,
+        log_det_ratio=linalg.log_determinant(made.L),
+        now=now,
+        bounds=None,
+        exact=exact,
+        raised=float((rows.variance - given).max(initial=0.0)),
+    )
+    return posterior if dictionary.surface is None else _settled(posterior)
 
 
-def _drawn(probability: Array, uniform: Array) -> Index:
-    """Rows drawn with these probabilities, at least one."""
-    rows = np.flatnonzero(uniform < probability)
-    return rows if len(rows) else np.array([probability.argmax()], dtype=np.int64)
+def _settled(posterior: NystromPosterior) -> NystromPosterior:
+    """With all variances at the fixed points."""
+    variances = posterior.variances_with(posterior.factor, slice(None))
+    return replace(posterior, bounds=_Bounds(variances, np.ones(len(variances), dtype=bool)))
 
 
-def _scores(
-    kernel: Any, Z: Array, variance: Array, inducing: Index, seen: Index, probability: Array
-) -> Array:
-    """Scores of the inputs seen, as the sparse posterior has them (DTC), shape (n,).
+def embedding(Z: Array, dictionary: ExactPosterior, previous: NystromPosterior | None) -> Array:
+    """Z of inputs (u, p) on a root; what a posterior has of the first of them is continued.
 
-    The information of all inputs is estimated from those seen, each counted 1 / probability times.
+    Where the root is that of before and has more rows, the columns of these are all that is new.
     """
-    prior, noise = np.asarray(kernel.diag(Z[seen])), variance[seen]
-    if len(inducing) == 0:
-        return np.asarray(prior / noise)
-    root = linalg.cholesky(np.asarray(kernel(Z[inducing]))).L
-    z = linalg.solve_lower(root, np.asarray(kernel(Z[inducing], Z[seen])))
-    V = np.eye(len(inducing)) + (z / (noise * probability)) @ z.T
-    half = linalg.solve_lower(linalg.cholesky(V).L, z)
-    beyond = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
-    return np.asarray((beyond + np.einsum("ij,ij->j", half, half)) / noise)
-
-
-def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
-    """The rows whose points do not depend on the others."""
-    unit = np.sqrt(np.asarray(kernel.diag(Z[rows])))
-    rows, unit = rows[unit > 0], unit[unit > 0]
-    if len(rows) == 0:
-        return rows
-    correlation = np.asarray(kernel(Z[rows])) / np.outer(unit, unit)
-    return np.sort(rows[linalg.greedy_pivots(correlation, DEPENDENT)])
+    known = 0 if previous is None else previous.size
+    if (
+        previous is None
+        or not 0 < known <= len(Z)
+        or previous.rows.levels is not None
+        or not np.array_equal(Z[:known], previous.rows.Z)
+        or not dictionary.begins_with(previous.dictionary)
+    ):
+        return embed(dictionary, Z)
+    z, m, root = previous.embedded, previous.dictionary.size, dictionary.factor.array
+    if m < dictionary.size:
+        beyond = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:known]))
+        beyond -= root[m:, :m] @ z.T
+        z = np.hstack([z, linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T])
+    return np.concatenate([z, embed(dictionary, Z[known:])])
 
 
 # With more new inputs at once than this, and than are known, what was known before says little
-# about their leverage: it is found bottom up.
+# about their leverage: a dictionary of half of them tells it.
 MANY = 500
 
 
@@ -245,9 +482,11 @@ class Nystrom:
             )
         previous = previous if isinstance(previous, NystromPosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
-        rows, _ = groups.merge(data)
+        rows = groups.merge(data)
         if previous is not None and np.array_equal(data.Z, previous.data.Z):
-            dictionary = _moved(previous.dictionary, surface, now)
+            # The same inducing points, embedding the fixed points at another time.
+            known = previous.dictionary
+            dictionary = by_cholesky(kernel, known.data, surface=surface, now=now, previous=known)
         else:
             rng = np.random.default_rng(0) if rng is None else rng
             dictionary = self.drawn(kernel, rows, surface, now, previous, rng)
@@ -277,17 +516,20 @@ class Nystrom:
             return on_points(kernel, rows.Z, surface, now, None)
         prior = np.asarray(kernel.diag(rows.Z))
         known = 0 if previous is None else previous.size
-        if len(rows) - known > max(MANY, known):
-            first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
-            fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
-            return on_points(kernel, fresh, surface, now, None)
+        many = len(rows) - known > max(MANY, known)
+        if many:
+            some = np.sort(rng.permutation(len(rows))[: len(rows) // 2])
+            half = Data(rows.Z[some], rows.Y[some], rows.variance[some])
+            start = self.drawn(kernel, half, None, now, None, rng)
+            groups = Groups.of(rows.Z)
+            previous = assemble(kernel, rows, groups, start, None, now, lowest=self.tolerance)
         z, variance = np.empty((len(rows), 0)), prior
         if previous is not None:
             z = embedding(rows.Z, previous.dictionary, previous)
             variance = previous.variances_of(rows.Z, z)
         # A new scale may have raised every noise since those variances: scores go by the lower noise.
         noise = rows.variance.copy()
-        if previous is not None and np.array_equal(rows.Z[:known], previous.rows.Z):
+        if previous is not None and not many and np.array_equal(rows.Z[:known], previous.rows.Z):
             noise[:known] = np.minimum(noise[:known], previous.rows.variance)
         # [BB] Algorithm 1, L13, for each distinct input of L12.
         probability = np.minimum(1.0, self.oversampling * variance / noise)
@@ -295,7 +537,7 @@ class Nystrom:
         kept = rng.random(len(rows)) < probability
         if not kept.any():
             kept[probability.argmax()] = True
-        if self.keep and previous is not None:
+        if self.keep and previous is not None and not many:
             start = previous.dictionary
             new = self._independent(kernel, rows.Z[kept], z[kept])
             if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
@@ -340,10 +582,3 @@ def on_points(
     noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
     return by_cholesky(kernel, data, surface=surface, now=now, previous=previous)
-
-
-def _moved(dictionary: ExactPosterior, surface: CandidateGrid | None, now: float) -> ExactPosterior:
-    """The same inducing points, embedding the fixed points at another time."""
-    return by_cholesky(
-        dictionary.kernel, dictionary.data, surface=surface, now=now, previous=dictionary
-    )

@@ -1,7 +1,7 @@
 """A sparse posterior that forgets: a filter on a dictionary by ridge leverage scores.
 
 Under a kernel space * time whose correlation r in time is Markov, such as that of TV-GP-UCB, the weights
-of a dictionary's embedding z (`tvbandits.gp.posteriors.sparse`) move in time, each on its own:
+of a dictionary's embedding z (`tvbandits.gp.posteriors.nystrom`) move in time, each on its own:
 
     f(x, t) = z(x)^T w_t + what the dictionary leaves out
     after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`weight_filter`)
@@ -29,9 +29,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
-from tvbandits.gp.posteriors.nystrom import Nystrom, markov
+from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior
 from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
 # A reading counts as long as its noise about now is at most so many prior variances.
@@ -105,7 +104,7 @@ class NystromFilter:
         order = np.argsort(data.Z[:, -1], kind="stable")
         lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
         raised = float((lowest - data.variance).max(initial=0.0))
-        noise = np.maximum(data.variance, lowest)  # as `sparse.assemble` has it
+        noise = np.maximum(data.variance, lowest)  # as `nystrom.assemble` has it
         data = Data(data.Z[order], data.Y[order], noise[order])
         known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
         dictionary = self._dictionary(kernel, term, data, now, known, rng)
@@ -186,7 +185,7 @@ def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArra
     counts = r2 * (1.0 + COUNTS) >= 1.0
     here, r2 = here[counts], r2[counts]
     noise = (np.asarray(kernel.diag(here)) * (1.0 - r2) + data.variance[counts]) / r2
-    return Groups.of(here).merge(Data(here, data.Y[counts], noise))[0], counts
+    return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
 
 
 def _goes_on(known: NystromPosterior, data: Data, dictionary: ExactPosterior) -> bool:

@@ -10,7 +10,7 @@ terms of one S share it. With Q = (K + Sigma)^-1,
     mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
 
 and the slopes follow from those of S. On a dictionary of root R, with k(x) of its points, it is the same
-with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`sparse`).
+with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`nystrom`).
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ class Shape:
 
     Attributes
     ----------
-    scales : array of shape (d,)
+    scales : tuple of d floats
     nu : float
         Smoothness of all parts: 1.5, 2.5 or infinity.
     additive : float
     """
 
-    scales: Array
+    scales: tuple[float, ...]
     nu: float
     additive: float = 0.0
 
@@ -126,7 +126,7 @@ class Shape:
     def of(cls, kernel: Any, dimension: int) -> Shape | None:
         """Of a kernel over points, if it has one."""
         if type(kernel) is Coordinates:
-            return cls(kernel.scales, 2.5, float(kernel.additive))
+            return cls(tuple(kernel.scales.tolist()), 2.5, float(kernel.additive))
         if type(kernel) is PerParameter:
             widths = [width for _, width in kernel.parts]
             scales, nu = np.repeat(np.atleast_1d(kernel.scales), widths), kernel.nu
@@ -135,7 +135,7 @@ class Shape:
             nu = kernel.nu if type(kernel) is Matern else math.inf
         else:
             return None
-        return cls(np.asarray(scales, dtype=np.float64), float(nu)) if nu in SLOPED else None
+        return cls(tuple(scales.tolist()), float(nu)) if nu in SLOPED else None
 
     def add_covariances(self, out: Array, X: Array, points: Array, weights: Array) -> None:
         """Add w_i S(x, x_i) of points X (m, d) and (n, d) to `out` (m, n)."""
@@ -177,14 +177,6 @@ class Shape:
         slopes *= (-weights / (1.0 + a))[:, None]
         slopes /= scales
         return S * weights, slopes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shape) and (
-            (self.nu, self.additive) == (other.nu, other.additive)
-            and np.array_equal(self.scales, other.scales)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def _at_time(

@@ -74,10 +74,6 @@ class Posterior(Protocol):
         """What had to be added to a diagonal, in prior units; 0 in good health."""
 
     @property
-    def condition_number(self) -> float:
-        """Lower estimate of the condition number of what was factored; at least 1 and finite."""
-
-    @property
     def settled(self) -> bool:
         """Whether the variances at the fixed points, if there are any, are all computed already."""
 
@@ -201,10 +197,6 @@ class KernelPosterior:
 
     def lookahead(self, points: Array, about: float, beta: float, noise_variance: float) -> None:
         """None: `cross_covariance` says it."""
-
-    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Posterior | None:  # noqa: ARG002
-        """None: more observations take `condition`."""
-        return None
 
     def since(self, t: float) -> Posterior | None:  # noqa: ARG002
         """None: all it knows is in its rows."""

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,20 +48,6 @@ from tvbandits.gp.posteriors.protocol import UNCONDITIONED, KernelPosterior, Pos
 ROUNDING = 1e-10
 
 
-class StateModel(Protocol):
-    """How a state moves in time."""
-
-    @property
-    def prior(self) -> Array:
-        """Prior variances (m,) of the state; its prior covariance is diagonal."""
-
-    def moved(self, M: Array, h: float) -> Array:
-        """F_h times a matrix (m, n) of states, for a time h >= 0."""
-
-    def advanced(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
-        """Mean and covariance of the state after a time h >= 0; infinite: nothing is known yet."""
-
-
 @dataclass(frozen=True)
 class FeatureRows:
     """Rewards as a filter sees them, in order of time.
@@ -85,11 +71,6 @@ class FeatureRows:
     variance: Array
 
 
-def lowest_noise(model: StateModel, H: Array) -> Array:
-    """Noise (n,) below which that of rewards seen through `H` (n, m) would be lost in rounding."""
-    return np.asarray(ROUNDING * (H**2 @ model.prior))
-
-
 def gain_of(P: Array, h: Array, noise: float) -> tuple[Array, float]:
     """P h (m,), and the variance of a reward seen through h (m,) with its noise."""
     reach = P @ h
@@ -102,7 +83,7 @@ class Filter:
 
     Attributes
     ----------
-    model : StateModel
+    model : SpaceFeatures
     mean : array of shape (m, c)
     covariance : array of shape (m, m)
     time : float
@@ -113,7 +94,7 @@ class Filter:
         log det(K + Sigma) - log det Sigma.
     """
 
-    model: StateModel
+    model: SpaceFeatures
     mean: Array
     covariance: Array
     time: float
@@ -121,7 +102,7 @@ class Filter:
     log_det_ratio: float
 
     @classmethod
-    def prior(cls, model: StateModel, columns: int) -> Filter:
+    def prior(cls, model: SpaceFeatures, columns: int) -> Filter:
         """Before any reward, of so many value columns."""
         mean, products = np.zeros((len(model.prior), columns)), np.zeros((columns, columns))
         return cls(model, mean, np.diag(model.prior), -math.inf, products, 0.0)
@@ -154,10 +135,8 @@ class Filter:
         return self
 
 
-def recall(
-    start: Filter, rows: FeatureRows, times: Array, H: Array, *, joint: bool = False
-) -> tuple[Array, Array]:
-    """Means and (co)variances of values H s at any times, given all rows: smoothing.
+def recall(start: Filter, rows: FeatureRows, times: Array, H: Array) -> tuple[Array, Array]:
+    """Means and covariance of values H s at any times, given all rows: smoothing.
 
     O(m (m + q)) for each row, for q values, or for as many as the states at their times have numbers.
 
@@ -165,108 +144,60 @@ def recall(
     ----------
     start : Filter
         Where to start; it is used up. It speaks about a time before all rows, and all `times`.
-    rows : Rows
+    rows : FeatureRows
     times : array of shape (q,)
     H : array of shape (q, m)
-    joint : bool
-        Whether the covariance of all values is asked for, or their variances.
 
     Returns
     -------
     means : array of shape (q, c)
-    covariance : array of shape (q, q), or (q,)
+    covariance : array of shape (q, q)
     """
     m = len(start.model.prior)
     distinct, which = np.unique(times, return_inverse=True)
     if len(distinct) * m >= len(times):
         order = np.argsort(times, kind="stable")
         back = np.argsort(order, kind="stable")
-        means, D = _carried(start, rows, times[order], H[order], joint)
-        return means[back], D[np.ix_(back, back)] if joint else D[back]
+        means, D = _carried(start, rows, times[order], H[order])
+        return means[back], D[np.ix_(back, back)]
     # The states of those times are fewer numbers than the values asked for.
     states = np.tile(np.eye(m), (len(distinct), 1))
-    means, D = _carried(start, rows, np.repeat(distinct, m), states, True)
+    means, D = _carried(start, rows, np.repeat(distinct, m), states)
     placed = np.zeros((len(times), len(distinct), m))
     placed[np.arange(len(times)), which] = H
     W = placed.reshape(len(times), -1)
-    spread = W @ D
-    return W @ means, spread @ W.T if joint else np.einsum("ij,ij->i", spread, W)
+    return W @ means, W @ D @ W.T
 
 
-@dataclass
-class _Carried:
-    """Values of a state at earlier times, while a filter goes on.
+def _carried(known: Filter, rows: FeatureRows, times: Array, H: Array) -> tuple[Array, Array]:
+    """`recall` of values in order of time.
 
-    The first `count` of them have joined: their means, covariance with the present state, and (co)
-    variances.
+    The first n of them have joined: their means, covariances D, and those with the present state.
     """
-
-    filter: Filter
-    times: Array
-    H: Array
-    means: Array
-    across: Array
-    D: Array
-    count: int = 0
-
-    def move(self, t: float) -> None:
-        """On to the time `t`; values of earlier times join on the way."""
-        while self.count < len(self.times) and self.times[self.count] < t:
-            self._advance(float(self.times[self.count]))
-            self._join(int(np.searchsorted(self.times, self.filter.time, side="right")))
-        if math.isfinite(t):
-            self._advance(t)
-
-    def _advance(self, t: float) -> None:
-        n, h = self.count, t - self.filter.time
-        if n and h > 0:
-            self.across[:, :n] = self.filter.model.moved(self.across[:, :n], h)
-        self.filter.move(t)
-
-    def _join(self, end: int) -> None:
-        """The values before number `end`, of the present, join."""
-        fresh, before, H = slice(self.count, end), slice(0, self.count), self.H[self.count : end]
-        self.means[fresh] = H @ self.filter.mean
-        self.across[:, fresh] = self.filter.covariance @ H.T
-        if self.D.ndim == 1:
-            self.D[fresh] = np.einsum("ij,ji->i", H, self.across[:, fresh])
+    q, (m, columns) = len(times), known.mean.shape
+    means, across, D = np.empty((q, columns)), np.empty((m, q)), np.empty((q, q))
+    n = i = 0
+    while n < q or i < len(rows.times):
+        row = i < len(rows.times) and not (n < q and times[n] < rows.times[i])
+        t = float(rows.times[i] if row else times[n])
+        across[:, :n] = known.model.moved(across[:, :n], max(t - known.time, 0.0))
+        known.move(t)
+        if row:
+            told = across[:, :n].T @ rows.H[i]
+            reach, error, spread = known.correct(rows, i)
+            told /= math.sqrt(spread)
+            means[:n] += np.outer(told, error / math.sqrt(spread))
+            across[:, :n] -= np.outer(reach, told)
+            D[:n, :n] -= np.outer(told, told)
+            i += 1
         else:
-            self.D[fresh, :end] = H @ self.across[:, :end]
-            self.D[before, fresh] = self.D[fresh, before].T
-        self.count = end
-
-    def correct(self, rows: FeatureRows, i: int) -> None:
-        """Take in row i, of the present."""
-        n = self.count
-        told = self.across[:, :n].T @ rows.H[i]
-        reach, error, spread = self.filter.correct(rows, i)
-        told /= math.sqrt(spread)
-        self.means[:n] += np.outer(told, error / math.sqrt(spread))
-        self.across[:, :n] -= np.outer(reach, told)
-        if self.D.ndim == 1:
-            self.D[:n] -= told**2
-        else:
-            self.D[:n, :n] -= np.outer(told, told)
-
-
-def _carried(
-    start: Filter, rows: FeatureRows, times: Array, H: Array, joint: bool
-) -> tuple[Array, Array]:
-    """`recall` of values in order of time."""
-    q, (m, columns) = len(times), start.mean.shape
-    values = _Carried(
-        start,
-        times,
-        H,
-        np.empty((q, columns)),
-        np.empty((m, q)),
-        np.empty((q, q)) if joint else np.empty(q),
-    )
-    for i, t in enumerate(rows.times):
-        values.move(float(t))
-        values.correct(rows, i)
-    values.move(math.inf)
-    return values.means, values.D
+            end = int(np.searchsorted(times, known.time, side="right"))
+            fresh = slice(n, end)
+            means[fresh], across[:, fresh] = H[fresh] @ known.mean, known.covariance @ H[fresh].T
+            D[fresh, :end] = H[fresh] @ across[:, :end]
+            D[:n, fresh] = D[fresh, :n].T
+            n = end
+    return means, D
 
 
 # --------------------------------------------------------------------------------------------------
@@ -481,11 +412,6 @@ class StateSpacePosterior(KernelPosterior):
         """Number of observations."""
         return len(self.data)
 
-    @property
-    def condition_number(self) -> float:
-        """Largest over smallest variance of the state in units of its prior: a lower estimate."""
-        return linalg.spread_of(np.diagonal(self.covariance) / self.space.prior)
-
     def continues(self, kernel: Any, data: Data, surface: CandidateGrid | None) -> bool:
         """Whether data (sorted by time) begin with what is known, and go on from there in time."""
         same = self.kernel is kernel or bool(self.kernel == kernel)
@@ -550,19 +476,19 @@ class StateSpacePosterior(KernelPosterior):
         """Observations as the filter sees them, and the most that a noise was raised by."""
         H, left = self.sight.rows(data.Z[:, :-1])
         # Below the rounding of the prior variance a noise would be lost, and the filter with it.
-        lowest = lowest_noise(self.space, H)
+        lowest = ROUNDING * (H**2 @ self.space.prior)
         noise = np.maximum(data.variance + left, lowest)
         raised = float((lowest - data.variance - left).max(initial=0.0))
         return FeatureRows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
 
-    def _recalled(self, times: Array, H: Array, *, joint: bool = False) -> tuple[Array, Array]:
-        """Means and (co)variances of values H s of the state at any times, of all observations."""
+    def _recalled(self, times: Array, H: Array) -> tuple[Array, Array]:
+        """Means and covariance of values H s of the state at any times, of all observations."""
         for start in self.kept:
             if start.last <= times.min(initial=math.inf):
                 rows, _ = self._as_rows(self.data.rows(len(start.data)))
-                return recall(start._filter(), rows, times, H, joint=joint)
+                return recall(start._filter(), rows, times, H)
         rows, _ = self._as_rows(self.data)
-        return recall(Filter.prior(self.space, self.mean.shape[1]), rows, times, H, joint=joint)
+        return recall(Filter.prior(self.space, self.mean.shape[1]), rows, times, H)
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at inputs [x, t]."""
@@ -571,7 +497,7 @@ class StateSpacePosterior(KernelPosterior):
         early = Z[:, -1] < self.last
         if early.any():
             means[early], spread = self._recalled(Z[early, -1], H[early])
-            variances[early] = spread + left[early]
+            variances[early] = np.diagonal(spread) + left[early]
         for t in np.unique(Z[~early, -1]):
             at = Z[:, -1] == t
             mean, P = self._present if t == self.now else self._at(float(t))
@@ -615,7 +541,7 @@ class StateSpacePosterior(KernelPosterior):
         apart = np.where(same, left1[:, None], 0.0)
         times = np.concatenate([Z1[:, -1], Z2[:, -1]])
         if (times < self.last).any():
-            _, covariance = self._recalled(times, np.concatenate([H1, H2]), joint=True)
+            _, covariance = self._recalled(times, np.concatenate([H1, H2]))
             return np.asarray(covariance[: len(Z1), len(Z1) :] + apart)
         out = np.empty((len(Z1), len(Z2)))
         for s in np.unique(Z1[:, -1]):
@@ -673,5 +599,5 @@ class StateSpacePosterior(KernelPosterior):
         """Mean and covariance of the state at a time."""
         if t < self.last:
             m = len(self.mean)
-            return self._recalled(np.full(m, t), np.eye(m), joint=True)
+            return self._recalled(np.full(m, t), np.eye(m))
         return self.space.advanced(self.mean, self.covariance, t - self.last)

@@ -1,4 +1,21 @@
-"""What a batch is built on: the mean stands still, variances shrink as if its points were observed.
+"""Batches: several points to play before any of their rewards is known.
+
+Within a batch the posterior mean stands still and the variances shrink as if the points chosen so far
+had been observed (their rewards are not needed for that). The width is inflated by a bound C on the
+ratio of the deviations at the batch's start to those now, and the batch ends when it could be exceeded:
+
+==============  ==========================================================  ========================
+rule            ends when                                                   used by
+==============  ==========================================================  ========================
+`One`           one point is chosen                                         sequential policies
+`GlobalRatio`   1 + sum_s var_start(x_s) / v > C                            BBKB, Lemma 1
+`LocalRatio`    so, and max_x 1 + sum_s cov_start(x, x_s)^2 /
+                (var_start(x) v) > C                                        BBKB, Lemma 3
+`ProductRatio`  prod_s (1 + var_{s-1}(x_s) / v) > C                         GP-BUCB (Desautels 2014)
+==============  ==========================================================  ========================
+
+The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-L9). While the scale of
+the reward is to be learned and nothing is told, no variance has a unit: a batch is one point.
 
 For a sparse posterior on fixed points the argmax of the upper confidence bound is found lazily
 ([BB] A.3): within a batch variances only fall, so a bound from before is an upper bound, and only points
@@ -10,18 +27,231 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tvbandits.acquisition.batch_rules import BatchStep
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array, Index, finite_number, whole_number
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
+from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.sparse import NystromPosterior
+
+# Of a batch's bounds to those of its start.
+MOST_RATIO = 1e6
+
+
+@dataclass(frozen=True)
+class BatchStep:
+    """A point that was added to a batch.
+
+    Attributes
+    ----------
+    start, now : float
+        Its variance over its noise variance, at the batch's start and just before it was added.
+    local : callable
+        `local()` returns cov_start(x, x_s)^2 / (var_start(x) v) at all fixed points x, shape (A,).
+    """
+
+    start: float
+    now: float
+    local: Callable[[], Array]
+
+
+class BatchLimitWarning(UserWarning):
+    """A batch ended at its largest size, and its rule would have gone on; the message says why."""
+
+
+# Watches one batch: whether it ends with the point that was added.
+Monitor: TypeAlias = Callable[[BatchStep], bool]
+
+
+class BatchRule(Protocol):
+    """When a batch ends."""
+
+    @property
+    def ratio_bound(self) -> float:
+        """C, which the width is multiplied by."""
+
+    def monitor(self) -> Monitor:
+        """A new watch for a new batch."""
+
+
+# Most points of a batch, however it is asked for.
+LARGEST_BATCH = 100_000
+
+
+# A batch rule alone gives no more points, unless it is said.
+USUAL_LARGEST = 1_000
+
+
+@dataclass(frozen=True)
+class One:
+    """A batch of one."""
+
+    @property
+    def ratio_bound(self) -> float:
+        """1."""
+        return 1.0
+
+    def monitor(self) -> Monitor:
+        """Ends at once."""
+        return fixed_size(1)
+
+
+def fixed_size(size: int) -> Monitor:
+    """Watches a batch of a given size."""
+    left = size
+
+    def full(step: BatchStep) -> bool:  # noqa: ARG001 - one face for all
+        nonlocal left
+        left -= 1
+        return left <= 0
+
+    return full
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """A rule that ends a batch once the ratio of deviations may exceed its bound."""
+
+    ratio_bound: float = 2.0
+
+    def __post_init__(self) -> None:
+        # A batch of n plays of one point shrinks its deviation by about the square root of n: a larger
+        # ratio is that of a batch that nobody waits for.
+        finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
+
+
+@dataclass(frozen=True)
+class GlobalRatio(_Ratio):
+    """Lemma 1 of BBKB: a sum over the batch, O(1) a point.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.batches import Batching, GlobalRatio
+    >>> sites = Candidates([[float(x)] for x in range(20)])
+    >>> batching = Batching(GlobalRatio(2.0))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), 1.0, mean=0.0, batching=batching))
+    >>> print(len(bandit.ask(1)), "points at once")
+    2 points at once
+    """
+
+    def monitor(self) -> Monitor:
+        """A running sum."""
+        total = 1.0
+
+        def full(step: BatchStep) -> bool:
+            nonlocal total
+            total += step.start
+            return total > self.ratio_bound
+
+        return full
+
+
+@dataclass(frozen=True)
+class LocalRatio(_Ratio):
+    """Lemma 1 of BBKB while it suffices, then Lemma 3: a sum at every point of the domain, O(A m).
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.batches import Batching, LocalRatio
+    >>> sites = Candidates([[float(x)] for x in range(20)])
+    >>> batching = Batching(LocalRatio(2.0))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), 1.0, mean=0.0, batching=batching))
+    >>> print(len(bandit.ask(1)), "points at once")
+    3 points at once
+    """
+
+    def monitor(self) -> Monitor:
+        """A running sum, then running sums."""
+        enough = GlobalRatio(self.ratio_bound).monitor()
+        waiting: list[Callable[[], Array]] = []
+        sums: Array | float = 0.0
+
+        def full(step: BatchStep) -> bool:
+            nonlocal sums
+            waiting.append(step.local)
+            if not enough(step):
+                return False
+            while waiting:
+                sums = sums + waiting.pop(0)()
+            return 1.0 + float(np.max(sums)) > self.ratio_bound
+
+        return full
+
+
+@dataclass(frozen=True)
+class ProductRatio(_Ratio):
+    """The rule of GP-BUCB: a product of the variances as they shrink.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, Recipe
+    >>> from tvbandits.acquisition.batches import Batching, ProductRatio
+    >>> sites = Candidates([[float(x)] for x in range(20)])
+    >>> batching = Batching(ProductRatio(2.0))
+    >>> bandit = Bandit(Recipe(sites, RBF(2.0), 1.0, mean=0.0, batching=batching))
+    >>> print(len(bandit.ask(1)), "points at once")
+    2 points at once
+    """
+
+    def monitor(self) -> Monitor:
+        """A running product."""
+        bound, log_total = math.log(self.ratio_bound), 0.0
+
+        def full(step: BatchStep) -> bool:
+            nonlocal log_total
+            log_total += math.log1p(step.now)
+            return log_total > bound
+
+        return full
+
+
+@dataclass(frozen=True)
+class Batching:
+    """What ends a batch.
+
+    Parameters
+    ----------
+    rule : BatchRule
+        One point by default.
+    smallest : int
+        With P > 1, batches begin with P most uncertain points, until no variance exceeds 1/P of the
+        noise variance: from then on no batch of BBKB is smaller than P (C - 1) ([BB], section 4).
+    largest : int
+        A batch ends here at the latest, with a warning if the rule would go on. A rule of variances
+        goes on for long where the noise variance is large beside the prior variance.
+
+    Raises
+    ------
+    ValueError
+        If the rule is none, or a number is no whole number of at least 1.
+    """
+
+    rule: BatchRule = field(default_factory=One)
+    smallest: int = 1
+    largest: int = USUAL_LARGEST
+
+    def __post_init__(self) -> None:
+        rule: object = self.rule
+        if isinstance(rule, type) or not callable(getattr(rule, "monitor", None)):
+            raise ValueError(
+                f"rule must be a batch rule such as One() or GlobalRatio(2.0); got {shown(rule)}"
+            )
+        for name in ("smallest", "largest"):
+            whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
+
+
+# --- what a batch is built on ------------------------------------------------------------------------
 
 # Stale points that are looked at together once single looks have not found the largest bound.
 AT_ONCE = 32
@@ -60,8 +290,6 @@ class FantasyModel:
     noise : float
         Noise variance of the imagined observations, in prior units.
     width : Width
-    looks : int
-        How many variances have been computed.
     largest : float
         The upper confidence bound of what was best the last time.
     """
@@ -72,7 +300,6 @@ class FantasyModel:
     inputs: Callable[[Array], Array]
     noise: float
     width: Width
-    looks: int = field(default=0, init=False)
     largest: float = field(default=math.inf, init=False)
 
     def best(self, rng: np.random.Generator) -> Array:
@@ -100,40 +327,6 @@ class FantasyModel:
         """Ask for the means anew, where they are kept: points have been taken out of the choice."""
 
 
-def fantasise(
-    posterior: Posterior,
-    domain: Domain,
-    surface: CandidateGrid | None,
-    inputs: Callable[[Array], Array],
-    noise: float,
-    width: Width,
-    joint: bool = False,
-) -> FantasyModel:
-    """The fantasy that suits the posterior.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    domain : Domain
-    surface : Surface, optional
-        The candidates of a finite domain.
-    inputs : callable
-        Kernel inputs (n, p) of points (n, d), now.
-    noise : float
-        Noise variance of the imagined observations, in prior units.
-    width : Width
-    joint : bool
-        Whether points beyond the dictionary of a sparse posterior lower the variance around them: for
-        points that are out, and for a number of points that is asked for. A batch rule adds its points
-        to what the dictionary spans, and to nothing else ([BB] Algorithm 1).
-    """
-    if joint and posterior.dictionary_size is not None:
-        return JointFantasy(posterior, domain, surface, inputs, noise, width)
-    if isinstance(domain, Candidates) and surface and isinstance(posterior, NystromPosterior):
-        return LazyFantasy(posterior, domain, surface, inputs, noise, width)
-    return PlainFantasy(posterior, domain, surface, inputs, noise, width)
-
-
 @dataclass
 class LazyFantasy(FantasyModel):
     """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.
@@ -147,6 +340,7 @@ class LazyFantasy(FantasyModel):
     surface: CandidateGrid
 
     def __post_init__(self) -> None:
+        self.looks = 0  # variances that were computed
         upper, fresh = self.start.upper_variances()
         self.upper, self.fresh = upper.copy(), fresh.copy()
         self.V, self.factor = self.start.V, self.start.factor
@@ -296,7 +490,6 @@ class PlainFantasy(FantasyModel):
         self.now = self.now.shrunk(self.inputs(X), noise, self.surface)
 
     def _variance(self, posterior: Posterior, X: Array) -> Array:
-        self.looks += len(X)
         if self.surface is not None and X is self.surface.points:
             return np.asarray(posterior.on_surface()[1])
         return np.asarray(posterior.predict(self.inputs(X))[1])
@@ -325,7 +518,6 @@ class JointFantasy(FantasyModel):
         fixed = self.surface is not None
         self.variance = self.start.on_surface()[1].copy() if fixed else np.empty(0)
         self.reach = np.empty((0, len(self.variance)))
-        self.looks = len(self.variance)
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
@@ -337,7 +529,7 @@ class JointFantasy(FantasyModel):
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
         Z = self.inputs(X)
-        rows, _ = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
+        rows = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
         self._observed(rows.Z, rows.variance)
 
     def _observed(self, Z: Array, noise: Array) -> Array:
@@ -370,7 +562,6 @@ class JointFantasy(FantasyModel):
                 return self.variance
             assert isinstance(self.domain, Candidates)  # they have fixed points
             return self.variance[self.domain.index(X)]
-        self.looks += len(X)
         Z = self.inputs(X)
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
