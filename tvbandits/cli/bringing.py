@@ -101,7 +101,7 @@ def _bring(
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
                 if verb == "tell":
-                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
+                    campaign.tell(*said, reading.outcomes, key=key, who=reading.who)
                 else:
                     campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
@@ -145,7 +145,7 @@ def table(path: Path, campaign: Campaign) -> list[Reading]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        limits = [limit.name for limit in campaign.ledger.outcomes]
+        limits = [limit.name for limit in campaign.recipe.limits]
         for column in frame.columns:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
