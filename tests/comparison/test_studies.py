@@ -39,15 +39,13 @@ PLAN = Comparison(
 def plain(runs: Any) -> dict[Any, Any]:
     """Rows without their times, by run."""
     return {
-        (run.problem, run.policy, run.seed): [
-            {k: repr(v) for k, v in row.items() if k != "seconds"} for row in run.rows
-        ]
+        run.key: [{k: repr(v) for k, v in row.items() if k != "seconds"} for row in run.rows]
         for run in runs
     }
 
 
 def test_finished_runs_are_left_out() -> None:
-    left = {(run.problem, run.policy, run.seed) for run in iterate(PLAN, PLAN.runs[2:])}
+    left = {run.key for run in iterate(PLAN, PLAN.runs[2:])}
     assert left == set(PLAN.runs[:2])
 
 
@@ -62,7 +60,7 @@ def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
     run = next(iterate(PLAN))
     store.keep(run)
-    path = tmp_path / "runs" / file_name((run.problem, run.policy, run.seed))
+    path = tmp_path / "runs" / file_name(run.key)
     assert len(store.finished()) == 1
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"not gzip"):

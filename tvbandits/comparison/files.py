@@ -241,7 +241,7 @@ class RunStore:
             said = json.dumps(record, indent=2)
             put_in_place(self._folder / RUN, lambda draft: draft.write_text(said), durable=True)
         frame = pd.DataFrame(run.rows)
-        place = runs / file_name((run.problem, run.policy, run.seed))
+        place = runs / file_name(run.key)
         put_in_place(place, lambda draft: _write_rows(frame, draft), durable=True)
 
 
