@@ -111,6 +111,25 @@ def test_the_names_that_it_has(shared: Served, host: str, status: int) -> None:
     assert found[0] == status
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ('{"points": [[0.0]], "rewards": [1.0], "t": 1, "t": 2}', 422, "'t' is given twice"),
+        ('{"points": [[0.0]], "rewards": [{"a": 1, "a": 1}]}', 422, "'a' is given twice"),
+        ('{"t": 1, "\\u0074": 1}', 422, "'t' is given twice"),
+        ('{"a":' * 8_000 + "1" + "}" * 8_000, 400, "error parsing the body"),
+        (TOLD[:-1], 422, "JSON decode error"),
+    ],
+)
+def test_json_can_be_read_in_one_way(shared: Served, body: str, status: int, error: str) -> None:
+    before = shared.campaign.status.rows
+    address, json = f"{shared.address}/tell", {"Content-Type": "application/json"}
+    reply = requests.post(address, data=body, headers=shared.says("all") | json)
+    assert (reply.status_code, error in reply.json()["error"]) == (status, True), reply.text
+    assert requests.post(address, data=body, headers=json).status_code == 401
+    assert shared.campaign.status.rows == before
+
+
 @pytest.mark.parametrize("verb", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
 def test_a_request_has_so_many_points(shared: Served, verb: str) -> None:
     field, value = ("among", 0) if VERBS[verb][1] == "ask" else ("points", [0])
