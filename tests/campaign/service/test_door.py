@@ -144,11 +144,12 @@ def test_who_may_only_tell_is_not_shown_what_others_told(served: Served) -> None
     first = {"points": [[0.0]], "rewards": [0.123], "t": 1, "key": "k"}
     requests.post(f"{served.address}/tell", json=first, headers=served.says("all"))
     for who, shown in (("tell", False), ("all", True)):
-        other = {**first, "rewards": [0.5]}
-        reply = requests.post(f"{served.address}/tell", json=other, headers=served.says(who))
-        assert reply.status_code == 409
-        assert "'k' is taken" in reply.json()["error"]
-        assert ("0.123" in reply.text) == shown
+        for key, why in (("k", "'k' is taken"), (None, "was told already")):
+            other = {**first, "rewards": [0.5], "key": key}
+            reply = requests.post(f"{served.address}/tell", json=other, headers=served.says(who))
+            assert reply.status_code == 409
+            assert why in reply.json()["error"]
+            assert ("0.123" in reply.text) == shown
     served.campaign.ask(2.0, n=3)
     out = served.campaign.pending[:1].tolist()
     reply = requests.post(

@@ -127,7 +127,7 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
      (PlausibleMaximisers(0), "0 a decision")],
 )  # fmt: skip
 def test_a_budget_in_words(tmp_path: Path, plan: QueryPlan, words: str) -> None:
-    bandit = policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, epsilon=0.1, queries=plan)
+    bandit = policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, queries=plan)
     with campaign(tmp_path, bandit) as made:
         assert Facts.of(made).budget == words
 

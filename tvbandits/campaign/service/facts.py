@@ -227,7 +227,7 @@ class Facts:
                 return f"{number} a decision"
             case OnAverage(rate):
                 return f"{rate:g} a decision on average"
-            case LogSchedule(factor):
+            case LogSchedule(factor, 1):
                 return f"{factor:g} log t in decision t"
             case other:
                 return str(other)
