@@ -313,7 +313,6 @@ def test_questions_are_distinct_and_discover() -> None:
     assert questions(beliefs, 1, 3)[0] == beliefs.deviation.argmax()
     assert len(questions(beliefs, 0)) == 0
     assert np.array_equal(questions(beliefs, 99), np.arange(len(POINTS)))
-    refused(ValueError, "budget must not be negative", questions, beliefs, -1)
 
 
 def test_an_innovation_counts_by_its_share_that_is_not_the_sensors() -> None:

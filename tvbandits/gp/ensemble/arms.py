@@ -286,11 +286,8 @@ def _before(past: Past, t: float) -> Past:
 def _observed(past: Past, data: Data, surface: CandidateGrid) -> Past:
     """The latest filters, once what was read since those of the past is observed, time after time."""
     start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
-    rest = data.rows(start)
-    for t, at in at_each_time(rest.Z[:, -1]):
-        rows = candidate_rows(surface, rest.Z[at])
-        latest = past[-1].observed(t, rows, rest.Y[at, 0], rest.variance[at])
-        past = (*past[1 - KEPT :], latest)
+    for t, readings in at_each_time(surface, data.rows(start)):
+        past = (*past[1 - KEPT :], past[-1].observed(t, *readings))
     return past
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
@@ -49,15 +49,6 @@ from tvbandits.gp.posteriors.protocol import Posterior
 WINDOW = 8
 
 
-def at_each_time(times: Array) -> Iterator[tuple[float, slice]]:
-    """The different ones of times (n,) that are in order, and which rows are of each."""
-    start = 0
-    for t, rows in groupby(times.tolist()):
-        end = start + len(list(rows))
-        yield t, slice(start, end)
-        start = end
-
-
 class Readings(NamedTuple):
     """Values of some points at one time: what one call of `FilterEnsemble.observe` takes.
 
@@ -70,6 +61,16 @@ class Readings(NamedTuple):
     rows: Index
     values: Array
     variance: Array
+
+
+def at_each_time(surface: CandidateGrid, data: Data) -> Iterator[tuple[float, Readings]]:
+    """The different times of observations of candidates, in order of time, and what was read then."""
+    start = 0
+    for t, same in groupby(data.Z[:, -1].tolist()):
+        at = slice(start, start + len(list(same)))
+        rows = candidate_rows(surface, data.Z[at])
+        yield t, Readings(rows, data.Y[at, 0], data.variance[at])
+        start = at.stop
 
 
 @dataclass(frozen=True)
@@ -219,44 +220,43 @@ class SeasonSearch:
     steps: int = 0
     latest: float = -math.inf
 
-    @classmethod
-    def of(cls, start: FilterEnsemble) -> SeasonSearch | None:
-        """For an ensemble whose season is to be found; None: it is not looked for one.
+    def before(
+        self, t: float, recent: Recent, data: Data, surface: CandidateGrid
+    ) -> tuple[Recent, SeasonSearch | None]:
+        """The ensemble and its search before what is read at a time; `data` hold all of before it."""
+        if t <= self.latest:
+            return recent, self
+        search = replace(self, steps=self.steps + 1, latest=t)
+        if self.steps not in LOOKED_AT:
+            return recent, search
+        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+        period = self.period_of(earlier, surface)
+        if period != self.period:
+            search = replace(search, period=period)
+            recent = search.replayed(earlier, surface)
+        ends = self.steps >= LAST or len(earlier) > MOST_READINGS
+        return recent, None if ends else search
 
-        On a function of many points a season would take more features than a step can afford.
-        """
-        return cls(start) if len(start.points) <= SMALL_NETWORK else None
-
-    def period_of(self, readings: TimedReadings) -> float | None:
-        """The period that readings, in order of time, show."""
-        at = _steps(readings.times)
+    def period_of(self, data: Data, surface: CandidateGrid) -> float | None:
+        """The period that observations, in order of time, show."""
+        at = _steps(data.Z[:, -1])
         if at is None:
             return None
         step, steps = at
-        series = course(steps, readings.rows, readings.values)
+        series = course(steps, candidate_rows(surface, data.Z), data.Y[:, 0])
         known = None if self.period is None else self.period / step
         found = period_in(series, known)
         return None if found is None else found * step
 
-    def replayed(self, readings: TimedReadings) -> Recent:
-        """An ensemble with that season that has observed all readings, which are in order of time."""
+    def replayed(self, data: Data, surface: CandidateGrid) -> Recent:
+        """An ensemble with that season that has observed all of `data`, which are in order of time."""
         empty = self.start
         if self.period is not None:
             empty = FilterEnsemble.of(empty.points, empty.noise_variance, season=self.period)
         recent = Recent(empty)
-        for t, at in at_each_time(readings.times):
-            some = Readings(readings.rows[at], readings.values[at], readings.variance[at])
-            recent = recent.observed(t, some)
+        for t, readings in at_each_time(surface, data):
+            recent = recent.observed(t, readings)
         return recent
-
-
-class TimedReadings(NamedTuple):
-    """Values of some points: times, numbers of the points, values and noise variances, each (N,)."""
-
-    times: Array
-    rows: Index
-    values: Array
-    variance: Array
 
 
 def _steps(times: Array) -> tuple[float, Index] | None:
@@ -274,27 +274,6 @@ def _steps(times: Array) -> tuple[float, Index] | None:
         off = np.abs(gaps / step - np.round(gaps / step))
     regular = math.isfinite(step) and np.mean(off < OFF) >= REGULAR
     return (step, after.astype(np.int64)) if regular and after[-1] <= 2 * LAST else None
-
-
-def observed(
-    recent: Recent,
-    search: SeasonSearch | None,
-    t: float,
-    readings: Readings,
-    earlier: Callable[[], TimedReadings],
-) -> tuple[Recent, SeasonSearch | None]:
-    """An ensemble and its search with what was read at a time; `earlier` are all readings before it."""
-    if search is not None and t > search.latest:
-        if search.steps in LOOKED_AT:
-            known = earlier()
-            period = search.period_of(known)
-            if period != search.period:
-                search = replace(search, period=period)
-                recent = search.replayed(known)
-            if search.steps >= LAST or len(known.times) > MOST_READINGS:
-                return recent.observed(t, readings), None
-        search = replace(search, steps=search.steps + 1, latest=t)
-    return recent.observed(t, readings), search
 
 
 # --- the rule, and what it comes to -----------------------------------------------------------------
@@ -397,13 +376,15 @@ class ModelEnsemble:
         if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
             known, fresh = previous, data.beyond(previous.data)
         if known is None or fresh is None:
-            looks, season = self.season == "find", None if self.season == "find" else self.season
+            season = None if self.season == "find" else self.season
             ensemble = replace(
                 FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season),
                 prior=self.prior,
                 unit=self.unit,
             )
-            recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
+            # On a function of many points a season would take more features than a step can afford.
+            looks = self.season == "find" and len(surface.points) <= SMALL_NETWORK
+            recent, search = Recent(ensemble), SeasonSearch(ensemble) if looks else None
             fresh = data
         elif len(fresh) == 0 and now == known.now:
             return known
@@ -434,12 +415,6 @@ def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
     if None in rows:
         raise ValueError(f"an ensemble observes candidates, got the point {X[rows.index(None)]}")
     return np.array(rows, dtype=np.int64)
-
-
-def _timed(surface: CandidateGrid, data: Data) -> TimedReadings:
-    """Observations of candidates with their times."""
-    rows = candidate_rows(surface, data.Z)
-    return TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
 def before_readings(
@@ -581,16 +556,10 @@ class EnsemblePosterior(CandidatePosterior):
     def told(self, fresh: Data, data: Data, now: float) -> EnsemblePosterior:
         """At the time `now`, once it has observed those of `data` that are new, time after time."""
         recent, search, surface = self.recent, self.search, self.surface
-        for t, at in at_each_time(fresh.Z[:, -1]):
-            rows = candidate_rows(surface, fresh.Z[at])
-            readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
-            if search is None:
-                recent = recent.observed(t, readings)
-                continue
-            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-            recent, search = observed(
-                recent, search, t, readings, partial(_timed, surface, earlier)
-            )
+        for t, readings in at_each_time(surface, fresh):
+            if search is not None:
+                recent, search = search.before(t, recent, data, surface)
+            recent = recent.observed(t, readings)
         return EnsemblePosterior(self.kernel, surface, self.rule, data, recent, now, search)
 
     def continued(
