@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import multivariate_t
 
 from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
-from tests.helpers.refusals import refused
 from tvbandits import Candidates, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
