@@ -280,8 +280,8 @@ def _steps(times: Array) -> tuple[float, Index] | None:
 
 T = TypeVar("T")
 
-# Of the correlations between candidates, where another point is told from them.
-RIDGE = 1e-6
+# Candidates tell another point until this share of the variance is left at each of them.
+LEFT = 1e-6
 
 # Candidates that tell another point, of many the ones that say most.
 MOST_TELLING = 500
@@ -458,10 +458,6 @@ class CandidatePosterior:
     def means_on_surface(self) -> Array:
         """Means (A, 1) of `on_surface`."""
         return self.on_surface()[0]
-
-    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Self | None:  # noqa: ARG002
-        """None: more observations take `condition`."""
-        return None
 
     def since(self, t: float) -> Self:
         """The same without the readings from before a time: the models hold what they told."""
@@ -684,7 +680,7 @@ class EnsemblePosterior(CandidatePosterior):
             return None, np.zeros(len(X))
         points, ensemble = self.surface.points, self.ensemble
         extent = extent_of(points)
-        members = list(zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True))
+        members = zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True)
         parts = [
             (weight * unit * share, space)
             for weight, unit, each in members
@@ -692,27 +688,20 @@ class EnsemblePosterior(CandidatePosterior):
         ]
         total = sum(much for much, _ in parts)
 
-        def covariance(distance: Array) -> Array:
-            found = np.zeros(distance.shape)
-            for much, space in parts:
-                found += much * space.correlation(distance, extent)
-            return found
+        def covariance(to: Array) -> Array:
+            """Of the candidates with other points (m, d)."""
+            apart = distances(to, points)
+            return np.asarray(sum(much * space.correlation(apart, extent) for much, space in parts))
 
-        telling = np.arange(len(points))
-        if len(points) > MOST_TELLING:
-            # The models have a few hundred features: those candidates say what all of them say.
-            prior = np.full(len(points), total)
-            telling = linalg.pivoted_cholesky(
-                prior,
-                lambda i: covariance(distances(points[i : i + 1], points))[0],
-                MOST_TELLING,
-                RIDGE * total,
-            ).pivots
-        near = points[telling]
-        K = covariance(distances(near, near))
-        K[np.arange(len(K)), np.arange(len(K))] += RIDGE * total
-        factor = linalg.cholesky(K, "the correlations between candidates").L
-        half = linalg.solve_lower(factor, covariance(distances(X, near)).T)
+        # Of many candidates those of which the others can hardly tell anything say what all say.
+        span = linalg.pivoted_cholesky(
+            np.full(len(points), total),
+            lambda i: covariance(points[[i]])[0],
+            MOST_TELLING,
+            LEFT * total,
+        )
+        telling, factor = span.pivots, span.G[:, span.pivots].T
+        half = linalg.solve_lower(factor, covariance(X)[:, telling].T)
         told = linalg.solve_lower(factor, half, transposed=True).T
         reach = np.zeros((len(X), len(points)))
         reach[:, telling] = told + (1.0 - told.sum(axis=1, keepdims=True)) / len(telling)
