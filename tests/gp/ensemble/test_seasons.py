@@ -387,7 +387,7 @@ def told(power_of_ten: float, seed: int, flip: float = 1.0) -> tuple[FilterEnsem
     points = rng.uniform(0, 5, (8, 2))
     site, unit = rng.normal(0, 0.5, 8), 10.0**power_of_ten
     powers = POWERS if flip > 0 else tuple(2.0 - power for power in POWERS)
-    bank = FilterEnsemble.of(points, 1e-4 * unit**2, powers=powers)
+    bank = replace(FilterEnsemble.of(points, 1e-4 * unit**2), powers=powers)
     fields = lognorm.rvs(0.7, size=(41, 8), random_state=rng) * np.exp(site) * unit * flip
     for t, field in enumerate(fields[:-1]):
         rows = rng.choice(8, 4, replace=False)

@@ -416,11 +416,6 @@ class ArmsPosterior(CandidatePosterior):
         """Means (A, 1) of `on_surface`."""
         return self.mean[:, None]
 
-    def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, 1) and variances (n,) of arms [x, t]; of another point nothing is known."""
-        rows = candidate_rows(self.surface, Z)
-        return self.mean[rows, None], self.variance[rows]
-
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
         return self.filters.draws(count, rng)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -278,8 +278,6 @@ def _steps(times: Array) -> tuple[float, Index] | None:
 
 # --- the rule, and what it comes to -----------------------------------------------------------------
 
-T = TypeVar("T")
-
 # Candidates tell another point until this share of the variance is left at each of them.
 LEFT = 1e-6
 
@@ -372,31 +370,22 @@ class ModelEnsemble:
         prior = before_readings(kernel, data, surface, now)
         if prior is not None:
             return prior
-        known, fresh = None, None
-        if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
-            known, fresh = previous, data.beyond(previous.data)
-        if known is None or fresh is None:
-            season = None if self.season == "find" else self.season
-            ensemble = replace(
-                FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season),
-                prior=self.prior,
-                unit=self.unit,
-            )
-            # On a function of many points a season would take more features than a step can afford.
-            looks = self.season == "find" and len(surface.points) <= SMALL_NETWORK
-            recent, search = Recent(ensemble), SeasonSearch(ensemble) if looks else None
-            fresh = data
-        elif len(fresh) == 0 and now == known.now:
-            return known
-        else:
-            recent, search = known.recent, known.search
-        begun = EnsemblePosterior(kernel, surface, self, data, recent, now, search)
-        return begun.told(fresh, data, now)
-
-
-def of_another_unit(rule: T) -> T:
-    """The same rule for values of which no unit is known; another rule as it is."""
-    return replace(rule, unit=0.0) if isinstance(rule, ModelEnsemble) else rule
+        if isinstance(previous, EnsemblePosterior) and (
+            (previous.rule, previous.recent.before.noise_variance) == (self, noise_variance)
+        ):
+            fresh = data.beyond(previous.data)
+            if fresh is not None and len(fresh) == 0 and now == previous.now:
+                return previous
+            if fresh is not None:
+                return changed(previous, kernel=kernel, surface=surface).told(fresh, data, now)
+        season = None if self.season == "find" else self.season
+        ensemble = FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season)
+        ensemble = changed(ensemble, prior=self.prior, unit=self.unit)
+        # On a function of many points a season would take more features than a step can afford.
+        looks = self.season == "find" and len(surface.points) <= SMALL_NETWORK
+        search = SeasonSearch(ensemble) if looks else None
+        begun = EnsemblePosterior(kernel, surface, self, data, Recent(ensemble), now, search)
+        return begun.told(data, data, now)
 
 
 def in_order_of_time(data: Data) -> Data:
@@ -454,6 +443,12 @@ class CandidatePosterior:
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) at the candidates."""
         raise NotImplementedError
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, 1) and variances (n,) at candidates [x, t], all at the time `now`."""
+        rows = candidate_rows(self.surface, Z)
+        mean, variance = self.on_surface()
+        return mean[rows], variance[rows]
 
     def means_on_surface(self) -> Array:
         """Means (A, 1) of `on_surface`."""
@@ -544,10 +539,6 @@ class EnsemblePosterior(CandidatePosterior):
     now: float
     search: SeasonSearch | None = None
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
-
-    def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
-        """Whether it is what a rule makes of readings of such noise."""
-        return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
 
     def told(self, fresh: Data, data: Data, now: float) -> EnsemblePosterior:
         """At the time `now`, once it has observed those of `data` that are new, time after time."""
@@ -654,15 +645,20 @@ class EnsemblePosterior(CandidatePosterior):
         A point that is no candidate is told from the candidates by the correlations of the models
         (simple kriging around the mean of all candidates); what these leave out adds to its variance.
         """
+        X = Z[:, : self.surface.points.shape[1]]
+        rows = [self.surface.index(x) for x in X]
+        if None not in rows:
+            return super().predict(Z)
         mean, variance = self.on_surface()
-        reach, left = self._reach(Z[:, : self.surface.points.shape[1]])
-        if reach is None:
-            rows = candidate_rows(self.surface, Z)
-            return mean[rows], variance[rows]
+        reach, left = self._reach(X, float(variance.max()))
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
-        return reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
+        found, spread = reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
+        for i, row in enumerate(rows):
+            if row is not None:
+                found[i], spread[i] = mean[row], variance[row]
+        return found, spread
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
@@ -670,14 +666,11 @@ class EnsemblePosterior(CandidatePosterior):
         root = linalg.square_root(self._now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
-    def _reach(self, X: Array) -> tuple[Array | None, Array]:
+    def _reach(self, X: Array, largest: float) -> tuple[Array, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.
 
-        None where all of them are candidates.
+        `largest` is the largest variance of a candidate.
         """
-        rows = [self.surface.index(x) for x in X]
-        if None not in rows:
-            return None, np.zeros(len(X))
         points, ensemble = self.surface.points, self.ensemble
         extent = extent_of(points)
         members = zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True)
@@ -706,9 +699,5 @@ class EnsemblePosterior(CandidatePosterior):
         reach = np.zeros((len(X), len(points)))
         reach[:, telling] = told + (1.0 - told.sum(axis=1, keepdims=True)) / len(telling)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
-        most = float(self.on_surface()[1].max()) / ensemble.widening**2
-        left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
-        for i, row in enumerate(rows):
-            if row is not None:
-                reach[i], left[i] = np.arange(len(points)) == row, 0.0
-        return np.asarray(reach), left
+        most = largest / ensemble.widening**2
+        return reach, np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
