@@ -56,7 +56,9 @@ def bring(verb: str, call: Call, one: Reading, csv: Path | None, *, yes: bool = 
         raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
     if csv is None and (one.site is None or one.value is None):
         what = "--reward" if verb == "tell" else "--value"
-        raise ValueError(f"{verb} needs --site and {what}, or --csv")
+        there = {**vars(one), "who": call.who, "expert": call.expert}
+        given = ", ".join(name for name, each in there.items() if each not in (None, {}))
+        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
     with call.opened() as campaign:
         readings = [one] if csv is None else table(csv, campaign)
         count = _bring(verb, campaign, readings, csv, yes)

@@ -216,6 +216,8 @@ def test_who_names_one_or_none_gets_that() -> None:
         ModelEnsemble(season="yearly")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="or None, got 'none'"):
         frugal(season="none")
+    with pytest.raises(ValueError, match="season must be finite and at least 1e-09, got 5e-324"):
+        frugal(season=5e-324)
 
 
 # --- periods of a series: against a regression stated plainly, and where there is none

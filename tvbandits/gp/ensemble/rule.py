@@ -24,7 +24,6 @@ from tvbandits.core.arrays import (
     Index,
     finite_number,
     not_negative,
-    positive_number,
 )
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import changed
@@ -47,6 +46,9 @@ from tvbandits.gp.posteriors.protocol import Posterior
 
 # A late observation counts at its own time while no more than so many later times were observed.
 WINDOW = 8
+
+# A shorter period turns faster than a step of time can be told apart from none.
+SHORTEST_SEASON = 1e-9
 
 
 class Readings(NamedTuple):
@@ -329,7 +331,7 @@ class ModelEnsemble:
             expected = 'a positive number, "find" or None'
             raise ValueError(f"season must be {expected}, got {shown(season)}")
         if not (season is None or season == "find"):
-            positive_number("season", season)
+            finite_number("season", season, low=SHORTEST_SEASON)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
             model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
