@@ -12,6 +12,7 @@ from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
 from tvbandits.datasets.fields import Field
+from tvbandits.datasets.finite import table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
@@ -46,4 +47,5 @@ __all__ = [
     "ozone",
     "ozone_network",
     "sensor_field",
+    "table",
 ]

@@ -9,7 +9,7 @@ from tvbandits.experts.budgeted import Budgeted, Spent
 from tvbandits.experts.calibrated import Calibrated, Calibration
 from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
-from tvbandits.experts.records.log import CachedLogExpert
+from tvbandits.experts.log import CachedLogExpert
 from tvbandits.experts.retrying import Retrying
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport

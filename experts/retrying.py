@@ -8,15 +8,17 @@ import time
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import tenacity
 
 from tvbandits.core.arrays import (
     Array,
     as_points,
     as_time,
+    flag,
     positive_number,
     whole_number,
 )
@@ -49,6 +51,8 @@ class Retrying(Wrapper):
     wait : callable
         Seconds to wait before the next attempt: any wait of the package tenacity. By default half a
         second, doubled each time up to half a minute.
+    refusals : bool
+        Whether points without an answer are asked again, they alone; costs are added.
     sleep : callable, optional
         Called with the seconds to wait.
 
@@ -73,6 +77,7 @@ class Retrying(Wrapper):
     time_out: float | None = field(default=None, kw_only=True)
     attempts: int = field(default=3, kw_only=True)
     wait: Callable[[tenacity.RetryCallState], float] | None = field(default=None, kw_only=True)
+    refusals: bool = field(default=False, kw_only=True)
     sleep: Callable[[float], None] | None = field(default=None, kw_only=True)
     _given_up: list[tuple[float, Future[Answers]]] = field(default_factory=list, init=False)
     _lock: SharedLock = field(default_factory=SharedLock, init=False)
@@ -85,10 +90,12 @@ class Retrying(Wrapper):
         if self.time_out is not None:
             self.time_out = positive_number("time_out", self.time_out)
         self.attempts = whole_number("attempts", self.attempts)
+        self.refusals = flag("refusals", self.refusals)
 
     def __repr__(self) -> str:
         limit = "" if self.time_out is None else f", time_out={self.time_out:g}"
-        return f"Retrying({self.expert!r}{limit}, attempts={self.attempts})"
+        again = ", refusals=True" if self.refusals else ""
+        return f"Retrying({self.expert!r}{limit}, attempts={self.attempts}{again})"
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask until there is an answer.
@@ -99,39 +106,50 @@ class Retrying(Wrapper):
             If no attempt returned; its cause is the last error.
         """
         points, when = as_points(X), as_time(t)
+        values = np.full(len(points), np.nan)
+        variance = values.copy()
+        came: list[Answers] = []
         errors: list[Exception] = []
 
-        def attempt() -> Answers:
+        def attempt() -> bool:
+            """Ask about what is still open; whether that was the last of it."""
+            missing = np.isnan(values)
             try:
-                return self._asked(points, when)
+                said = self._asked(points[missing], when)
             except Exception as error:
                 errors.append(error)
                 raise
+            came.append(said)
+            values[missing], variance[missing] = said.values, said.variance
+            return not self.refusals or bool(said.answered.all())
 
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
             wait=self.wait or tenacity.wait_exponential(FIRST, LONGEST),
             sleep=self.sleep or time.sleep,
-            retry=tenacity.retry_if_exception(_may_pass),
-            retry_error_callback=lambda _: None,
+            retry=tenacity.retry_if_exception(_may_pass)
+            | tenacity.retry_if_result(lambda complete: not complete),
+            retry_error_callback=lambda _: True,
         )
-        said: Answers | None = retry(attempt)
-        if said is None:
+        retry(attempt)
+        attempts = len(came) + len(errors)
+        if not came:
             raise ExpertUnavailableError(
-                f"no answer after {len(errors)} attempt{'s' * (len(errors) > 1)}, "
+                f"no answer after {attempts} attempt{'s' * (attempts > 1)}, "
                 f"at last {_described(errors[-1])}"
             ) from errors[-1]
-        cost, notes = said.cost, list(said.notes)
-        if errors:
-            attempts = f"{len(errors) + 1} of {self.attempts} attempts"
-            notes.append(f"{attempts}, one failed with {_described(errors[-1])}")
+        cost = sum(said.cost for said in came)
+        notes = [note for said in came for note in said.notes]
+        if attempts > 1:
+            why = f", one failed with {_described(errors[-1])}" if errors else ""
+            notes.append(f"{attempts} of {self.attempts} attempts{why}")
         for asked_at, call in self._late():
             error = call.exception()
             paid = call.result().cost if error is None else 0.0
             cost += paid
             what = "answer" if error is None else "failure"
             notes.append(f"a late {what} about t = {asked_at:g} was dropped (cost {paid:g})")
-        return replace(said, cost=cost, notes=tuple(notes))
+        return Answers(values, variance, cost, tuple(notes))
 
     def _asked(self, points: Array, t: float) -> Answers:
         if self.time_out is None:

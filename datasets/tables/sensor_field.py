@@ -141,23 +141,27 @@ def sensor_field(
     if noise_variance is not None:
         noise_variance_number("noise_variance", noise_variance)
     finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
-    places = read_places(sites)
+    given = read_table(sites, "sites")
     rows = read_table(values, "values")
+    with naming_source(sites):
+        places = read_places(given)
     with naming_source(values):
         table = wide(rows, places.index)
-    common = [sensor for sensor in table.columns if sensor in places.index]
-    if not common:
-        raise ValueError(
-            f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
-            f"coordinates of {few(places.index)}"
-        )
-    readings = even(spanned(as_numbers(table[common]), start, end), every)
-    completeness = readings.notna().mean()
-    enough = (completeness >= minimum_completeness) & (completeness > 0)
-    kept = readings.loc[:, enough]
-    _check_size(kept, completeness, minimum_completeness)
-    # What is added is told, and is noise of what is told.
-    estimated = estimated_noise(kept) + noise if noise_variance is None else None
+        common = [sensor for sensor in table.columns if sensor in places.index]
+        if not common:
+            raise ValueError(
+                f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
+                f"coordinates of {few(places.index)}"
+            )
+        readings = even(spanned(as_numbers(table[common]), start, end), every)
+        completeness = readings.notna().mean()
+        enough = (completeness >= minimum_completeness) & (completeness > 0)
+        kept = readings.loc[:, enough]
+        _check_size(kept, completeness, minimum_completeness)
+        # What is added is told, and is noise of what is told.
+        estimated = estimated_noise(kept) + noise if noise_variance is None else None
+    with naming_source(sites):
+        points = points_of(places.loc[kept.columns])
     left_out = {
         "with too few readings": [sensor for sensor in common if not enough[sensor]],
         "without coordinates": [each for each in table.columns if each not in places.index],
@@ -165,7 +169,7 @@ def sensor_field(
     }
     return TableProblem(
         kept.interpolate("index", limit_direction="both").to_numpy(float),
-        points_of(places.loc[kept.columns]),
+        points,
         name=name,
         unit=unit,
         noise_variance=estimated or noise_variance,
@@ -175,7 +179,7 @@ def sensor_field(
     )
 
 
-def read_places(sites: Source) -> pd.DataFrame:
+def read_places(sites: pd.DataFrame) -> pd.DataFrame:
     """Coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
 
     Raises
@@ -183,7 +187,7 @@ def read_places(sites: Source) -> pd.DataFrame:
     ValueError
         If columns are missing, ids are not given or not unique, or a coordinate is no number.
     """
-    table = with_index_as_column(read_table(sites, "sites"))
+    table = with_index_as_column(sites)
     if not len(table) or len(table.columns) < 3:
         raise ValueError(
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "

@@ -107,7 +107,7 @@ TOPICS = (
             "tvbandits.core.protocols",
             "tvbandits.experts.functions",
             "tvbandits.experts",
-            "tvbandits.experts.records",
+            "tvbandits.experts.log",
         ),
     ),
     Topic(

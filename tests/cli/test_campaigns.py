@@ -340,7 +340,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
     "ask elsewhere": ("ask c.db --at 1 --among north,west", 'unknown site "west"; there are: north'),
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a text"),
-    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv"),
+    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv; got at"),
     "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--csv stands alone"),
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
     "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column for everything"),

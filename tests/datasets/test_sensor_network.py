@@ -421,3 +421,15 @@ def test_two_files_are_needed(tmp_path: Path) -> None:
     for files in ([], [tmp_path / "v.csv"]):
         match = f'"sensor-field" reads files: give 2 by --data FILE, got {len(files)}'
         refused(ValueError, match, make_problem, "sensor-field", files, None)
+
+
+def test_what_is_wrong_names_its_file(tmp_path: Path) -> None:
+    one, other = tmp_path / "v.csv", tmp_path / "s.csv"
+    VALUES.to_csv(one)
+    for sites, match in (
+        (SITES.assign(id=list("abc")), r"v\.csv: no sensor has both readings"),
+        (SITES.assign(x=0.0, y=0.0), r"s\.csv: sites stand at the same"),
+        (SITES[["id", "x"]], r"s\.csv: the table of sites must have rows"),
+    ):
+        sites.to_csv(other, index=False)
+        refused(ValueError, match, sensor_field, one, other)

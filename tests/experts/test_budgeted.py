@@ -495,9 +495,30 @@ def but(*refused: int) -> Callable[[Array, float], Answers]:
     return answer
 
 
-def test_refused_points_are_not_asked_again() -> None:
-    script = Script(but(0, 2))
-    assert quick(script).query(X_RETRYING, 1.0).answered.sum() == 2
+def test_refused_points_are_asked_again_and_merged() -> None:
+    script = Script(but(0, 2), but(2), but(2), but())
+    said = quick(script, refusals=True).query(X_RETRYING, 1.0)
+    assert script.asked == [[0, 1, 2, 3], [0, 2], [2]]
+    np.testing.assert_array_equal(said.values, [0, 1, np.nan, 3])
+    np.testing.assert_array_equal(said.variance, [0.5, 0.5, 0.5, 0.5])
+    assert said.cost == 7.0
+    assert said.notes == ("3 of 3 attempts",)
+    untouched = Script(but(0, 2))
+    assert quick(untouched).query(X_RETRYING, 1.0).answered.sum() == 2
+    assert len(untouched.asked) == 1
+
+
+def test_what_was_answered_before_a_failure_is_kept() -> None:
+    script = Script(but(2), OSError("no line"), OSError("no line"))
+    said = quick(script, refusals=True).query(X_RETRYING, 1.0)
+    assert script.asked == [[0, 1, 2, 3], [2], [2]]
+    np.testing.assert_array_equal(said.values, [0, 1, np.nan, 3])
+    assert said.notes == ("3 of 3 attempts, one failed with OSError: no line",)
+
+
+def test_no_points_are_asked_once() -> None:
+    script = Script()
+    assert len(quick(script, refusals=True).query(np.empty((0, 1)), 1.0)) == 0
     assert len(script.asked) == 1
 
 
@@ -510,3 +531,4 @@ def test_a_copy_starts_without_the_calls_that_hang() -> None:
     again = pickle.loads(pickle.dumps(expert))
     assert again.query(X_RETRYING, 1.0).answered.all()
     assert repr(again).endswith(", time_out=0.05, attempts=1)")
+    assert repr(Retrying(Script(), refusals=True)).endswith(">, attempts=3, refusals=True)")

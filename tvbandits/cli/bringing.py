@@ -56,7 +56,9 @@ def bring(verb: str, call: Call, one: Reading, csv: Path | None, *, yes: bool = 
         raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
     if csv is None and (one.site is None or one.value is None):
         what = "--reward" if verb == "tell" else "--value"
-        raise ValueError(f"{verb} needs --site and {what}, or --csv")
+        there = {**vars(one), "who": call.who, "expert": call.expert}
+        given = ", ".join(name for name, each in there.items() if each not in (None, {}))
+        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
     with call.opened() as campaign:
         readings = [one] if csv is None else table(csv, campaign)
         count = _bring(verb, campaign, readings, csv, yes)
@@ -101,7 +103,7 @@ def _bring(
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
                 if verb == "tell":
-                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
+                    campaign.tell(*said, reading.outcomes, key=key, who=reading.who)
                 else:
                     campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
@@ -145,7 +147,7 @@ def table(path: Path, campaign: Campaign) -> list[Reading]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        limits = [limit.name for limit in campaign.ledger.outcomes]
+        limits = [limit.name for limit in campaign.recipe.limits]
         for column in frame.columns:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():

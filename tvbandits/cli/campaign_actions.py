@@ -53,10 +53,10 @@ class Doubts:
     @classmethod
     def of(cls, campaign: Campaign) -> Doubts:
         """Of a campaign as it is."""
-        known = campaign.ledger
-        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
-        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
-        return cls(campaign, times, known.rewards.y.tolist(), noise)
+        known, noise_variance = campaign.state, campaign.recipe.noise_variance
+        times = [*known.readings.t, *known.failed.t, *known.pending.t]
+        noise = (noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
+        return cls(campaign, times, known.readings.y.tolist(), noise)
 
     def of_reading(self, X: Array, t: float | None, value: float | None) -> list[str]:
         """What is odd about it, in words."""
@@ -243,7 +243,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
+        broken = f", {found.violations} limits violated" if campaign.recipe.limits else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
@@ -293,11 +293,13 @@ def report(place: str, out: str | None) -> None:
         campaign on a server goes.
     """
     from tvbandits.campaign.service.page import campaign_page, generator_of
+    from tvbandits.campaign.store.places import check_name
     from tvbandits.cli.terminal import write_page
 
     if out is None and "://" in place:
         raise ValueError("--out must say where to write the page of a campaign on a server")
     there = file_path("--out", out or f"{place}.html")
+    check_name(there)
     with Call(place).opened() as campaign:
         generator = generator_of(campaign)
         write_page(

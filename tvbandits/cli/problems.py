@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tvbandits.core.protocols import Problem
+from tvbandits.datasets import table
 from tvbandits.datasets.registry import problems
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
@@ -23,6 +25,9 @@ from tvbandits.policies.names import (
 PROBLEMS = problems()
 
 READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
+
+# table:FILE, perhaps with :key=value,... behind it.
+TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
 
 
 def problem_label(text: str) -> str:
@@ -53,6 +58,8 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
     spec = problem_label(text)
+    if (found := TABLE.fullmatch(spec)) is not None:
+        return _made(table, f"table{found[2] or ''}", [found[1]], horizon, "horizon")
     if path_of(spec) and spec.partition(":")[0] not in PROBLEMS:
         return _loaded(spec, horizon)
     spec = _with_leading_name(spec)
@@ -113,11 +120,17 @@ def list_problems() -> None:
             (
                 name,
                 each.summary,
-                written(parameters_of(each.make, given=1 if each.files is None else each.files)),
+                written(parameters_of(each.make, given=_files_of(name))),
             )
             for name, each in PROBLEMS.items()
         ]
     )
+
+
+def _files_of(name: str) -> int:
+    """How many of the first parameters of a problem are files, which no text names."""
+    files = PROBLEMS[name].files
+    return 1 if files is None or name == "table" else files
 
 
 def _print_list(entries: list[tuple[str, str, str]]) -> None:

@@ -403,16 +403,6 @@ def test_copies_of_a_point_count_as_one(copies: list[int]) -> None:
     np.testing.assert_allclose(together, 1 / len(copies), rtol=1e-12)
 
 
-@modest
-@given(st.integers(1, 20), st.integers(0, 1000))
-def test_weights_are_inverse_to_the_number_of_neighbours(n: int, seed: int) -> None:
-    C = RBF(0.3)(np.random.default_rng(seed).random((n, 2)))
-    plain = [1 / sum(C[i, j] for j in range(n)) for i in range(n)]
-    weights = declustering_weights(C)
-    np.testing.assert_allclose(weights, np.array(plain) / sum(plain), rtol=1e-9)
-    assert weights.sum() == pytest.approx(1.0)
-
-
 # Moments.
 
 

@@ -267,9 +267,7 @@ def service(
     )
     turn, kept = _Turn(), Path(tokens)
     _look(served, campaign)
-    _look_back(served, campaign)
     _play(served, campaign, turn)
-    _consult(served, campaign, turn)
     _pages(served, campaign, kept, secure=secure)
     _errors(served)
     return Door(served, kept, limits or Limits(), VERBS, hosts)
@@ -288,7 +286,7 @@ class _Turn:
 
 
 def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
-    """The verbs that play."""
+    """The verbs that change something."""
 
     @served.post("/ask")
     async def ask(said: Asked, who: Who) -> dict[str, Any]:
@@ -332,10 +330,6 @@ def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
         await done(campaign.drop, said.points, key=said.key, who=who.name)
         return {"pending": len(await run_in_threadpool(lambda: campaign.pending))}
 
-
-def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
-    """The verbs of an expert whom people ask."""
-
     @served.post("/questions")
     async def questions(said: Questioned, who: Who) -> dict[str, Any]:
         """What to ask an expert that the service cannot reach itself."""
@@ -351,7 +345,7 @@ def _consult(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
 
 
 def _look(served: FastAPI, campaign: Campaign) -> None:
-    """The verbs that look at what is, and at what is believed."""
+    """The verbs that look."""
 
     @served.get("/status")
     def status() -> dict[str, Any]:
@@ -386,10 +380,6 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
             said.points, said.t, said.outcome, said.context, relative=said.relative
         )
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
-
-
-def _look_back(served: FastAPI, campaign: Campaign) -> None:
-    """The verbs that look at what was."""
 
     @served.get("/history")
     def history(last: int = 100) -> dict[str, Any]:

@@ -68,8 +68,6 @@ def advance(kernel: Kernel, h: float) -> float | None:
     Moving the present on by h >= 0 then only scales the covariance with the past. None where the
     structure of the kernel guarantees no such number.
     """
-    if not 0.0 <= h < np.inf:
-        raise ValueError(f"h must be finite and not negative, got {h}")
     return _factor(kernel, float(h), in_time=False) if is_space_time(kernel) else 1.0
 
 

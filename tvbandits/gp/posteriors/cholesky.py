@@ -355,47 +355,40 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
 def _appended(
     posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
 ) -> ExactPosterior | None:
-    """Add observations, one after the other; None where digits would be lost."""
-    made: ExactPosterior | None = posterior
+    """Add observations, each a row of L, of L^-1 Y and of V; None where digits would be lost."""
+    kernel = posterior.kernel
     for i in range(len(rows.Z)):
-        made = None if made is None else _append(made, rows.row(i), surface)
-    return made
-
-
-def _append(
-    posterior: ExactPosterior, row: Data, surface: CandidateGrid | None
-) -> ExactPosterior | None:
-    """Add one observation: a row of L, of L^-1 Y and of V."""
-    kernel, on = posterior.kernel, posterior.surface
-    below = _solved_column(posterior, row.Z, surface)
-    diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
-    pivot = diagonal - float(below @ below)
-    repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
-    if pivot <= (CANCELLED_IF_REPEATED if repeated else CANCELLED) * diagonal:
-        return None
-    pivot = math.sqrt(pivot)
-    weights = (row.Y[0] - below @ posterior.weights.array) / pivot
-    if on is not None and surface is not None:
-        spread = surface.rows(row.Z, on.now)[0]
-        spread -= (below @ on.V.array) * on.shrink
-        spread /= pivot
-        spread /= on.shrink
-        means, explained = on.means + spread[:, None] * weights, on.explained + spread**2
-        on = GridPosterior(on.V.append(spread), on.now, on.shrink, means, explained, on.prior)
-    return ExactPosterior(
-        kernel=kernel,
-        data=posterior.data,
-        rows=posterior.rows.append(row),
-        factor=posterior.factor.append(np.append(below, pivot)),
-        weights=posterior.weights.append(weights),
-        log_det_ratio=posterior.log_det_ratio
-        + 2 * math.log(pivot)
-        - math.log(float(row.variance[0])),
-        jitter=posterior.jitter,
-        surface=on,
-        extended=posterior.extended,
-        merged=posterior.merged,
-    )
+        row, on = rows if len(rows.Z) == 1 else rows.row(i), posterior.surface
+        below = _solved_column(posterior, row.Z, surface)
+        diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
+        pivot = diagonal - float(below @ below)
+        repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
+        if pivot <= (CANCELLED_IF_REPEATED if repeated else CANCELLED) * diagonal:
+            return None
+        pivot = math.sqrt(pivot)
+        weights = (row.Y[0] - below @ posterior.weights.array) / pivot
+        if on is not None and surface is not None:
+            spread = surface.rows(row.Z, on.now)[0]
+            spread -= (below @ on.V.array) * on.shrink
+            spread /= pivot
+            spread /= on.shrink
+            means, explained = on.means + spread[:, None] * weights, on.explained + spread**2
+            on = GridPosterior(on.V.append(spread), on.now, on.shrink, means, explained, on.prior)
+        posterior = ExactPosterior(
+            kernel=kernel,
+            data=posterior.data,
+            rows=posterior.rows.append(row),
+            factor=posterior.factor.append(np.append(below, pivot)),
+            weights=posterior.weights.append(weights),
+            log_det_ratio=posterior.log_det_ratio
+            + 2 * math.log(pivot)
+            - math.log(float(row.variance[0])),
+            jitter=posterior.jitter,
+            surface=on,
+            extended=posterior.extended,
+            merged=posterior.merged,
+        )
+    return posterior
 
 
 def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid | None) -> Array:
@@ -414,12 +407,6 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid |
             return on.V.array[:, where] * (on.shrink / back)
     column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
     return linalg.solve_lower(posterior._lower, column)
-
-
-def beyond_dictionary(dictionary: ExactPosterior, count: int, rng: np.random.Generator) -> Array:
-    """Draws (count, A) of what the dictionary leaves out at the fixed points, each on its own."""
-    _, residual = dictionary.on_surface()
-    return np.asarray(rng.standard_normal((count, len(residual))) * np.sqrt(residual))
 
 
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:

@@ -209,35 +209,27 @@ _UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int6
 
 
 @dataclass(frozen=True)
-class _Buffer:
-    """Storage behind many views; rows that are written never change again.
-
-    `free` holds the number of the first row that is not. Who takes it out may write that row, and puts
-    the next one back; an interrupt in between leaves it empty, and nobody writes here any more.
-    """
-
-    data: Array
-    free: list[int]
-
-
-@dataclass(frozen=True)
 class AppendBuffer:
-    """The first `n` rows of a shared buffer; `append` returns a longer view.
+    """The first rows of shared storage; `append` returns a longer view.
 
     A view never changes: rows are written only behind the last one that any view has seen, and a
-    view that was overtaken (two appends to the same view) gets a buffer of its own.
+    view that was overtaken (two appends to the same view) gets storage of its own.
 
     Attributes
     ----------
-    n : int
+    storage : array of shape (capacity, columns)
+        Behind many views; rows that are written never change again.
+    free : list of int
+        The number of the first row that is not written. Who takes it out may write that row, and puts
+        the next one back; an interrupt in between leaves it empty, and nobody writes here any more.
     array : array of shape (n, columns), or (n, n) where square
         The rows, without a copy.
     square : bool
         Rows and columns grow together, for triangular factors.
     """
 
-    buffer: _Buffer = field(repr=False, compare=False)
-    n: int
+    storage: Array = field(repr=False, compare=False)
+    free: list[int] = field(repr=False, compare=False)
     array: Array = field(repr=False, compare=False)
     square: bool = False
 
@@ -246,30 +238,31 @@ class AppendBuffer:
         """A copy of `rows` with room behind it."""
         n = len(rows)
         capacity = max(16, n + n // 2)
-        width = capacity if square else rows.shape[1]
-        data = np.zeros((capacity, width))
-        data[:n, : rows.shape[1]] = rows
-        return cls(_Buffer(data, [n]), n, data[:n, : n if square else None], square)
+        storage = np.zeros((capacity, capacity if square else rows.shape[1]))
+        storage[:n, : rows.shape[1]] = rows
+        return cls(storage, [n], storage[:n, : n if square else None], square)
 
     def append(self, row: Array) -> AppendBuffer:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
-        buffer, n = self.buffer, self.n + 1
+        storage, free, n = self.storage, self.free, len(self.array)
         try:
-            free = buffer.free.pop()
+            first = free.pop()
         except IndexError:
-            free = -1
-        if free != self.n or n > len(buffer.data):  # it is taken, or there is none
-            if free >= 0:
-                buffer.free.append(free)
-            buffer = AppendBuffer.of(self.array, square=self.square).buffer
-            buffer.free.clear()
-        buffer.data[self.n, : len(row)] = row
-        buffer.free.append(n)
-        return AppendBuffer(buffer, n, buffer.data[:n, : n if self.square else None], self.square)
+            first = -1
+        if first != n or n == len(storage):  # it is taken, or there is none
+            if first >= 0:
+                free.append(first)
+            own = AppendBuffer.of(self.array, square=self.square)
+            storage, free = own.storage, own.free
+            free.clear()
+        storage[n, : len(row)] = row
+        free.append(n + 1)
+        view = storage[: n + 1, : n + 1 if self.square else None]
+        return AppendBuffer(storage, free, view, self.square)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Only the rows of this view are stored."""
-        return _rebuilt, (self.array.copy(), self.square)
+        return AppendBuffer.__restored__, (self.array.copy(), self.square)
 
     def __saved__(self) -> dict[str, object]:
         """As `__reduce__`."""
@@ -278,10 +271,6 @@ class AppendBuffer:
     @classmethod
     def __restored__(cls, rows: Array, square: bool) -> AppendBuffer:
         return cls.of(rows, square=square)
-
-
-def _rebuilt(rows: Array, square: bool) -> AppendBuffer:
-    return AppendBuffer.of(rows, square=square)
 
 
 T = TypeVar("T")
@@ -339,7 +328,7 @@ class CandidateGrid:
             rows = self.kernel(np.array([np.frombuffer(key) for key in fresh]), self.points)
             where = dict(where)
             for key, row in zip(fresh, rows, strict=True):
-                where[key] = known.n
+                where[key] = len(known.array)
                 known = known.append(row)
             self._known = (where, known)
         return known.array[[where[key] for key in keys]]

@@ -139,23 +139,20 @@ class SpaceFeatures:
     ) -> SpaceFeatures:
         """Of some terms, with features made on `points` (A, d)."""
         made: dict[str, Features] = {}
+        features, starts, prior = [], [], []
+        at = 0
         for term in terms:
             key = repr((term.space, None if term.space is None else term.space.theta.tobytes()))
             if key not in made:
                 made[key] = Features.of(term.space, points, tolerance, largest)
-        keys = [
-            repr((t.space, None if t.space is None else t.space.theta.tobytes())) for t in terms
-        ]
-        features = tuple(made[key] for key in keys)
-        starts, prior = [], []
-        at = 0
-        for term, each in zip(terms, features, strict=True):
+            each = made[key]
+            features.append(each)
             starts.append(at)
             rank = max(len(each.pivots), 1) if term.space is None else len(each.pivots)
             for variance in term.prior():
                 prior.append(np.full(rank, variance))
                 at += rank
-        return cls(terms, features, tuple(starts), np.concatenate(prior))
+        return cls(terms, tuple(features), tuple(starts), np.concatenate(prior))
 
     def spans(self, X: Array, share: float) -> bool:
         """Whether points (n, d) keep no more than a share of their prior variance.

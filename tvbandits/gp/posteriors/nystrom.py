@@ -37,7 +37,7 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, beyond_dictionary, by_cholesky, embed
+from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky, embed
 from tvbandits.gp.posteriors.data import (
     AppendBuffer,
     CandidateGrid,
@@ -286,7 +286,9 @@ class NystromPosterior(KernelPosterior):
         """
         normal = rng.standard_normal((self.dictionary.size, count))
         w = linalg.solve_lower(self.factor, normal, transposed=True).T
-        return self.times_embedding(w) + beyond_dictionary(self.dictionary, count, rng)
+        _, beyond = self.dictionary.on_surface()
+        own = rng.standard_normal((count, len(beyond))) * np.sqrt(beyond)
+        return self.times_embedding(w) + own
 
     @cached_property
     def _on(self) -> GridPosterior:
