@@ -10,20 +10,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from tvbandits.core.arrays import Array
-from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Expert, checked_answers, inform, restored, state_of
 
-
-def checked_expert(expert: Expert, name: str = "expert") -> Expert:
-    """Return `expert`; a `ValueError` if it cannot be asked."""
-    kinds = (type, np.ndarray, str, int, float)
-    if isinstance(expert, kinds) or not callable(getattr(expert, "query", None)):
-        raise ValueError(f"{name} must have a method query(X, t), got {shown(expert)}")
-    return expert
+# What an expert must be.
+NEEDS = "an object with a method query(X, t)"
 
 
 def ask(expert: Expert, points: Array, t: float) -> Answers:
