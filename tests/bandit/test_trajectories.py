@@ -68,6 +68,7 @@ POLICIES: dict[str, tuple[Recipe, dict[str, Any], plain.Scheme, float]] = {
     "w": (policies.w_gp_ucb, {"discount": 0.9}, plain.discounts(0.9), 0.0),
     "tv": (policies.tv_gp_ucb, {"epsilon": 0.03}, plain.never, 0.03),
     "ui-wiener": (policies.ui_gp_ucb, {"rate": 0.05}, plain.wiener(0.05), 0.0),
+    "ui-linear": (policies.ui_gp_ucb, {"rate": 0.3, "growth": "linear"}, plain.linear(0.3), 0.0),
 }
 
 

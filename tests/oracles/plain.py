@@ -50,6 +50,11 @@ def wiener(rate: float) -> Scheme:
     return lambda s2, i, t: s2 + rate * (t + 1 - i)
 
 
+def linear(rate: float) -> Scheme:
+    """UI-GP-UCB: the noise deviation grows linearly."""
+    return lambda s2, i, t: s2 * (1 + rate**2 * (t + 1 - i) ** 2)
+
+
 def sparq(noise_variance: float) -> Scheme:
     """SparQ-GP-UCB, eq. 15 and line 4 of Algorithm 1: as of step t; the newest always stays."""
 
