@@ -40,6 +40,7 @@ from tvbandits import (
     Bandit,
     Campaign,
     Clock,
+    EvaluationError,
     Exact,
     ExpertError,
     Nystrom,
@@ -170,6 +171,7 @@ def play(bandit: Any) -> None:
 
 # Kinds of errors with a message for people.
 OURS = (
+    EvaluationError,
     ValueError,
     TypeError,
     OSError,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.bandit.state import Player
+from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
