@@ -274,11 +274,12 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None
         return None
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
     increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-    return max(increment * setting.scale**2, 1e-12)
+    wiener = given.get("growth", "wiener") == "wiener"
+    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
 
 
 @listed(
-    "injects noise at rate",
+    "injects noise at rate, growth=wiener|linear",
     paper="Brunzema 2022",
     recommended={"rate": recommended_rate},
     first_comparison=7,

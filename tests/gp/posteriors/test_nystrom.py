@@ -10,7 +10,7 @@ from tests.oracles.sparse import Sparse
 from tvbandits import Nystrom
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, leverage_dictionary
 
 # The largest uniform number: who is drawn by it is certain to be.
 UNLUCKY = np.nextafter(1.0, 0.0)
@@ -197,3 +197,37 @@ def test_inputs_of_no_prior_variance_and_repeated_ones() -> None:
     Z = np.repeat(rng.random((40, 2)), 30, axis=0)
     made = first_of_many(RBF(0.3), Z, np.full(1200, 3.0))
     assert len(np.unique(made.dictionary.rows.Z, axis=0)) == len(made.factor) <= 40
+
+
+def exact_scores(kernel: Kernel, Z: Array, variance: Array) -> Array:
+    """The diagonal of K (K + Sigma)^-1."""
+    K = kernel(Z)
+    return np.asarray(np.diagonal(np.linalg.solve(K + np.diag(variance), K)))
+
+
+def test_a_point_is_kept_with_its_probability() -> None:
+    # Ten observed regions of their own: the score of each input is 1 / (v + 1).
+    Z = np.arange(10.0)[:, None]
+    variance = np.linspace(0.5, 20.0, 10)
+    counts, draws = np.zeros(10), 1500
+    rng = np.random.default_rng(5)
+    for _ in range(draws):
+        counts[leverage_dictionary(RBF(1e-3), Z, variance, 1.5, rng)] += 1
+    # On a dictionary without it, an input's score is up to 1 / v, that of the last level 1 / (v + 1).
+    low, high = np.minimum(1, 1.5 / (variance + 1)), np.minimum(1, 1.5 / variance)
+    error = 4 * np.sqrt(high * (1 - low) / draws)
+    assert (counts / draws >= low - error).all()
+    assert (counts / draws <= high + error).all()
+    assert counts[0] == draws
+
+
+def test_repeated_inputs_share_their_scores() -> None:
+    rng = np.random.default_rng(2)
+    Z = np.repeat(rng.random((40, 2)), 30, axis=0)
+    variance = np.full(1200, 3.0)
+    merged = exact_scores(RBF(0.3), Z[::30], variance[::30] / 30)
+    sizes = [
+        len(leverage_dictionary(RBF(0.3), Z, variance, 1.0, np.random.default_rng(seed)))
+        for seed in range(5)
+    ]
+    assert np.mean(sizes) == pytest.approx(merged.sum(), rel=0.3)
