@@ -189,3 +189,6 @@ def test_sparq_asks_in_bursts() -> None:
         policies.sparq_gp_ucb(
             Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=KDPP(), ask_every=2
         )
+    for many in (1e51, 2**63):
+        with pytest.raises(ValueError, match=r"queries must lie in \[0, 1e\+?0?9\], got"):
+            policies.sparq_gp_ucb(Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=many)

@@ -53,6 +53,9 @@ from tvbandits.queries import k_dpp
 # also knows how many questions have been asked, so that what is saved now may be spent later. Both
 # count decisions and not rewards: a batch that is told reward by reward is one decision.
 
+# No formula asks for more in a decision.
+MOST_QUESTIONS = 1e9
+
 
 @dataclass(frozen=True)
 class LogSchedule:
@@ -73,7 +76,7 @@ class LogSchedule:
     every: int = 1
 
     def __post_init__(self) -> None:
-        not_negative("factor", self.factor)
+        finite_number("factor", self.factor, low=0.0, high=MOST_QUESTIONS)
         whole_number("every", self.every)
 
     def __call__(self, told: int) -> int:
@@ -122,7 +125,7 @@ class OnAverage:
     rate: float
 
     def __post_init__(self) -> None:
-        not_negative("rate", self.rate)
+        finite_number("rate", self.rate, low=0.0, high=MOST_QUESTIONS)
 
     def __call__(self, told: int, asked: int) -> int:
         """What is left."""
