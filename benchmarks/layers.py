@@ -97,7 +97,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
         only(lambda each: not each.smooth, "function_settings"),
     ),
     "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "search for seasons": ((rule.SeasonSearch, "of", lambda _: None),),
+    "search for seasons": ((rule, "LOOKED_AT", ()),),
     "every fourth question": (
         (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
     ),

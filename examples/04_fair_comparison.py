@@ -1,6 +1,8 @@
-"""Comparing fairly: at the theorem's width and at a constant one.
+"""Comparing fairly: at the theorem's width and at a constant one, with and without equal information.
 
-A width chosen for one policy can make any other look bad. So this comparison shows what the width does.
+A width chosen for one policy can make any other look bad, and a policy that asks an expert knows more
+than one that does not. So this comparison shows both: what the width does, and what the choice of
+questions does once every policy gets as many answers.
 """
 
 from pathlib import Path
@@ -16,8 +18,9 @@ POLICIES = ["sw-gp-ucb", "w-gp-ucb", "ui-gp-ucb", "sparq-gp-ucb"]
 CASES = {
     "theory": {"confidence": "theory"},
     "width 2": {"confidence": 2.0},
+    "width 2, equal information": {"confidence": 2.0, "equal_information": True},
 }
-HATCHES = ("", "//")
+HATCHES = ("", "//", "..")
 
 
 def main(out: Path = HERE) -> float:
@@ -39,7 +42,7 @@ def main(out: Path = HERE) -> float:
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     for i, (name, hatch) in enumerate(zip(CASES, HATCHES, strict=True)):
-        places = [row + 0.27 * (i - 0.5) for row in range(len(POLICIES))]
+        places = [row + 0.27 * (i - 1) for row in range(len(POLICIES))]
         shade = str(0.35 + 0.22 * i)
         axes.bar(
             places, regret[name], 0.25, label=name, color=shade, hatch=hatch, edgecolor="white"

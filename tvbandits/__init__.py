@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from tvbandits.acquisition.availability import NothingAvailableError as NothingAvailableError
     from tvbandits.bandit.bandit import Bandit as Bandit
+    from tvbandits.bandit.loading import load as load
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import Info as Info, State as State
     from tvbandits.campaign import Campaign as Campaign
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tvbandits.core.candidates import Candidates as Candidates
     from tvbandits.core.clock import Clock as Clock
     from tvbandits.core.counts import count as count, rate as rate
-    from tvbandits.core.files.saving import load as load
     from tvbandits.core.files.values import SavedFileError as SavedFileError
     from tvbandits.core.limits import Limit as Limit, LimitWarning as LimitWarning
     from tvbandits.core.observations import Observations as Observations
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "acquisition.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
+    "bandit.loading": "load",
     "bandit.recipe": "Recipe",
     "bandit.state": "Info State",
     "campaign": "Campaign",
@@ -60,7 +61,6 @@ _HOMES = {
     "core.candidates": "Candidates",
     "core.clock": "Clock",
     "core.counts": "count rate",
-    "core.files.saving": "load",
     "core.files.values": "SavedFileError",
     "core.limits": "Limit LimitWarning",
     "core.observations": "Observations",

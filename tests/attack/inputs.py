@@ -1,4 +1,4 @@
-"""Bad arguments for everything public, found by itself: each refused by name, or made good use of.
+"""Injections of bad arguments into everything public: each refused by name, or made good use of.
 
 Every parameter of every public callable and method (`calls`) is given each of a hundred values that
 people give by mistake or to do harm (`bad_values`). A refusal is a ValueError, a TypeError or an OSError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack import command_line, files, inputs, poison
+from tests.attack import command_line, files, inputs, poison, recordings
 from tests.attack.bad_values import BAD
 from tests.attack.calls import calls
 from tests.attack.report import Found
@@ -14,7 +14,7 @@ from tests.oracles import broken_by_attack
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("attacker", "count"),
-    [(inputs, 240), (poison, 27), (command_line, 10), (files, 8)],
+    [(inputs, 240), (poison, 27), (command_line, 10), (files, 8), (recordings, 40)],
     ids=lambda each: getattr(each, "__name__", str(each)).rpartition(".")[2],
 )
 def test_nothing_is_found(

@@ -11,7 +11,6 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
-from tvbandits.gp.ensemble.rule import of_another_unit
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
@@ -98,7 +97,10 @@ def test_nothing_else_changes() -> None:
     assert (here.pending == out).all()
     assert here.state.rewards.y.tolist() == [0.1, 0.2]
     assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
-    assert of_another_unit(here.recipe.posterior).unit == 0.0  # for outcomes
+    rule = replace(here.recipe.posterior, both=False)
+    outcome = replace(here.recipe, posterior=rule).of_outcome(Limit("q", at_most=900))
+    assert rule.unit > 0.0
+    assert outcome.posterior == replace(rule, unit=0.0)
 
 
 def test_a_box_may_teach_candidates_and_the_other_way_round() -> None:

@@ -94,6 +94,8 @@ def test_a_copy_does_not_meet_the_rest_of_another_database(end: str) -> None:
         shutil.copy("m.db-wal", f"copy.db{end}")
         with pytest.raises(CampaignError, match=rf"copy\.db{end} is there already, and would be"):
             campaign.backup("copy.db")
+        with pytest.raises(CampaignError, match=rf"new\.db{end}: names that end in"):
+            campaign.backup(f"new.db{end}")
     assert not Path("copy.db").exists()
     with pytest.raises(CampaignError, match=rf"copy\.db{end} is there already, and would be"):
         Campaign.create("copy.db", plain())
@@ -170,6 +172,16 @@ def test_only_an_earlier_page_of_this_campaign_is_replaced(folder: Path) -> None
         assert found(folder) == before
     with Campaign.open("m.db") as campaign:
         assert (campaign.status.told, campaign.verify().fine) == (5, True)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["m.db-wal", "m.db-shm", "m.db-journal", "m.db-turn"])
+def test_a_page_is_no_part_of_a_database(name: str) -> None:
+    from tvbandits.cli.campaign_actions import report
+
+    Path("m.db-turn").unlink()
+    refused(CampaignError, rf"{name}: names that end in", report, "m.db", name)
+    assert not Path(name).exists()
 
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", " =1", "a;=1", "a; +1")

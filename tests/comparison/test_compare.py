@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import Parallel
 from numpy.typing import ArrayLike
@@ -128,10 +129,8 @@ def test_regret_adds_up() -> None:
 
 
 def test_order_of_runs() -> None:
-    runs = [
-        (run.problem, run.policy, run.seed)
-        for run in iterate(Comparison({"b": BUMP, "a": DRIFT}, ["uniform", "gp-ucb"], [5, 3], 2))
-    ]
+    plan = Comparison({"b": BUMP, "a": DRIFT}, ["uniform", "gp-ucb"], [5, 3], 2)
+    runs = [run.key for run in iterate(plan)]
     assert runs == [(p, a, s) for p in ("b", "a") for a in ("uniform", "gp-ucb") for s in (5, 3)]
 
 
@@ -448,6 +447,41 @@ def test_runs_come_one_by_one() -> None:
     assert isinstance(first, Run)
     assert (first.seed, len(first.rows), sorted(made.made)) == (0, 4, [0])
     assert len(list(runs)) == 2
+
+
+# --- equal information
+
+
+def test_who_asks_nobody_gets_as_many_answers() -> None:
+    asking = "sparq-gp-ucb:queries=2"
+    policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
+    parts = {"seeds": 2, "horizon": 15, "confidence": 2.0}
+    table = pd.DataFrame(compare(LONGER, policies, **parts, equal_information=True))
+    assert list(dict.fromkeys(table["policy"])) == policies
+    counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
+    assert counts[asking].sum() > 40
+    for policy in ("gp-ucb", "adaptive-gp-ucb"):
+        assert counts[policy].to_list() == counts[asking].to_list()
+    assert (counts["uniform"] == 0).all()
+    alone = pd.DataFrame(compare(LONGER, [asking], **parts))
+    asks = table["policy"] == asking
+    assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
+
+
+def test_of_those_played_together_what_is_finished_is_left_out() -> None:
+    plan = Comparison(BUMP, ["gp-ucb", "sparq-gp-ucb"], 2, 3, equal_information=True)
+    assert [run.key for run in iterate(plan, plan.runs[1:])] == plan.runs[:1]
+
+
+def test_equal_information_needs_somebody_who_asks() -> None:
+    with pytest.raises(ValueError, match="equal information needs a policy that asks an expert"):
+        compare(BUMP, ["gp-ucb", "uniform"], 1, equal_information=True)
+
+
+def test_equal_information_is_refused_on_a_cluster(command: Command) -> None:
+    given = ["compare", "drifting-bump", "--cluster=local:2", "--equal-information"]
+    message = "--cluster plays runs apart, --equal-information together: give one"
+    assert command(*given) == (2, "", f"tvbandits: {message}\n")
 
 
 # --- learned noise

@@ -39,30 +39,39 @@ PLAN = Comparison(
 def plain(runs: Any) -> dict[Any, Any]:
     """Rows without their times, by run."""
     return {
-        (run.problem, run.policy, run.seed): [
-            {k: repr(v) for k, v in row.items() if k != "seconds"} for row in run.rows
-        ]
+        run.key: [{k: repr(v) for k, v in row.items() if k != "seconds"} for row in run.rows]
         for run in runs
     }
 
 
 def test_finished_runs_are_left_out() -> None:
-    left = {(run.problem, run.policy, run.seed) for run in iterate(PLAN, PLAN.runs[2:])}
+    left = {run.key for run in iterate(PLAN, PLAN.runs[2:])}
     assert left == set(PLAN.runs[:2])
 
 
-def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:
+@pytest.fixture(params=[".parquet", ".csv.gz"])
+def ending(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of the files of runs: with pyarrow, and without it."""
+    if request.param == ".parquet":
+        pytest.importorskip("pyarrow")
+    monkeypatch.setattr(files, "ENDING", request.param)
+    return str(request.param)
+
+
+def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path, ending: str) -> None:
     store = RunStore(tmp_path, {"x": 1}, PLAN.steps)
     runs = list(store.keeping(iterate(PLAN)))
+    assert len(list((tmp_path / "runs").glob(f"*{ending}"))) == len(runs)
     again = RunStore(tmp_path, {"x": 1}, PLAN.steps).finished()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
 
 
+@pytest.mark.usefixtures("ending")
 def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
     run = next(iterate(PLAN))
     store.keep(run)
-    path = tmp_path / "runs" / file_name((run.problem, run.policy, run.seed))
+    path = tmp_path / "runs" / file_name(run.key)
     assert len(store.finished()) == 1
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"not gzip"):
@@ -139,13 +148,13 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "quick"])
     out = tmp_path / "board"
     small(folder=str(out))
-    kept = sorted((out / "runs").glob("*.csv.gz"))
+    kept = sorted((out / "runs").iterdir())
     assert len(kept) == 12
     times = {path: path.stat().st_mtime_ns for path in kept[1:]}
     kept[0].unlink()
     small(folder=str(out), policies=["sw-gp-ucb:window=4"])
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
-    assert len(list((out / "runs").glob("*.csv.gz"))) == 16
+    assert len(list((out / "runs").iterdir())) == 16
     said = capsys.readouterr()
     assert "11 of 16 runs are there already" in said.err
     assert "| sw-gp-ucb:window=4 |" in said.out

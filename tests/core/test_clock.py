@@ -152,6 +152,24 @@ def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: i
         assert off == 0
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "UTC"])
+@given(
+    st.sampled_from(["1h", "15min", "1us", "7ns"]),
+    st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1)),
+    st.floats(-1e5, 1e5),
+)
+def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, number: float) -> None:
+    stamp = pd.Timestamp(origin, tz="UTC").tz_convert(zone) if zone else pd.Timestamp(origin)
+    clock = Clock(unit, stamp)
+    text = clock.text(number)
+    assert text == str(clock.time(number))
+    assert clock.number(text) == clock.number(pd.Timestamp(text))
+    kept = Clock(str(pd.Timedelta(unit)), str(stamp))  # as a campaign keeps it
+    assert (kept.number(text), kept.unit) == (clock.number(text), clock.unit)
+    assert kept.text(number)[:10] == str(kept.time(number))[:10]
+    refused(ValueError, "number must be .*finite.*, got nan", clock.text, float("nan"))
+
+
 def test_the_present() -> None:
     for clock in (HOURS, BERLIN):
         now = clock.number(pd.Timestamp.now(tz=clock.origin.tz))

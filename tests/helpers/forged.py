@@ -48,13 +48,18 @@ def _other_array(data: bytes, rng: np.random.Generator) -> bytes:
     numbers = array.dtype.kind in "fiu"
     ways: dict[str, Any] = {
         "single precision": lambda: array.astype(np.float32) if numbers else array.astype("U9"),
+        "whole numbers": lambda: np.zeros(array.shape, dtype=np.int32),
         "texts": lambda: array.astype("U9"),
         "one row less": lambda: array[:-1] if array.ndim else array[None],
         "one row more": lambda: np.concatenate([array, array[-1:]]) if array.ndim else array[None],
+        "one axis more": lambda: array[None],
         "no axis": lambda: array.reshape(-1)[:1].reshape(()) if array.size else np.zeros(()),
         "nothing": lambda: array[:0] if array.ndim else np.zeros(0),
+        "turned": lambda: array.T,
         "NaN": lambda: np.full(array.shape, np.nan),
+        "infinite": lambda: np.full(array.shape, np.inf),
         "negative": lambda: -np.abs(array) - 1 if numbers else array,
+        "huge": lambda: np.full(array.shape, 1e300),
         "one NaN": lambda: _with(array, rng, np.nan),
         "one huge": lambda: _with(array, rng, 1e300 if array.dtype.kind == "f" else 10**6),
     }

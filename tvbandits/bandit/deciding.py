@@ -47,9 +47,8 @@ from tvbandits.bandit.told import (
 )
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
-from tvbandits.core.limits import Limit, LimitWarning, as_outcomes
+from tvbandits.core.limits import Limit, LimitWarning, as_outcomes, check_outcome
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.core.observations import Observations, Told, changed
 from tvbandits.core.protocols import Domain
@@ -362,11 +361,7 @@ class Outcomes:
 
     def check(self, name: str) -> None:
         """Raise a `ValueError` if there is no limit on such an outcome."""
-        if not isinstance(name, str) or name not in self._parts:
-            known = ", ".join(self._parts) or "nothing"
-            raise ValueError(
-                f"unknown outcome: there is no limit on {shown(name)}; there are limits on {known}"
-            )
+        check_outcome(name, self._parts)
 
     def told(
         self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]

@@ -53,7 +53,7 @@ from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.rule import ModelEnsemble, of_another_unit
+from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every
@@ -389,12 +389,14 @@ class Recipe:
                     domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE,
                     history=self.history,
                 )  # fmt: skip
+        if isinstance(posterior, ModelEnsemble):
+            posterior = replace(posterior, unit=0.0)  # an outcome has a unit of its own
         return Recipe(
             self.domain,
             self.kernel,
             limit.noise_variance,
             aging=self.aging,
-            posterior=of_another_unit(self.posterior),
+            posterior=posterior,
             learn=self.learn,
             reset=self.reset,
             lead=self.lead,

@@ -1,8 +1,7 @@
 """A bandit that outlives its process: `Campaign`, on a journal in a database."""
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.following import VerifiedCampaign
-from tvbandits.campaign.status import Status
+from tvbandits.campaign.status import Status, VerifiedCampaign
 from tvbandits.campaign.store.errors import (
     BusyError,
     CampaignError,

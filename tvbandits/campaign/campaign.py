@@ -17,42 +17,30 @@ import threading
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Among, at_hand, available
-from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import Info, State
-from tvbandits.bandit.told import decision_time, told_again
-from tvbandits.campaign.following import (
-    JournaledExpert,
-    Replayer,
-    Unsaved,
-    VerifiedCampaign,
-    Writer,
+from tvbandits.acquisition.availability import Among
+from tvbandits.bandit.told import decision_time
+from tvbandits.campaign.history import check_not_told, columns_of
+from tvbandits.campaign.ledger import Ledger, NotFollowedError
+from tvbandits.campaign.naming import Names, names_of, number_of, numbers_of
+from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
+from tvbandits.campaign.store.errors import CampaignError, StorageError, reading
+from tvbandits.campaign.store.store import (
+    Row,
+    Store,
+    Turn,
     as_given,
     as_name,
+    opened,
+    points,
     same_operation,
-    snapshot_of,
-    verified,
 )
-from tvbandits.campaign.history import columns_of, readings_before
-from tvbandits.campaign.naming import Names, names_of
-from tvbandits.campaign.status import PointOut, Status, points_out, status_of
-from tvbandits.campaign.store.errors import (
-    CampaignError,
-    ConflictError,
-    DamagedCampaignError,
-    StorageError,
-    reading,
-)
-from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.store import Row, Store, Turn, points
 from tvbandits.core.arrays import (
     Array,
     as_floats,
@@ -64,15 +52,19 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
+from tvbandits.core.coercion import check_part, file_path, of_kind, several
 from tvbandits.core.context import Context, completed, measured, written
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.files.journal import numbers
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.protocols import Domain, Expert, state_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tvbandits.bandit.bandit import Bandit
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import Info, State
+    from tvbandits.campaign.following import Replayer, Unsaved
 
 Place = str | os.PathLike[str]
 
@@ -122,6 +114,7 @@ class Campaign:
         self._writing, self._looking = threading.RLock(), threading.RLock()
         self._writer: Replayer | None = None
         self._reader: Replayer | None = None
+        self._ledger: Ledger | None = None
         self._latest: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
         self._named: tuple[Domain, Names] | None = None
@@ -166,6 +159,9 @@ class Campaign:
         ValueError
             If a part of the bandit has no name by which it could be read back.
         """
+        from tvbandits.bandit.bandit import Bandit
+        from tvbandits.campaign.following import JournaledExpert, snapshot_of
+
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
@@ -181,7 +177,7 @@ class Campaign:
             bandit.state,
         )
         beginning._state = replace(beginning.state, expert=known)
-        with _store(place, patience) as store:
+        with opened(place, patience) as store:
             said = "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)])
             kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
             kept |= {"asks": json.dumps(expert is not None), "clock": said}
@@ -225,11 +221,10 @@ class Campaign:
         _check_options(trusted, who, patience, snapshot_every)
         if expert is not None:
             check_part("expert", expert, "an expert, or None", "query")
-        with _store(place, patience) as store:
+        with opened(place, patience) as store:
             store.open()
-            campaign = cls(store, expert, trusted or {}, who, snapshot_every)
-            campaign._check_chain()
-            return campaign
+            store.check_chain()
+            return cls(store, expert, trusted or {}, who, snapshot_every)
 
     def __enter__(self) -> Campaign:
         self._store.check_open()
@@ -258,23 +253,25 @@ class Campaign:
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
         with self._read() as follower:
-            place, now = self.names.points(X), self._time(t)
+            place, now = self.names.points(X), number_of(self.clock, t)
             return follower.bandit.predict(place, now, outcome, context, relative=relative)
 
     def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
-            return follower.bandit.recommend(self._time(t), self.names.rows(among), context)
+            return follower.bandit.recommend(
+                number_of(self.clock, t), self.names.rows(among), context
+            )
 
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        return self._known[1].pending.X.copy()
+        return self.ledger.pending.X.copy()
 
     @property
     def outstanding(self) -> list[PointOut]:
         """The points of `pending`: place, the time `t` that each is for, and who asked when."""
-        pending = self._known[1].pending
+        pending = self.ledger.pending
         return points_out(pending, self._rows_of("asked") if len(pending) else [], self.names)
 
     @property
@@ -294,7 +291,7 @@ class Campaign:
     @property
     def history_columns(self) -> dict[str, Any]:
         """The columns of `history`, by name; dates are texts."""
-        columns = columns_of(*self._known, self._rows_of("corrected", "retracted"))
+        columns = columns_of(self.ledger, self._rows_of("corrected", "retracted"))
         return self.names.history(columns, self.clock)
 
     @property
@@ -312,7 +309,23 @@ class Campaign:
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        return self._known[0].domain
+        return self.ledger.domain
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is on record; no bandit is made for it, unless only a bandit can follow."""
+        self._store.check_open()
+        with self._looking:
+            known = self._ledger
+            if known is None:
+                known = Ledger.of_snapshot(self._store.snapshot(), self._asks, self._trusted)
+            if self._reader is None:
+                with suppress(NotFollowedError):
+                    self._ledger = known.caught_up(self._store)
+                    return self._ledger
+            with self._read() as reader:
+                self._ledger = known.at(reader.bandit, reader.seq, reader.head, reader.open)
+                return self._ledger
 
     @property
     def sites(self) -> list[str]:
@@ -355,7 +368,7 @@ class Campaign:
         if t is None:
             return "no time yet"
         t = as_time(t)
-        return f"t = {t:.15g}" if self.clock is None else str(self.clock.time(t))
+        return f"t = {t:.15g}" if self.clock is None else self.clock.text(t)
 
     @property
     def drop_after(self) -> float | None:
@@ -378,8 +391,8 @@ class Campaign:
     @property
     def status(self) -> Status:
         """At a glance."""
-        with self._read() as follower:
-            return status_of(follower, self._store.in_doubt(follower.seq))
+        known = self.ledger
+        return status_of(known, self._store.in_doubt(known.seq))
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
@@ -388,6 +401,8 @@ class Campaign:
 
     def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""
+        from tvbandits.campaign.following import verified
+
         return verified(self._store, self._asks, self._trusted)
 
     def backup(self, path: Place) -> None:
@@ -427,7 +442,7 @@ class Campaign:
         """
         if n is not None:
             n = whole_number("n", n)
-        given = {"t": self._time(t), "n": n, "among": self._rows(among, context)}
+        given = {"t": number_of(self.clock, t), "n": n, "among": self.names.free(among, context)}
         if measured(self.domain):
             given["context"] = written(context)
         if near is not None:
@@ -454,9 +469,48 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        given = self._readings(self.placed(X, context), "y", y, variance)
-        self._done("told", given | {"t": self._times(t), **_read(outcomes)}, key, who)
+        self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
         return self.info
+
+    def record(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Counted,
+        t: Any = None,
+        variance: ArrayLike | None = None,
+        outcomes: Outcomes = None,
+        context: Context = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> None:
+        """Write rewards down, as `tell` does; what is made of them is seen by whoever asks next.
+
+        Where a bandit that is told does no more than take note, which is so for those that neither
+        ask an expert nor fit a number in between, no bandit is made for it.
+        """
+        told = self._told(X, y, t, variance, outcomes, context)
+        given, key, who = as_given(told, key, self._who if who is None else who)
+        with (
+            self._writing,
+            self._store.turn() as turn,
+            self._in_words(),
+            suppress(NotFollowedError),
+        ):
+            known = self.ledger
+            if self._writer is None and known.tells_only and not known.open:
+                if self._on_record("told", given, key) is None:
+                    times, _ = known.told(given)  # what is refused here would be by a bandit
+                    body = {**given, "got": times.tolist()}
+                    turn.append(known.seq, known.head, "told", key, who, body)
+                return
+        self._done("told", given, key, who)
+
+    def _told(
+        self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
+    ) -> dict[str, Any]:
+        given = self._readings(self.placed(X, context), "y", y, variance)
+        return {**given, "t": numbers_of(self.clock, t), **_read(outcomes)}
 
     def correct(
         self,
@@ -477,7 +531,11 @@ class Campaign:
         """
         values = [float("nan")] if y is None else y
         given = self._readings(self.placed(X, played=True), "y", values, variance)
-        given |= {"t": self._times(t), "to": self._times(to, "to"), **_read(outcomes)}
+        given |= {
+            "t": numbers_of(self.clock, t),
+            "to": numbers_of(self.clock, to, "to"),
+            **_read(outcomes),
+        }
         self._done("corrected", given | ({"y": None} if y is None else {}), key, who)
         return self.info
 
@@ -485,7 +543,7 @@ class Campaign:
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self.placed(X, played=True).tolist(), "t": self._times(t)}
+        given = {"X": self.placed(X, played=True).tolist(), "t": numbers_of(self.clock, t)}
         self._done("retracted", given, key, who)
         return self.info
 
@@ -536,8 +594,8 @@ class Campaign:
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        free = self._rows(among, None, any_context=True)
-        given = {"t": self._time(t), "among": free}
+        free = self.names.free(among, None, any_context=True)
+        given = {"t": number_of(self.clock, t), "among": free}
         return self._points(self._done("questions", given, key, who))
 
     def answer(
@@ -551,7 +609,7 @@ class Campaign:
         who: str | None = None,
     ) -> Info:
         """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
-        given = {**self._readings(X, "values", values, variance), "t": self._time(t)}
+        given = {**self._readings(X, "values", values, variance), "t": number_of(self.clock, t)}
         self._done("answers", given, key, who)
         return self.info
 
@@ -563,7 +621,7 @@ class Campaign:
     # --- inside ----------------------------------------------------------------------------------
 
     def _on_record(
-        self, bandit: Bandit, kind: str, given: Mapping[str, Any], key: str | None
+        self, kind: str, given: Mapping[str, Any], key: str | None
     ) -> Mapping[str, Any] | None:
         """The body of the row under the key, if there is one.
 
@@ -578,30 +636,18 @@ class Campaign:
             return same_operation(there, kind, given)
         if key is not None or kind != "told":
             return None
-        recipe, state = bandit.recipe, bandit.state
-        X, y = points(given["X"], recipe.domain.dimension), numbers(given["y"])
-        if given["t"] is not None and np.min(given["t"]) < state.gone.until:
-            old = readings_before(state.gone.until, recipe, self._rows_of("told"))
-            state = replace(state, rewards=old.append(state.readings), outliers=None)
-        again = told_again(recipe, state, X, y, given["t"], given["variance"])
-        if again is None:
-            return None
-        before, rows, same = again
-        first = rows[0]
-        raise ConflictError(
-            f"{self.names.name(before.X[first])} at {self.when(float(before.t[first]))} was told "
-            f"already, as {before.y[first]:g}: give a key (--key) if another reading is to count "
-            "beside it, or let `campaign correct` replace it",
-            same=same,
-        )
+        check_not_told(self.ledger, given, self._rows_of, self.names, self.when)
+        return None
 
     def _done(
         self, kind: str, given: dict[str, Any], key: str | None, who: str | None
     ) -> Mapping[str, Any]:
         """Do something once, and write it down; the body of its row."""
+        from tvbandits.campaign.following import Writer
+
         given, key, who = as_given(given, key, self._who if who is None else who)
         with self._turn() as (turn, follower), self._in_words():
-            there = self._on_record(follower.bandit, kind, given, key)
+            there = self._on_record(kind, given, key)
             if there is not None:
                 return there
             writer = Writer(turn, follower, who)
@@ -634,6 +680,8 @@ class Campaign:
 
     def _keep(self, turn: Turn, follower: Replayer) -> None:
         """Keep a snapshot, where what the expert knows is known."""
+        from tvbandits.campaign.following import snapshot_of
+
         if follower.expert is None or follower.expert.present:
             turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
             follower.snapshot = follower.seq
@@ -641,6 +689,8 @@ class Campaign:
     @contextmanager
     def _turn(self) -> Iterator[tuple[Turn, Replayer]]:
         """One's turn to write, with a bandit that is where the journal is."""
+        from tvbandits.campaign.following import Writer
+
         with self._writing, self._store.turn() as turn:
             known, self._writer = self._writer, None
             follower = self._at_the_end(known, self._expert)
@@ -663,21 +713,6 @@ class Campaign:
     def _points(self, body: Mapping[str, Any]) -> Array:
         return points(body["got"], self.domain.dimension)
 
-    def _rows(
-        self, among: Among, context: Context, *, any_context: bool = False
-    ) -> list[int] | None:
-        """What is available as row numbers, which can be written down."""
-        rows = self.names.rows(among)
-        if any_context:
-            free = available(self.domain, rows, None, any_context=True)
-        else:
-            _, free = at_hand(self.domain, rows, context)
-        if free is None:
-            return None
-        if free.mask is None:
-            raise ValueError("among: a function of points cannot be written down in a campaign")
-        return [int(row) for row in np.flatnonzero(free.mask)]
-
     @contextmanager
     def _field(self, name: str) -> Iterator[str]:
         """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
@@ -687,17 +722,6 @@ class Campaign:
     def _rows_of(self, *kinds: str) -> list[Row]:
         """The rows of some kinds."""
         return [row for row in self._store.each(*self._store.mark(0)) if row.kind in kinds]
-
-    def _check_chain(self) -> None:
-        """Whether every row is as it was written, and none is missing before a snapshot."""
-        latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
-        begun = self._store.about["id"]
-        rows = self._store.each(0, begun)
-        heads = [row.digest for row in rows if row.seq == latest.seq]
-        if (heads or [begun])[0] != latest.head:
-            raise DamagedCampaignError(
-                f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
-            )
 
     @property
     def _known(self) -> tuple[Recipe, State]:
@@ -716,6 +740,8 @@ class Campaign:
 
     def _at_the_end(self, follower: Replayer | None, expert: Expert | None) -> Replayer:
         """A bandit that is where the journal is; it goes on from where the other one has come to."""
+        from tvbandits.campaign.following import Replayer
+
         if follower is None:
             unsaved = None if expert is None else self._unsaved
             follower = Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
@@ -743,37 +769,10 @@ class Campaign:
         flag("played", played)
         X = self.names.points(X)
         if measured(self.domain) or context is not None:
-            _, known = self._known
+            known = self.ledger
             there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
             X = completed(self.domain, X, context, np.concatenate(there))
         return self.domain.check(X)
-
-    def _time(self, t: Any, name: str = "t") -> float | None:
-        if t is None or isinstance(t, int | float | np.number):
-            return None if t is None else as_time(t, name)
-        if self.clock is None:
-            raise ValueError(
-                f"{name} must be a number, as the campaign has no clock; got {shown(t)}"
-            )
-        return float(self.clock.number(t))
-
-    def _times(self, t: Any, name: str = "t") -> Any:
-        if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
-            return self._time(t, name)
-        if self.clock and not all(isinstance(each, int | float | np.number) for each in t):
-            return self.clock.number(t).tolist()
-        return as_floats(t, name).tolist()
-
-
-@contextmanager
-def _store(place: Place, patience: float) -> Iterator[Store]:
-    """Tables to be opened; closed where that fails."""
-    store = Store(place_of(place), patience)
-    try:
-        yield store
-    except BaseException:
-        store.close()
-        raise
 
 
 def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.bandit.told import readings_at, told_next
 from tvbandits.campaign.naming import on_sites
+from tvbandits.campaign.status import VerifiedCampaign
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ClosedCampaignError,
-    ConflictError,
     ExpertNeededError,
     ReplayError,
     reading,
@@ -37,7 +36,6 @@ from tvbandits.campaign.store.store import (
 )
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext
-from tvbandits.core.coercion import shown
 from tvbandits.core.files.journal import as_text, numbers
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.limits import LimitWarning
@@ -325,46 +323,6 @@ class Replayer:
 # --- operations: done in one's turn, written down, ended by others if need be ---------------------
 
 
-# Characters of a key, or of a name of who does something.
-LONGEST = 500
-
-
-def as_name(name: str, text: object) -> None:
-    """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
-    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
-        raise ValueError(
-            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
-            f"got {shown(text)}"
-        )
-
-
-def as_given(
-    given: Mapping[str, Any], key: str | None, who: str
-) -> tuple[dict[str, Any], str | None, str]:
-    """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
-    for name, text in (("key", key), ("who", who)):
-        if text is not None:
-            as_name(name, text)
-    return json.loads(as_text(given)), key, who
-
-
-def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body of what is on record under a key, if it is what is to be done.
-
-    Raises
-    ------
-    ConflictError
-        If it is something else.
-    """
-    known = {name: value for name, value in there.body.items() if name != "got"}
-    if there.kind != kind or known != given:
-        raise ConflictError(
-            f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
-            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
-        )
-    return there.body
-
-
 class Writer:
     """Does operations in one's turn, and writes them down."""
 
@@ -498,40 +456,6 @@ OPERATIONS: dict[str, Callable[[Bandit, Given], Array | Bandit | None]] = {
 }
 
 assert set(OPERATIONS) == set(DONE)
-
-
-@dataclass(frozen=True)
-class VerifiedCampaign:
-    """What came of playing a whole journal again.
-
-    Attributes
-    ----------
-    rows, operations, snapshots : int
-        How many were compared; of snapshots those that this version has made.
-    problems : tuple of str
-        What is not as it should be; empty if all is well.
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Campaign, Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
-    >>> with Campaign.create("campaign.db", bandit) as campaign:
-    ...     X = campaign.ask(1)
-    ...     verified = campaign.verify()
-    >>> print(verified.fine, verified.problems)
-    True ()
-    """
-
-    rows: int
-    operations: int
-    snapshots: int
-    problems: tuple[str, ...] = ()
-
-    @property
-    def fine(self) -> bool:
-        """Whether there are no problems."""
-        return not self.problems
 
 
 def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCampaign:

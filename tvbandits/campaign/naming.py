@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.acquisition.availability import Among, at_hand, available
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, points
-from tvbandits.core.arrays import Array, as_points, whole_number
+from tvbandits.core.arrays import Array, as_floats, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import is_of
-from tvbandits.core.context import coordinate_names, measured
+from tvbandits.core.coercion import is_of, shown
+from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
@@ -147,6 +148,21 @@ class Names:
             return among
         return [self.row(each) if isinstance(each, str) else each for each in found]
 
+    def free(
+        self, among: Among, context: Context, *, any_context: bool = False
+    ) -> list[int] | None:
+        """What is available as row numbers, which can be written down."""
+        rows = self.rows(among)
+        if any_context:
+            found = available(self._domain, rows, None, any_context=True)
+        else:
+            _, found = at_hand(self._domain, rows, context)
+        if found is None:
+            return None
+        if found.mask is None:
+            raise ValueError("among: a function of points cannot be written down in a campaign")
+        return [int(row) for row in np.flatnonzero(found.mask)]
+
     def written(self, cells: Sequence[str]) -> str:
         """What stands in the `columns` of a table, as `point` takes it."""
         if isinstance(self._domain, Space):
@@ -229,7 +245,7 @@ class Names:
         domain, said, renamed = self._domain, self.coordinates, dict[str, str]()
         found = {"time": columns["time"]}
         if clock is not None:
-            texts = list(map(str, clock.time(columns["time"])))
+            texts = [clock.text(t) for t in columns["time"]]
             found = {"time": texts, "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = coordinate_names(domain)
@@ -254,12 +270,30 @@ class Names:
 
         def times(found: re.Match[str]) -> str:
             try:
-                return ", ".join(str(clock.time(t)) for t in _numbers(found[1]))  # type: ignore[union-attr]
+                return ", ".join(clock.text(t) for t in _numbers(found[1]))  # type: ignore[union-attr]
             except ValueError:
                 return found[0]
 
         text = _POINT.sub(place, text) if self.sites else text
         return text if clock is None else _TIMES.sub(times, text)
+
+
+def number_of(clock: Clock | None, t: Any, name: str = "t") -> float | None:
+    """A time as a number, given as one or, where there is a clock, as a date."""
+    if t is None or isinstance(t, int | float | np.number):
+        return None if t is None else as_time(t, name)
+    if clock is None:
+        raise ValueError(f"{name} must be a number, as the campaign has no clock; got {shown(t)}")
+    return float(clock.number(t))
+
+
+def numbers_of(clock: Clock | None, t: Any, name: str = "t") -> Any:
+    """A time, or one for each point."""
+    if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
+        return number_of(clock, t, name)
+    if clock and not all(isinstance(each, int | float | np.number) for each in t):
+        return clock.number(t).tolist()
+    return as_floats(t, name).tolist()
 
 
 def names_of(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from tvbandits.campaign.following import Replayer
+from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.store import Row
 from tvbandits.core.observations import Plays
@@ -70,26 +70,55 @@ class Status:
         return as_text("Status", self.summary)
 
 
-def status_of(follower: Replayer, in_doubt: int) -> Status:
-    """Of a bandit at the end of the journal, and questions in doubt."""
-    recipe, state = follower.bandit.recipe, follower.bandit.state
-    queries = state.info.queries
+def status_of(known: Ledger, in_doubt: int) -> Status:
+    """Of what is on record at the end of the journal, and questions in doubt."""
     return Status(
-        rows=follower.seq,
-        told=state.gone.rewards + len(state.readings),
-        failed=state.gone.failed + len(state.failed),
-        pending=len(state.pending),
-        answers=state.gone.answers + len(state.answers),
-        violations=sum(
-            int((~limit.holds(state.outcomes[limit.name].rewards.y)).sum())
-            for limit in recipe.limits
-        ),
-        questions=queries.total_asked,
-        cost=queries.total_cost,
-        time=state.time,
-        open=follower.open[0].body.get("kind") if follower.open else None,
+        rows=known.seq,
+        told=known.gone.rewards + len(known.rewards),
+        failed=known.gone.failed + len(known.failed),
+        pending=len(known.pending),
+        answers=known.gone.answers + len(known.answers),
+        violations=sum(int((~limit.holds(read.y)).sum()) for limit, read in known.outcomes.items()),
+        questions=known.questions,
+        cost=known.cost,
+        time=known.time,
+        open=known.open[0].body.get("kind") if known.open else None,
         in_doubt=in_doubt,
     )
+
+
+@dataclass(frozen=True)
+class VerifiedCampaign:
+    """What came of playing a whole journal again.
+
+    Attributes
+    ----------
+    rows, operations, snapshots : int
+        How many were compared; of snapshots those that this version has made.
+    problems : tuple of str
+        What is not as it should be; empty if all is well.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> with Campaign.create("campaign.db", bandit) as campaign:
+    ...     X = campaign.ask(1)
+    ...     verified = campaign.verify()
+    >>> print(verified.fine, verified.problems)
+    True ()
+    """
+
+    rows: int
+    operations: int
+    snapshots: int
+    problems: tuple[str, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems
 
 
 # Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell.

@@ -293,11 +293,13 @@ def report(place: str, out: str | None) -> None:
         campaign on a server goes.
     """
     from tvbandits.campaign.service.page import campaign_page, generator_of
+    from tvbandits.campaign.store.places import check_name
     from tvbandits.cli.terminal import write_page
 
     if out is None and "://" in place:
         raise ValueError("--out must say where to write the page of a campaign on a server")
     there = file_path("--out", out or f"{place}.html")
+    check_name(there)
     with Call(place).opened() as campaign:
         generator = generator_of(campaign)
         write_page(

@@ -44,8 +44,11 @@ class Arguments:
     expert: str | None = None
     cluster: str | None = None
     batch: int | None = None
+    equal_information: bool = False
 
     def __post_init__(self) -> None:
+        if self.cluster is not None and self.equal_information:
+            raise ValueError("--cluster plays runs apart, --equal-information together: give one")
         reads = any(
             text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
         )
@@ -172,6 +175,7 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
         order.confidence,
         NamedExpert(order.expert) if order.expert else simulated,
         order.batch,
+        order.equal_information,
     )
 
 

@@ -233,6 +233,13 @@ def compare_command(
         int | None,
         _whole_number("Points a step, whose regret is their mean; as each policy decides."),
     ] = None,
+    equal_information: Annotated[
+        bool,
+        Option(
+            "--equal-information",
+            help="Give policies that ask nobody as many answers, at random points.",
+        ),
+    ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
     order = comparing.Arguments(
@@ -245,6 +252,7 @@ def compare_command(
         expert,
         cluster,
         batch,
+        equal_information,
     )
     comparing.compare(order, policy or [], out, format_)
 

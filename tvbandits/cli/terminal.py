@@ -44,7 +44,7 @@ def collect(
         task = progress.add_task("preparing", total=total, completed=len(done))
         try:
             for run in runs:
-                done[run.problem, run.policy, run.seed] = run.rows
+                done[run.key] = run.rows
                 said = f"{run.problem} {run.policy}"
                 progress.update(task, completed=len(done), description=said)
         except KeyboardInterrupt as interrupt:

@@ -31,10 +31,10 @@ from tvbandits.comparison.entrants import (
     makers_of,
     steps_of,
 )
-from tvbandits.comparison.playing import Conditions, Run, play_one
+from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
-from tvbandits.core.arrays import is_finite_number, whole_number
+from tvbandits.core.arrays import flag, is_finite_number, whole_number
 from tvbandits.core.coercion import function, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
@@ -129,6 +129,7 @@ class Comparison:
     confidence: Confidence | float | str | None = None
     expert: MakeExpert | None = simulated
     batch: int | None = None
+    equal_information: bool = False
     steps: dict[str, int] = field(init=False, repr=False, compare=False)
     conditions: Conditions = field(init=False, repr=False, compare=False)
 
@@ -139,6 +140,7 @@ class Comparison:
         seeds = tuple(as_seeds(self.seeds))
         if self.batch is not None:
             whole_number("batch", self.batch, at_most=MOST_POINTS)
+        flag("equal_information", self.equal_information)
         if self.expert is not None:
             function("expert", self.expert, "a function of a problem and a seed, or None")
         if self.n_jobs != -1:
@@ -169,6 +171,7 @@ def compare(
     confidence: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
     batch: int | None = None,
+    equal_information: bool = False,
 ) -> ComparisonResult:
     """Play every policy on every problem with every seed.
 
@@ -192,6 +195,11 @@ def compare(
         So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
         reward and the regret of a step are means over its points, and x0, ... are its first point. By
         default each policy plays as many points as it decides itself.
+    equal_information : bool
+        Every bandit that asks nobody gets as many of the expert's answers, at random points of the
+        domain and in the same steps, as the policy of the comparison that gets most. It takes them as
+        it takes rewards, the latest 300 of them. What is left of the difference is due to where the
+        answers are asked for, and what is done with them.
 
     Returns
     -------
@@ -221,12 +229,18 @@ def compare(
     0     uniform      2       20
     1  eps-greedy      2       20
     """
-    plan = Comparison(problems, policies, seeds, horizon, n_jobs, confidence, expert, batch)
-    return ComparisonResult(row for run in iterate(plan) for row in run.rows)
+    plan = Comparison(
+        problems, policies, seeds, horizon, n_jobs, confidence, expert, batch, equal_information
+    )
+    rows = {run.key: run.rows for run in iterate(plan)}
+    return ComparisonResult(row for key in plan.runs for row in rows[key])
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """The runs of a comparison that are not finished, each as soon as it and all before it are done."""
+    """The runs of a comparison that are not finished, each as soon as it and all before it are done.
+
+    With equal information all policies of a problem and a seed are played together, and come together.
+    """
     wanted = [key for key in plan.runs if key not in finished]
     places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
@@ -240,6 +254,13 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
             for label, seed in places
         )
     }
+    if plan.equal_information:
+        contests = _parallel(workers, len(places))(
+            delayed(alone)(play_equally, made, plan.policies, plan.conditions)
+            for made in prepared.values()
+        )
+        yield from (run for contest in contests for run in contest if run.key not in finished)
+        return
     yield from _parallel(workers, len(plan.runs))(
         delayed(alone)(play_one, prepared[label, seed], name, plan.policies[name], plan.conditions)
         for label, name, seed in wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import regret_figure, save_figure
 from tvbandits.comparison.summary import Key, Row, summarise
+from tvbandits.core.files.reading import read_parquet
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.tables.references import References
 
@@ -28,6 +30,9 @@ ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.j
 
 # Folder of the finished runs of a comparison that is not done yet.
 RUNS = "runs"
+
+# Of the file of a run: Parquet where pyarrow, which is an extra, is there to write it.
+ENDING = ".parquet" if importlib.util.find_spec("pyarrow") else ".csv.gz"
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
 
@@ -136,11 +141,16 @@ def _records(run: pd.DataFrame) -> list[Row]:
 
 
 def _write_rows(rows: pd.DataFrame, path: Path) -> None:
-    rows.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
+    if path.suffix == ".parquet":
+        rows.to_parquet(path, index=False)
+    else:
+        rows.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
 
 
 def _rows(path: Path) -> pd.DataFrame:
     """The rows in a file, to the last bit."""
+    if path.suffix == ".parquet":
+        return read_parquet(path)
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, compression="gzip")
     if rows.empty:
         raise ValueError(f"{path.name} holds no rows")
@@ -218,8 +228,8 @@ class RunStore:
     def finished(self) -> dict[Key, list[Row]]:
         """The rows of the whole runs that are there; a file that is damaged counts as missing."""
         found: dict[Key, list[Row]] = {}
-        for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("*.csv.gz"))):
-            with contextlib.suppress(*BROKEN):
+        for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("[!.]*"))):
+            with contextlib.suppress(Exception):
                 runs = _rows(path).groupby(["problem", "policy", "seed"], sort=False)
                 for (problem, policy, seed), group in runs:
                     if len(group) == self._steps.get(str(problem)):
@@ -241,7 +251,7 @@ class RunStore:
             said = json.dumps(record, indent=2)
             put_in_place(self._folder / RUN, lambda draft: draft.write_text(said), durable=True)
         frame = pd.DataFrame(run.rows)
-        place = runs / file_name((run.problem, run.policy, run.seed))
+        place = runs / file_name(run.key)
         put_in_place(place, lambda draft: _write_rows(frame, draft), durable=True)
 
 
@@ -249,4 +259,4 @@ def file_name(key: Key) -> str:
     """The name of a run's file: readable, and different for every run."""
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     words = re.sub(r"[^\w.=-]+", "_", "--".join(map(str, key)))[:80]
-    return f"{words}--{digest}.csv.gz"
+    return f"{words}--{digest}{ENDING}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,18 @@ from tvbandits.comparison.setup import (
     outcomes_of,
     played,
 )
-from tvbandits.comparison.summary import NO_WIDTH, Row
+from tvbandits.comparison.summary import NO_WIDTH, Key, Row
 from tvbandits.core.arrays import Array, as_points
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
-from tvbandits.core.protocols import Problem
+from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
+from tvbandits.queries.plans import Asking, Following, RandomPoints
+
+# Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
+# has a use for more, and a step's cost stays bounded.
+KEPT_ANSWERS = 300
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,11 @@ class Run:
     policy: str
     seed: int
     rows: list[Row]
+
+    @property
+    def key(self) -> Key:
+        """Which of all runs it is."""
+        return self.problem, self.policy, self.seed
 
 
 @dataclass(frozen=True)
@@ -64,14 +75,62 @@ class Conditions:
     batch: int | None = None
 
 
+class _Entered(NamedTuple):
+    """A policy before its first step, and what `_played_out` needs of it."""
+
+    prepared: Prepared
+    name: str
+    player: Player
+    width: str
+    points: int | None
+
+
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
     """One run of one policy."""
-    prepared = begun(prepared)
+    return _played_out(*_entered(prepared, name, maker, conditions))
+
+
+def play_equally(
+    prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
+) -> list[Run]:
+    """One run of every policy on one realisation, those that ask nobody after those that do."""
+    entered = [_entered(prepared, name, maker, conditions) for name, maker in makers.items()]
+    asking = [each for each in entered if _asks(each.player)]
+    if not asking or conditions.expert is None:
+        raise ValueError(
+            f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
+        )
+    runs = {each.name: _played_out(*each) for each in asking}
+    counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
+    for each in entered:
+        if each.name not in runs:
+            expert = conditions.expert(each.prepared.problem, prepared.seed)
+            player = _informed(each.player, expert, counts)
+            runs[each.name] = _played_out(*each._replace(player=player))
+    return [runs[name] for name in makers]
+
+
+def _informed(player: Player, expert: Expert, counts: list[int]) -> Player:
+    """A bandit with so many answers in each step, at random points, taken as it takes rewards."""
+    if not isinstance(player, Bandit):
+        return player
+    # An ensemble conditions on every answer once, and forgets by itself.
+    most = None if player.recipe.posterior.self_learning else KEPT_ANSWERS
+    plan = RandomPoints(Following(tuple(counts)))
+    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
+    return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
+
+
+def _asks(player: Player) -> bool:
+    return isinstance(player, Bandit) and player.recipe.asking is not None
+
+
+def _entered(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> _Entered:
+    """A policy that is made for a problem, which is copied where it is moved."""
+    prepared, batch = begun(prepared), conditions.batch
     setting = prepared.setting(conditions.confidence, conditions.expert)
-    batch = conditions.batch
     player = _suited(_player(name, maker, setting, batch), prepared.problem, batch)
-    width = _width_text(maker, player, conditions.text)
-    return _played_out(prepared, name, player, width, conditions.batch)
+    return _Entered(prepared, name, player, _width_text(maker, player, conditions.text), batch)
 
 
 def _suited(player: Player, problem: Problem, points: int | None) -> Player:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.arrays import Array, as_floats, as_time
 from tvbandits.core.coercion import settle, shown
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ _LENGTH = re.compile(
     r"\s*[+-]?\s*(\d+(\.\d*)?\s*[a-zA-Zµμ]+(\s*,?\s*|$))*(\d+:\d\d:\d\d(\.\d+)?)?\s*"
     r"|P(\d+[DW])?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 )
+
+
+# What is read without pandas, whose import takes longer than most that is done with a clock.
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
+_PLAIN_LENGTH = re.compile(r"(\d{1,5}) days (\d\d):(\d\d):(\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -75,8 +81,8 @@ class Clock:
     def __init__(
         self, unit: str | timedelta | np.timedelta64 = "1h", origin: Moment = "2024-01-01"
     ) -> None:
-        start = _as_moment(origin, "origin")
-        settle(self, _length=_as_unit(unit).value, _start=start.value, _zone=start.tz)
+        start, zone = _nanoseconds(origin, "origin")
+        settle(self, _length=_length_of(unit), _start=start, _zone=zone)
 
     def __repr__(self) -> str:
         # A zone has a name, which the text of a time leaves out.
@@ -120,9 +126,11 @@ class Clock:
             counted in nanoseconds (292 years from 1970), or has a time zone where the origin has none,
             or the reverse.
         """
+        if isinstance(when, Moment):
+            return self._number(when, "when")
         import pandas as pd
 
-        if isinstance(when, Moment) or pd.api.types.is_scalar(when):
+        if pd.api.types.is_scalar(when):
             return self._number(when, "when")
         if np.ma.is_masked(when):
             raise ValueError(f"when must be times, got {shown(when)}: values are masked")
@@ -160,6 +168,22 @@ class Clock:
             times = times.tz_localize("UTC").tz_convert(self._zone)
         return times[0] if numbers.ndim == 0 else times
 
+    def text(self, number: float) -> str:
+        """The text of `time(number)`.
+
+        Examples
+        --------
+        >>> from tvbandits import Clock
+        >>> Clock(unit="1h", origin="2026-06-01").text(32.5)
+        '2026-06-02 08:30:00'
+        """
+        count, rest = divmod(self._since_1970(as_time(number, "number")), 1000)
+        then = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=count)
+        then = then.replace(tzinfo=None) if self._zone is None else then.astimezone(self._zone)
+        text = then.isoformat(sep=" ", timespec="microseconds" if rest else "auto")
+        end = len("2026-06-02 08:30:00.000000")
+        return f"{text[:end]}{rest:03d}{text[end:]}" if rest else text
+
     def _since_1970(self, number: float) -> int:
         """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
         count = self._start + round(Fraction(number) * self._length)
@@ -169,14 +193,35 @@ class Clock:
 
     def _number(self, given: Any, name: str) -> float:
         """Units from the origin to one time; Python divides integers to the nearest float."""
-        moment = _as_moment(given, name)
-        if (moment.tz is None) != (self._zone is None):
+        count, zone = _nanoseconds(given, name)
+        if (zone is None) != (self._zone is None):
             ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
-            theirs = "has none" if moment.tz is None else f"has {moment.tz}"
+            theirs = "has none" if zone is None else f"has {zone}"
             raise ValueError(
                 f"the clock's origin has {ours}, but {name} {theirs}: got {shown(given)}"
             )
-        return (moment.value - self._start) / self._length
+        return (count - self._start) / self._length
+
+
+def _length_of(unit: object) -> int:
+    """Nanoseconds of a positive length of time."""
+    plain = _PLAIN_LENGTH.fullmatch(unit) if isinstance(unit, str) else None
+    days, hours, minutes, seconds = map(int, plain.groups()) if plain else (0, 0, 0, 0)
+    count = ((24 * days + hours) * 60 + minutes) * 60 + seconds
+    return 1_000_000_000 * count if count else int(_as_unit(unit).value)
+
+
+def _nanoseconds(given: object, name: str) -> tuple[int, tzinfo | None]:
+    """A point in time as nanoseconds since 1970, and its zone."""
+    plain = given
+    if isinstance(given, str) and _PLAIN.fullmatch(given):
+        with suppress(ValueError):
+            plain = datetime.fromisoformat(given)
+    if type(plain) is datetime and 1700 < plain.year < 2200:
+        zero = datetime(1970, 1, 1, tzinfo=plain.tzinfo and UTC)
+        return (plain - zero) // timedelta(microseconds=1) * 1000, plain.tzinfo
+    moment = _as_moment(given, name)
+    return int(moment.value), moment.tz
 
 
 def _as_unit(unit: object) -> pd.Timedelta:

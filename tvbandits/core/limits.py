@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,16 @@ def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike
         else values
         for name, values in outcomes.items()
     }
+
+
+def check_outcome(name: object, limits: Iterable[str]) -> None:
+    """Raise a `ValueError` unless there is a limit on such an outcome."""
+    known = list(limits)
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(
+            f"unknown outcome: there is no limit on {shown(name)}; "
+            f"there are limits on {', '.join(known) or 'nothing'}"
+        )
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,7 @@ class Relevant:
             * time
         )
         data = Observations(self.data.X, self.data.t, y, np.full(len(y), noise))
-        best = fit(kernel, data, mean=0.0, max_iterations=15).kernel
+        best = fit(kernel, data, mean=0.0, max_iterations=15)
         self.hyperparameters = Hyperparameters(
             float(best.k1.k1.constant_value),
             float(best.k1.k2.kernel.length_scale),

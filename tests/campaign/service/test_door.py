@@ -111,6 +111,25 @@ def test_the_names_that_it_has(shared: Served, host: str, status: int) -> None:
     assert found[0] == status
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ('{"points": [[0.0]], "rewards": [1.0], "t": 1, "t": 2}', 422, "'t' is given twice"),
+        ('{"points": [[0.0]], "rewards": [{"a": 1, "a": 1}]}', 422, "'a' is given twice"),
+        ('{"t": 1, "\\u0074": 1}', 422, "'t' is given twice"),
+        ('{"a":' * 8_000 + "1" + "}" * 8_000, 400, "error parsing the body"),
+        (TOLD[:-1], 422, "JSON decode error"),
+    ],
+)
+def test_json_can_be_read_in_one_way(shared: Served, body: str, status: int, error: str) -> None:
+    before = shared.campaign.status.rows
+    address, json = f"{shared.address}/tell", {"Content-Type": "application/json"}
+    reply = requests.post(address, data=body, headers=shared.says("all") | json)
+    assert (reply.status_code, error in reply.json()["error"]) == (status, True), reply.text
+    assert requests.post(address, data=body, headers=json).status_code == 401
+    assert shared.campaign.status.rows == before
+
+
 @pytest.mark.parametrize("verb", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
 def test_a_request_has_so_many_points(shared: Served, verb: str) -> None:
     field, value = ("among", 0) if VERBS[verb][1] == "ask" else ("points", [0])
@@ -125,11 +144,12 @@ def test_who_may_only_tell_is_not_shown_what_others_told(served: Served) -> None
     first = {"points": [[0.0]], "rewards": [0.123], "t": 1, "key": "k"}
     requests.post(f"{served.address}/tell", json=first, headers=served.says("all"))
     for who, shown in (("tell", False), ("all", True)):
-        other = {**first, "rewards": [0.5]}
-        reply = requests.post(f"{served.address}/tell", json=other, headers=served.says(who))
-        assert reply.status_code == 409
-        assert "'k' is taken" in reply.json()["error"]
-        assert ("0.123" in reply.text) == shown
+        for key, why in (("k", "'k' is taken"), (None, "was told already")):
+            other = {**first, "rewards": [0.5], "key": key}
+            reply = requests.post(f"{served.address}/tell", json=other, headers=served.says(who))
+            assert reply.status_code == 409
+            assert why in reply.json()["error"]
+            assert ("0.123" in reply.text) == shown
     served.campaign.ask(2.0, n=3)
     out = served.campaign.pending[:1].tolist()
     reply = requests.post(

@@ -40,7 +40,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wait(looked: Looked) -> None:
-    looked.page.wait_for_selector("#belief .main-svg", timeout=180_000)
+    looked.page.wait_for_selector("#story .main-svg", timeout=180_000)
 
 
 def test_the_words(network: Path) -> None:
@@ -51,6 +51,9 @@ def test_the_words(network: Path) -> None:
     assert "Station D: silent: the last 6 readings failed" in text
     assert "Station F: stuck: 0.5 for 6 readings" in text
     assert "As of 2024-05-16" in text
+    assert "2 a decision on average" in text
+    ahead = re.search(r"What comes next.*?</thead>", text, flags=re.DOTALL)[0]
+    assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]
     assert "<b>Z" not in network.read_text()
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
@@ -73,22 +76,46 @@ def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
 
 
 @pytest.mark.slow
+def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
+    def drawn() -> object:
+        return looked.page.evaluate("Array.from(document.getElementById('belief').data[0].y)")
+
+    with looking(network.as_uri(), 390) as looked:
+        wait(looked)
+        now, said = drawn(), looked.page.inner_text("#belief-at")
+        slider = looked.page.locator("#belief-slider")
+        assert slider.get_attribute("aria-valuetext") == said == "2024-05-16"
+        slider.focus()
+        for key, at in (("Home", "2024-05-02"), ("End", "2024-05-21")):
+            looked.page.keyboard.press(key)
+            assert looked.page.inner_text("#belief-at") == at
+            assert slider.get_attribute("aria-valuetext") == at
+            looked.page.wait_for_timeout(300)
+            assert drawn() != now
+        looked.page.emulate_media(color_scheme="dark")  # the slider stays where it is
+        looked.page.wait_for_timeout(300)
+        assert looked.page.inner_text("#belief-at") == at
+        assert looked.complaints == []
+
+
+@pytest.mark.slow
 def test_tooltips_and_labels(network: Path) -> None:
     with looking(network.as_uri(), 1200) as looked:
         wait(looked)
-        looked.page.locator("#belief .point").first.hover(force=True)
-        looked.page.wait_for_selector("#belief .hovertext", timeout=60_000)
-        assert "Station" in (looked.page.text_content("#belief .hovertext") or "")
+        looked.page.locator("#map .point").first.hover(force=True)
+        looked.page.wait_for_selector("#map .hovertext", timeout=60_000)
+        assert "Station" in (looked.page.text_content("#map .hovertext") or "")
         pictures = looked.page.locator(".plot")
         for i in range(pictures.count()):
             assert pictures.nth(i).get_attribute("role") == "img"
             assert len(pictures.nth(i).get_attribute("aria-label") or "") > 10
-        # Whoever does not see the picture finds it in a table, which keys open and scroll.
-        fold = looked.page.locator("figure:has(#belief) details")
-        fold.locator("summary").focus()
-        looked.page.keyboard.press("Enter")
-        assert fold.locator("tbody tr").count() > 1
-        assert fold.locator(".scroll").get_attribute("tabindex") == "0"
+        # Whoever does not see pictures finds what they show in tables, which keys open and scroll.
+        for name in ("belief", "story"):
+            fold = looked.page.locator(f"figure:has(#{name}) details")
+            fold.locator("summary").focus()
+            looked.page.keyboard.press("Enter")
+            assert fold.locator("tbody tr").count() > 1
+            assert fold.locator(".scroll").get_attribute("tabindex") == "0"
         labels = looked.page.locator("input")
         for i in range(labels.count()):
             given = labels.nth(i).get_attribute("id")

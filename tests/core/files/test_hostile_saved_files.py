@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.attack.saved_files import attack, cases, good, members
+from tests.attack.saved_files import attack, cases, good, members, with_structure
 from tests.helpers.discovery import classes_with
 from tests.helpers.forged import forged
-from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, step
+from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tests.helpers.refusals import refused
 from tvbandits import Observations, SavedFileError, StateSpace, load, policies
 from tvbandits.core.files import values as words
@@ -79,7 +79,7 @@ PLAYED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_forged_file_is_refused_or_loaded(name: str, tmp_path: Path) -> None:
+def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
     player, path, refused = PLAYED[name](), tmp_path / "saved", 0
     for t in (1.0, 2.0, 3.0, 4.0, 5.0):
         step(player, t)
@@ -88,10 +88,31 @@ def test_a_forged_file_is_refused_or_loaded(name: str, tmp_path: Path) -> None:
     for _ in range(25):
         path.write_bytes(forged(good, rng))
         try:
-            load(path)
+            player = load(path)
         except SavedFileError:
             refused += 1
-    assert refused >= 5
+            continue
+        for t in (6.0, 7.0):
+            X = player.ask(t)
+            player.tell(X, noisy(X, t), t)
+            assert np.isfinite(player.history["reward"].dropna()).all()
+        player.save(path)
+    assert refused >= 10
+
+
+def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None:
+    path = tmp_path / "saved"
+
+    def no_mean(structure: dict[str, Any]) -> None:
+        (posterior,) = [e for e in structure["entries"] if e.get("value") == "ExactPosterior"]
+        posterior["with"]["weights"] = posterior["with"]["factor"]
+
+    player = PLAYED["exact"]()
+    step(player, 1.0)
+    player.ask(2.0)
+    player.save(path)
+    path.write_bytes(with_structure(path.read_bytes(), no_mean))
+    refused(SavedFileError, "saved: it cannot play on: IndexError", load, path)
 
 
 def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:

@@ -23,8 +23,6 @@ from tvbandits.gp.ensemble.rule import (
     Readings,
     Recent,
     SeasonSearch,
-    TimedReadings,
-    observed,
 )
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
@@ -32,6 +30,7 @@ from tvbandits.gp.posteriors.protocol import Posterior
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 KERNEL = structured_kernel(RBF(1.0))
+GRID = CandidateGrid(KERNEL, POINTS)
 PHASES = np.linspace(0.0, 0.8, len(POINTS))
 
 
@@ -50,22 +49,23 @@ def reading(t: float, unit: float = 1.0, seasonal: bool = True) -> Readings:
 At = tuple[Recent, SeasonSearch | None]
 
 
-def timed(times: Array, unit: float = 1.0, seasonal: bool = True) -> TimedReadings:
+def timed(times: Array, unit: float = 1.0, seasonal: bool = True) -> Data:
     parts = [reading(float(t), unit, seasonal) for t in times]
-    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return TimedReadings(np.repeat(times, 3), *columns)
+    rows, y, variance = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Data(np.column_stack([POINTS[rows], np.repeat(times, 3)]), y[:, None], variance)
 
 
 def searched(at: At, times: Array, unit: float = 1.0, seasonal: bool = True) -> At:
     """With the readings of the last of the times."""
-    t = float(times[-1])
-    earlier = lambda: timed(times[:-1], unit, seasonal)  # noqa: E731
-    return observed(*at, t, reading(t, unit, seasonal), earlier)
+    t, (recent, search) = float(times[-1]), at
+    if search is not None:
+        recent, search = search.before(t, recent, timed(times, unit, seasonal), GRID)
+    return recent.observed(t, reading(t, unit, seasonal)), search
 
 
 def run(times: Array, unit: float = 1.0, *, seasonal: bool = True) -> list[At]:
     bank = FilterEnsemble.of(POINTS, 0.05)
-    at: At = Recent(bank), SeasonSearch.of(bank)
+    at: At = Recent(bank), SeasonSearch(bank)
     out = []
     for n in range(1, len(times) + 1):
         at = searched(at, times[:n], unit, seasonal)
@@ -90,7 +90,7 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
 def test_of_both_a_season_takes_a_networks_models() -> None:
     both = FilterEnsemble.of(POINTS, 0.05, both=True)
     assert set(function_settings(POINTS.shape[1])) < set(both.settings)
-    at: At = Recent(both), SeasonSearch.of(both)
+    at: At = Recent(both), SeasonSearch(both)
     for n in range(1, 50):
         at = searched(at, np.arange(1.0, n + 1.0))
     recent, search = at
@@ -101,10 +101,8 @@ def test_of_both_a_season_takes_a_networks_models() -> None:
         knew = knew.observed(float(t), reading(float(t)))
     assert same_value(recent.latest, knew.latest)
     # Where it proves to be none, the rivals are back.
-    assert (
-        replace(search, period=None).replayed(timed(np.arange(1.0, 3.0))).before.settings
-        == both.settings
-    )
+    without = replace(search, period=None).replayed(timed(np.arange(1.0, 3.0)), GRID)
+    assert without.before.settings == both.settings
 
 
 def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
@@ -119,7 +117,7 @@ def test_where_there_is_none_the_bank_is_as_it_always_was() -> None:
 def test_one_that_proves_to_be_none_is_given_up() -> None:
     _, search = run(np.arange(1.0, 40.0), seasonal=False)[-1]
     mistaken = replace(search, period=13.0)
-    at: At = mistaken.replayed(timed(np.arange(1.0, 40.0), seasonal=False)), mistaken
+    at: At = mistaken.replayed(timed(np.arange(1.0, 40.0), seasonal=False), GRID), mistaken
     for n in range(40, 50):
         at = searched(at, np.arange(1.0, n + 1.0), seasonal=False)
     assert at[1] is not None
@@ -132,14 +130,13 @@ def test_one_that_proves_to_be_none_is_given_up() -> None:
 def test_late_readings_are_replayed_at_their_own_time() -> None:
     times = np.arange(1.0, 40.0)
     late = timed(np.concatenate([times[:20], times[21:], times[20:21]]))
-    rule, grid = ModelEnsemble(), CandidateGrid(KERNEL, POINTS)
+    rule = ModelEnsemble()
     posteriors: list[Posterior] = []
     for end in (3 * 20, 3 * 38, 3 * 39):  # the 21st step comes last
-        t, rows, y, variance = (column[:end] for column in late)
-        data = Data(np.column_stack([POINTS[rows], t]), y[:, None], variance)
+        data = late.rows(0, end)
         known = posteriors[-1] if posteriors else None
         made = rule.condition(
-            KERNEL, data, surface=grid, now=40.0, previous=known, noise_variance=0.05
+            KERNEL, data, surface=GRID, now=40.0, previous=known, noise_variance=0.05
         )
         posteriors.append(made)
     assert posteriors[-1].search is not None
@@ -392,7 +389,7 @@ def told(power_of_ten: float, seed: int, flip: float = 1.0) -> tuple[FilterEnsem
     points = rng.uniform(0, 5, (8, 2))
     site, unit = rng.normal(0, 0.5, 8), 10.0**power_of_ten
     powers = POWERS if flip > 0 else tuple(2.0 - power for power in POWERS)
-    bank = FilterEnsemble.of(points, 1e-4 * unit**2, powers=powers)
+    bank = replace(FilterEnsemble.of(points, 1e-4 * unit**2), powers=powers)
     fields = lognorm.rvs(0.7, size=(41, 8), random_state=rng) * np.exp(site) * unit * flip
     for t, field in enumerate(fields[:-1]):
         rows = rng.choice(8, 4, replace=False)

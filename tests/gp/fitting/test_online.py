@@ -162,7 +162,6 @@ def test_a_fit_goes_on_from_the_last_one() -> None:
     cold = refit(short, start, Learned.nothing(start, short), sample, 0.0, 1.0, 1.0)
     assert warm.losses[0] - found.losses[0] <= found.losses[0] + 1e-9
     assert cold.losses[0] > found.losses[0] + 1.0
-    assert warm.evaluations - found.evaluations < 25
 
 
 def test_bounds_hold() -> None:
@@ -181,7 +180,7 @@ def test_a_kernel_with_nothing_to_learn_stays() -> None:
     every = Every()
     sample = drawn(level(), 20, 0)
     made = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
-    assert (made.kernel, made.fits, made.evaluations) == (start, 1, 1)
+    assert (made.kernel, made.fits) == (start, 1)
     assert made.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
 
 

@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -236,8 +236,8 @@ class Door:
     """Lets a request in to the application, whole and checked; `request.state.holder` is whose it is.
 
     In this order: the rate of its token or address, headers that can be read in two ways, host, origin,
-    path, token, role, method; only then the body, within size and time. Every request is a line of the
-    log, which has no query and no token.
+    path, token, role, method; only then the body, within size and time, and no key of it twice. Every
+    request is a line of the log, which has no query and no token.
 
     Parameters
     ----------
@@ -326,9 +326,20 @@ class Door:
         most = limits.body if holder else SIGN_IN_BYTES if signs_in else 0
         stated = request.headers.get("content-length", "")
         try:
-            return await asyncio.wait_for(body.whole(most, stated), limits.seconds)
+            said = await asyncio.wait_for(body.whole(most, stated), limits.seconds)
         except TimeoutError as error:
             raise RefusedError(408, f"a request arrives within {limits.seconds:g} s") from error
+        if said and not signs_in:
+            with suppress(ValueError, RecursionError):  # what is no JSON the application refuses
+                json.loads(said, object_pairs_hook=_once)
+        return said
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Raise a `RefusedError` for a key given twice: two readers would not agree on which counts."""
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise RefusedError(422, f"the key {shown(name)} is given twice")
 
 
 def _from_elsewhere(request: HTTPConnection, host: str) -> bool:

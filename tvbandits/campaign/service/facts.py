@@ -17,9 +17,14 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
+from tvbandits.experts.calibrated import estimate
+from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
+
+# Times up to now that are shown, and steps ahead of it.
+BACK, AHEAD = 10, (1, 2, 3, 5)
 
 # When a station is called stuck, silent or biased.
 SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
@@ -128,8 +133,21 @@ class Facts:
     @cached_property
     def belief(self) -> tuple[Array, Array]:
         """Mean and deviation of every place now, shapes (N,)."""
+        return self.believed(self.now)
+
+    def believed(self, t: float) -> tuple[Array, Array]:
+        """Mean and deviation of every place at a time, shapes (N,)."""
         beside = self.campaign.recipe.control is not None
-        return self.campaign.predict(self.places, self.now, relative=beside)
+        return self.campaign.predict(self.places, t, relative=beside)
+
+    @cached_property
+    def course(self) -> list[tuple[float, Array, Array]]:
+        """Times of the history, now, and times ahead; mean and deviation of every place at each."""
+        known = np.unique([*self.history["time"].to_numpy(dtype=float), self.now])
+        step = float(np.median(np.diff(known))) if len(known) > 1 else 1.0
+        some = known[np.unique(np.linspace(0, len(known) - 1, BACK).astype(int))]
+        times = [*some.tolist(), *(self.now + steps * step for steps in AHEAD)]
+        return [(t, *self.believed(t)) for t in times]
 
     @cached_property
     def best(self) -> int:
@@ -196,6 +214,41 @@ class Facts:
         return StationFacts(name, len(read), failed, time, float(last), _troubles(played))
 
     @property
+    def budget(self) -> str:
+        """How many questions may be asked, as people say it."""
+        asking = self.campaign.recipe.asking
+        if asking is None:
+            return "nobody is asked"
+        budget = getattr(asking.plan, "budget", None)
+        match getattr(asking.plan, "schedule", None) if budget is None else budget:
+            case None:
+                return "no limit here"
+            case int(number) | PerStep(number):
+                return f"{number} a decision"
+            case OnAverage(rate):
+                return f"{rate:g} a decision on average"
+            case LogSchedule(factor, 1):
+                return f"{factor:g} log t in decision t"
+            case other:
+                return str(other)
+
+    @property
+    def calibrations(self) -> list[str]:
+        """What its earlier answers say about the expert, in sentences."""
+        found, known = [], self.campaign.state.expert
+        while known:  # and whoever is inside of it
+            if known.get("pairs"):
+                made = estimate(*np.array(known["pairs"], dtype=np.float64).reshape(-1, 3).T)
+                bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
+                found.append(
+                    f"The expert, by {made.pairs} answers beside a reading of the same place and "
+                    f"time: {bias} (standard error {made.standard_error:.2g}); "
+                    f"the variance that it states: {made.verdict}."
+                )
+            known = known.get("expert")
+        return found
+
+    @property
     def plane(self) -> Plane | None:
         """Where the places are on a map; None where they have no such map."""
         names, places = self.campaign.names, self.places
@@ -231,17 +284,19 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
 
 
 def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
-    """What is wrong with a place, in words."""
-    values = played["reward"].to_numpy(dtype=float)
+    """What is wrong with a place, in words; its own readings and the expert's answers each by itself."""
     found = []
-    missing = np.isnan(values)
-    silent = len(values) if missing.all() else int(np.argmin(missing[::-1]))
-    if silent >= FAILED_IN_A_ROW:
-        found.append(f"silent: the last {silent} readings failed")
-    read = values[~missing]
-    stuck = len(read) if (read == read[-1:]).all() else int(np.argmin((read == read[-1])[::-1]))
-    if stuck >= SAME_IN_A_ROW:
-        found.append(f"stuck: {read[-1]:g} for {stuck} readings")
+    for source, own in played.groupby("source"):
+        what = "answers" if source == "expert" else "readings"
+        values = own["reward"].to_numpy(dtype=float)
+        missing = np.isnan(values)
+        silent = len(values) if missing.all() else int(np.argmin(missing[::-1]))
+        if silent >= FAILED_IN_A_ROW:
+            found.append(f"silent: the last {silent} {what} failed")
+        read = values[~missing]
+        stuck = len(read) if (read == read[-1:]).all() else int(np.argmin((read == read[-1])[::-1]))
+        if stuck >= SAME_IN_A_ROW:
+            found.append(f"stuck: {read[-1]:g} for {stuck} {what}")
     offset = _offset(played)
     if offset is not None:
         found.append(f"biased: answers are {offset:+.3g} from its own readings")

@@ -11,7 +11,7 @@ from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import ago, drop_command
-from tvbandits.core.arrays import Index
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 
 # Above the picture, and not over it.
@@ -23,22 +23,79 @@ LEGEND = {
 # Of a table.
 MOST_ROWS = 60
 
+# Places of the forecast.
+FORETOLD = 5
+
+BELIEVED = "%{text}: %{y:.4g} ± %{customdata:.2g}<extra></extra>"
+
+# What the picture of the history shows: the kind of a row, what it is called, its symbol.
+STORY = (("reward", "played", "circle"), ("answer", "asked", "x-thin-open"))
+
 
 def belief(facts: Facts) -> Plot:
-    """What is believed about every place now: a map where they have one, or the best of them."""
+    """Mean and two deviations, with a slider over time: a curve, or the best of all places."""
     mean, deviation = facts.belief
-    best = np.argsort(mean if facts.minimises else -mean)[:MOST_ROWS]
-    plane = facts.plane
-    data, layout = _bars(facts, best) if plane is None else _map(facts, plane)
-    rows = [[facts.names[i], float(mean[i]), float(deviation[i])] for i in best]
+    best = _best(facts)[:MOST_ROWS]
+    line = facts.places.shape[1] == 1
+    rows = np.argsort(facts.places[:, 0]) if line else best
+    frames = [
+        {"name": facts.when(t), "data": (_curve if line else _bars)(facts, rows, m[rows], s[rows])}
+        for t, m, s in facts.course
+    ]
+    shown = [t for t, *_ in facts.course].index(facts.now)
+    reach = [(m + side * s)[rows] for _, m, s in facts.course for side in (-2.1, 2.1)]
+    across = {"title": {"text": facts.campaign.names.coordinates[0]}}
+    layout = {
+        "xaxis": across if line else {"type": "category", "tickangle": -60},
+        "yaxis": {
+            "title": {"text": f"reward{facts.unit}"},
+            "range": [np.min(reach), np.max(reach)],
+        },
+        **LEGEND,
+    }
+    cells = [[facts.names[i], float(mean[i]), float(deviation[i])] for i in best]
     header = ["place", f"mean{facts.unit}", f"deviation{facts.unit}"]
-    content = table(header, rows, f"Best first, {facts.when(facts.now)}")
-    caption = f"What is believed about every place, {facts.when(facts.now)}"
-    return Plot("belief", caption, data, {**layout, **LEGEND}, content)
+    content = table(header, cells, f"Best first, {facts.when(facts.now)}")
+    caption = "Mean and two deviations, at the time of the slider, by all that is known now"
+    return Plot("belief", caption, frames[shown]["data"], layout, content, frames, shown)
 
 
-def _map(facts: Facts, plane: Plane) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Sites in the plane, lighter where the mean is higher."""
+def _curve(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict[str, Any]]:
+    x = facts.places[rows, 0]
+    return [
+        {
+            "type": "scatter", "mode": "lines", "name": "two deviations", "x": [*x, *x[::-1]],
+            "y": [*(mean + 2 * deviation), *(mean - 2 * deviation)[::-1]], "fill": "toself",
+            "fillcolor": "LINE", "opacity": 0.5, "line": {"width": 0}, "hoverinfo": "skip",
+        },
+        {
+            "type": "scatter", "mode": "lines", "name": "mean", "x": x, "y": mean,
+            "text": [facts.names[row] for row in rows], "customdata": deviation,
+            "line": {"color": "INK"}, "hovertemplate": BELIEVED,
+        },
+    ]  # fmt: skip
+
+
+def _bars(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "scatter", "mode": "markers", "name": "mean and two deviations",
+            "x": [f"{i} {facts.names[row][:16]}" for i, row in enumerate(rows, start=1)], "y": mean,
+            "error_y": {"type": "data", "array": 2 * deviation, "color": "INK"},
+            "text": [facts.names[row] for row in rows], "customdata": deviation,
+            "marker": {"symbol": "circle", "size": 8, "color": "INK"}, "hovertemplate": BELIEVED,
+        }
+    ]  # fmt: skip
+
+
+def _best(facts: Facts) -> Index:
+    """Places, the best first."""
+    mean, _ = facts.belief
+    return np.argsort(mean if facts.minimises else -mean)
+
+
+def sites_map(facts: Facts, plane: Plane) -> Plot:
+    """Sites in the plane, lighter where the mean is higher; where to go, and what is in trouble."""
     troubled = {each.name for each in facts.stations if each.troubles}
     rows = [i for i, name in enumerate(facts.names) if name in troubled]
     out = [facts.row_of(point) for point in facts.pending]
@@ -67,8 +124,9 @@ def _map(facts: Facts, plane: Plane) -> tuple[list[dict[str, Any]], dict[str, An
             "scaleratio": plane.ratio,
         },
         "hovermode": "closest",
+        **LEGEND,
     }  # fmt: skip
-    return data, layout
+    return Plot("map", f"The mean at every site, {facts.when(facts.now)}", data, layout)
 
 
 def _ringed(plane: Plane, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
@@ -79,24 +137,32 @@ def _ringed(plane: Plane, rows: list[int], name: str, symbol: str, size: int) ->
     }  # fmt: skip
 
 
-def _bars(facts: Facts, best: Index) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Mean and two deviations: of all places on a line, of the best ones elsewhere."""
-    line = facts.places.shape[1] == 1
-    rows = np.arange(len(facts.places)) if line else best
-    x = facts.places[:, 0] if line else 1 + np.arange(len(best))
-    mean, deviation = (each[rows] for each in facts.belief)
-    data = {
-        "type": "scatter", "mode": "markers", "name": "mean and two deviations", "x": x, "y": mean,
-        "error_y": {"type": "data", "array": 2 * deviation, "color": "INK"},
-        "text": [facts.names[row] for row in rows], "customdata": deviation,
-        "marker": {"symbol": "circle", "size": 8, "color": "INK"},
-        "hovertemplate": "%{text}: %{y:.4g} ± %{customdata:.2g}<extra></extra>",
-    }  # fmt: skip
-    across = facts.campaign.names.coordinates[0] if line else "place, the best first"
-    return [data], {
-        "xaxis": {"title": {"text": across}},
+def story(facts: Facts) -> Plot:
+    """What came back, over time."""
+    history, clock = facts.history, facts.campaign.clock
+    times = history["time"].map(lambda t: t if clock is None else str(clock.time(t)))
+    shown = history.assign(time=times, place=[facts.name_of(x) for x in facts.coordinates])
+    data = []
+    for kind, name, symbol in STORY:
+        some = shown[shown["kind"] == kind]
+        data.append({
+            "type": "scatter", "mode": "markers", "name": name, "x": some["time"].tolist(),
+            "y": some["reward"].to_numpy(dtype=float), "text": some["place"].tolist(),
+            "marker": {"symbol": symbol, "size": 7, "color": "INK"},
+            "hovertemplate": "%{text}, %{x}: %{y:.4g}<extra></extra>",
+        })  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": "time"}},
         "yaxis": {"title": {"text": f"reward{facts.unit}"}},
+        **LEGEND,
     }
+    rows = shown[["time", "place", "reward", "kind", "source"]].tail(MOST_ROWS)[::-1]
+    cells = (
+        rows.assign(time=[facts.when(t) for t in history["time"][rows.index]]).to_numpy().tolist()
+    )
+    header = ["time", "place", f"reward{facts.unit}", "kind", "source"]
+    content = table(header, cells, "The latest first")
+    return Plot("story", "What was read and answered, over time", data, layout, content)
 
 
 def campaign_page(campaign: Campaign, *, served: bool = False) -> str:
@@ -129,9 +195,12 @@ def campaign_page(campaign: Campaign, *, served: bool = False) -> str:
     facts = Facts.of(campaign)
     title = campaign.about.get("title", "Campaign")
     parts = [_next(facts), _glance(facts)]
-    parts.append(section("What is believed", belief(facts).html()))
+    plane = facts.plane
+    seen = "" if plane is None else sites_map(facts, plane).html()
+    parts.append(section("What is believed", seen, belief(facts).html()))
+    parts.append(section("What comes next", _forecast(facts)))
     parts.append(section("Stations", _stations(facts)))
-    parts.append(section("History", _history(facts)))
+    parts.append(section("History", story(facts).html() if len(facts.history) else "<p>Empty.</p>"))
     return page(
         title,
         f"As of {facts.when(facts.now)}, {len(facts.history)} rows",
@@ -208,7 +277,8 @@ def _glance(facts: Facts) -> str:
             ("pending", status.pending),
             ("answers", status.answers),
             ("questions asked", status.questions),
-            *([] if budget is None else [("of them in all", budget)]),
+            ("budget", facts.budget),
+            *([] if budget is None else [("questions in all", budget)]),
             *([("limits violated", status.violations)] if facts.campaign.recipe.limits else []),
             ("cost", float(status.cost)),
             (f"left to lose at most{facts.unit}, width {facts.width:g}", facts.most_regret),
@@ -219,8 +289,21 @@ def _glance(facts: Facts) -> str:
     )
 
 
+def _forecast(facts: Facts) -> str:
+    """The best places of now, at times ahead."""
+    columns = [each for each in facts.course if each[0] >= facts.now]
+    rows = [
+        [facts.names[row], *(f"{mean[row]:.4g} ± {2 * sd[row]:.2g}" for _, mean, sd in columns)]
+        for row in _best(facts)[:FORETOLD]
+    ]
+    said = f"Mean and two deviations{facts.unit}, if nothing more is read."
+    shown = scrolled(table(["place", *(facts.when(t) for t, *_ in columns)], rows), said)
+    return f'{shown}<p class="soft">{said}</p>'
+
+
 def _stations(facts: Facts) -> str:
     troubled = [each for each in facts.stations if each.troubles]
+    known = "".join(f"<p>{escape(each)}</p>" for each in facts.calibrations)
     rows: list[list[object]] = [
         [
             each.name,
@@ -237,29 +320,12 @@ def _stations(facts: Facts) -> str:
     if not rows:
         return "<p>None has been read yet.</p>"
     if not troubled:
-        return f"<p>All in order.</p><details><summary>All {len(rows)}</summary>{shown}</details>"
+        said = f"<p>All in order.</p>{known}"
+        return f"{said}<details><summary>All {len(rows)}</summary>{shown}</details>"
     said = "".join(
         f"<li>{escape(each.name)}: {escape('; '.join(each.troubles))}</li>" for each in troubled
     )
     return (
         f'<div class="now warn"><strong>{len(troubled)} in trouble</strong><ul>{said}</ul></div>'
-        f"<details><summary>All {len(rows)}</summary>{shown}</details>"
+        f"{known}<details><summary>All {len(rows)}</summary>{shown}</details>"
     )
-
-
-def _history(facts: Facts) -> str:
-    """What came back, the latest first."""
-    last = facts.history.tail(MOST_ROWS)
-    rows: list[list[object]] = [
-        [
-            facts.when(row["time"]),
-            facts.name_of(facts.coordinates[i]),
-            float(row["reward"]),
-            row["kind"],
-            row["source"],
-        ]
-        for i, row in zip(last.index, last.to_dict("records"), strict=True)
-    ]
-    header = ["time", "place", f"reward{facts.unit}", "kind", "source"]
-    said = "What was read and answered, the latest first"
-    return scrolled(table(header, rows[::-1]), said) if rows else "<p>Empty.</p>"

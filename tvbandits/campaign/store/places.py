@@ -23,8 +23,8 @@ from tvbandits.core.files.saving import put_in_place
 # How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
 STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"
 
-# Files of SQLite's beside a database.
-BESIDE = ("-wal", "-shm", "-journal")
+# Files of SQLite's beside a database, and the lock of those who write.
+BESIDE = ("-wal", "-shm", "-journal", "-turn")
 
 # Seconds between two looks at a lock that others hold.
 POLL = 0.02
@@ -140,6 +140,7 @@ class SQLitePlace:
 
         if os.path.lexists(target):
             raise CampaignError(f"{target}: there is something already")
+        check_name(target)
         check_beside(target)
         try:
             put_in_place(target, write, durable=True, replaces=lambda _: False)
@@ -157,9 +158,15 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+def check_name(path: Path) -> None:
+    """Raise a `CampaignError` if a file of that name would be taken for a part of a database."""
+    if path.name.endswith(BESIDE):
+        raise CampaignError(f"{path}: names that end in {', '.join(BESIDE)} are parts of databases")
+
+
 def check_beside(path: Path) -> None:
     """Raise a `CampaignError` if a new database would meet the rest of another one."""
-    for end in BESIDE:
+    for end in BESIDE[:3]:
         if os.path.lexists(f"{path}{end}"):
             raise CampaignError(
                 f"{path}{end} is there already, and would be taken for a part of {path}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
@@ -28,13 +29,15 @@ from tvbandits._version import __version__
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ClosedCampaignError,
+    ConflictError,
     DamagedCampaignError,
     NoCampaignError,
     StorageError,
     reading,
 )
-from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, reason_of
+from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_of, reason_of
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import shown
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 from tvbandits.core.files.reading import limit_of
 
@@ -143,6 +146,49 @@ def outcomes_in(given: Mapping[str, Any]) -> dict[str, Array] | None:
     """What a row says of further outcomes, by name."""
     said = given.get("outcomes")
     return None if said is None else {name: numbers(values) for name, values in said.items()}
+
+
+# --- operations ------------------------------------------------------------------------------
+
+
+# Characters of a key, or of a name of who does something.
+LONGEST = 500
+
+
+def as_name(name: str, text: object) -> None:
+    """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
+    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
+        raise ValueError(
+            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
+            f"got {shown(text)}"
+        )
+
+
+def as_given(
+    given: Mapping[str, Any], key: str | None, who: str
+) -> tuple[dict[str, Any], str | None, str]:
+    """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
+    for name, text in (("key", key), ("who", who)):
+        if text is not None:
+            as_name(name, text)
+    return json.loads(as_text(given)), key, who
+
+
+def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body of what is on record under a key, if it is what is to be done.
+
+    Raises
+    ------
+    ConflictError
+        If it is something else.
+    """
+    known = {name: value for name, value in there.body.items() if name != "got"}
+    if there.kind != kind or known != given:
+        raise ConflictError(
+            f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
+            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
+        )
+    return there.body
 
 
 # --- the tables, and what tells that they are there -----------------------------------------------
@@ -305,6 +351,15 @@ class Store:
 
     # --- reading --------------------------------------------------------------------------------
 
+    def check_chain(self) -> None:
+        """Raise an error unless rows are as they were written, and none is missing before a snapshot."""
+        latest = self.snapshot()  # first: others may write rows and a snapshot meanwhile
+        heads = [row.digest for row in self.each(0, self.about["id"]) if row.seq == latest.seq]
+        if (heads or [self.about["id"]])[0] != latest.head:
+            raise DamagedCampaignError(
+                f"{self.place}: rows are missing: a snapshot was made after row {latest.seq}"
+            )
+
     def each(self, after: int, head: str) -> Iterator[Row]:
         """As `rows`, and no more than a page of them in memory."""
         page = self.rows(after, head, PAGE)
@@ -443,6 +498,17 @@ class Store:
         """Close what is open."""
         self._closed = True
         self.place.close()
+
+
+@contextmanager
+def opened(place: str | os.PathLike[str], patience: float) -> Iterator[Store]:
+    """Tables to be opened; closed where that fails."""
+    store = Store(place_of(place), patience)
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
 
 
 class Turn:

@@ -30,7 +30,14 @@
   }
   function draw(place) {
     var said = JSON.parse(document.getElementById(place.id + "-data").textContent);
-    Plotly.react(place, inked(said.data), themed(inked(said.layout)),
+    var slider = document.getElementById(place.id + "-slider"), shown = said;
+    if (slider) {
+      shown = said.frames[Number(slider.value)];
+      slider.setAttribute("aria-valuetext", shown.name);
+      document.getElementById(place.id + "-at").textContent = shown.name;
+      slider.oninput = function () { draw(place); };
+    }
+    Plotly.react(place, inked(shown.data), themed(inked(said.layout)),
       { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] });
   }
   function drawAll() { document.querySelectorAll(".plot").forEach(draw); }

@@ -35,6 +35,11 @@ class Plot:
     layout : dict
     table : str
         HTML of a table with the same content.
+    frames : sequence of dict
+        What a slider over time shows in place of `data`: each a `name`, which is said beside it, and
+        its own `data`.
+    shown : int
+        The frame at first.
     """
 
     name: str
@@ -42,10 +47,12 @@ class Plot:
     data: Sequence[dict[str, Any]]
     layout: dict[str, Any]
     table: str = ""
+    frames: Sequence[dict[str, Any]] = ()
+    shown: int = 0
 
     def html(self) -> str:
         """The figure, its data, and its table behind a fold."""
-        found = {"data": list(self.data), "layout": self.layout}
+        found = {"data": list(self.data), "layout": self.layout, "frames": list(self.frames)}
         label = escape(self.caption, quote=True)
         fold = (
             "<details><summary>The same as a table</summary>"
@@ -58,7 +65,19 @@ class Plot:
             f'<figure><div class="plot" id="{self.name}" style="--names: {names}" role="img" '
             f'aria-label="{label}"></div>'
             f'<script type="application/json" id="{self.name}-data">{as_json(found)}</script>'
-            f"<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
+            f"{self._slider()}<figcaption>{escape(self.caption)}</figcaption>{fold}</figure>"
+        )
+
+    def _slider(self) -> str:
+        """An input of the browser's own, which keys move and readers of screens read out."""
+        if not self.frames:
+            return ""
+        first = escape(str(self.frames[self.shown]["name"]), quote=True)
+        return (
+            f'<div class="slider"><label for="{self.name}-slider">time '
+            f'<output id="{self.name}-at">{first}</output></label>'
+            f'<input type="range" id="{self.name}-slider" max="{len(self.frames) - 1}" '
+            f'value="{self.shown}" autocomplete="off" aria-valuetext="{first}"></div>'
         )
 
 

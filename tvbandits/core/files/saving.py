@@ -16,7 +16,7 @@ from typing import Any
 
 from tvbandits._version import __version__
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.reading import check_regular, check_size
+from tvbandits.core.files.reading import check_size
 from tvbandits.core.files.values import (
     EVERYTHING,
     Decoder,
@@ -152,47 +152,6 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
         If the file cannot be written; one of that name stays as it was.
     """
     write_whole(file_path("path", path), to_bytes(value))
-
-
-def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
-    """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
-
-    Parameters
-    ----------
-    path : path
-        Of a file that `Bandit.save` has written.
-    trusted : mapping of str to object, optional
-        The user's own parts of it, such as its expert, by "module:name". A file is never believed about
-        what to import: what it names and is not handed over is an error that says the name.
-
-    Raises
-    ------
-    SavedFileError
-        If it is no such file, is not as it was written, or is larger than the limit of unpacked
-        bytes (`tvbandits.core.files.reading`); the message names the file and the reason.
-    OSError
-        If it cannot be read.
-
-    Examples
-    --------
-    >>> import tvbandits
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
-    >>> bandit.save("campaign.saved")
-    >>> print(tvbandits.load("campaign.saved").state == bandit.state)
-    True
-    """
-    file = file_path("path", path)
-    try:
-        check_regular(file)
-        check_size("unpacked_bytes", file.stat().st_size)
-        found = from_bytes(file.read_bytes(), trusted)
-    except ValueError as error:
-        raise SavedFileError(f"{file}: {error}") from error
-    if not (hasattr(found, "ask") and hasattr(found, "tell")):
-        raise SavedFileError(f"{file}: it holds no bandit, but {type(found).__name__}")
-    return found
 
 
 def put_in_place(

@@ -189,6 +189,9 @@ HOUSES = (
     "datasets",
 )
 
+# Modules of `core` whose parts say what was told where, which can be read without any beliefs.
+ON_RECORD = ("box", "candidates", "limits", "moving", "observations", "parameters", "space")
+
 # But not those that reach out to files or hosts when they are made: who reads hands them over.
 OUTSIDE = (
     "tvbandits.core.files",
@@ -233,6 +236,12 @@ def is_named_tuple(kind: type) -> bool:
 
 
 @cache
+def parts_on_record() -> dict[str, type]:
+    """The parts that domains and readings are made of; nothing is imported that takes long."""
+    return _parts_in([f"tvbandits.core.{each}" for each in ON_RECORD])
+
+
+@cache
 def parts_by_word() -> dict[str, type]:
     """All parts by their words; the modules that may define some are imported.
 
@@ -246,6 +255,10 @@ def parts_by_word() -> dict[str, type]:
         package = import_module(f"tvbandits.{house}")
         below = walk_packages(package.__path__, f"{package.__name__}.")
         names += [each.name for each in below if not each.name.startswith(OUTSIDE)]
+    return _parts_in(names)
+
+
+def _parts_in(names: list[str]) -> dict[str, type]:
     found: dict[str, type] = {}
     for kind in (each for name in names for each in vars(import_module(name)).values()):
         if is_part(kind) and found.setdefault(word_of(kind), kind) is not kind:
@@ -607,9 +620,10 @@ class Decoder:
 
 def _part(word: Any) -> type:
     """A class of the project by its word."""
-    if word not in parts_by_word():
+    found = parts_on_record().get(word) or parts_by_word().get(word)
+    if found is None:
         raise SavedFileError(f"{str(word)[:80]!r} is no part that is known to this version")
-    return parts_by_word()[word]
+    return found
 
 
 def _key(key: Any) -> Any:

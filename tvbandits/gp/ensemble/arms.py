@@ -286,11 +286,8 @@ def _before(past: Past, t: float) -> Past:
 def _observed(past: Past, data: Data, surface: CandidateGrid) -> Past:
     """The latest filters, once what was read since those of the past is observed, time after time."""
     start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
-    rest = data.rows(start)
-    for t, at in at_each_time(rest.Z[:, -1]):
-        rows = candidate_rows(surface, rest.Z[at])
-        latest = past[-1].observed(t, rows, rest.Y[at, 0], rest.variance[at])
-        past = (*past[1 - KEPT :], latest)
+    for t, readings in at_each_time(surface, data.rows(start)):
+        past = (*past[1 - KEPT :], past[-1].observed(t, *readings))
     return past
 
 
@@ -418,11 +415,6 @@ class ArmsPosterior(CandidatePosterior):
     def means_on_surface(self) -> Array:
         """Means (A, 1) of `on_surface`."""
         return self.mean[:, None]
-
-    def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, 1) and variances (n,) of arms [x, t]; of another point nothing is known."""
-        rows = candidate_rows(self.surface, Z)
-        return self.mean[rows, None], self.variance[rows]
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""

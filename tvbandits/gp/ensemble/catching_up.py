@@ -32,19 +32,24 @@ class Read(NamedTuple):
 
     Attributes
     ----------
-    h : float
-        Time since the models knew everything, in steps.
+    t : float
     rows : integer array of shape (n,)
     values : array of shape (n,)
         Transformed rewards.
     noise : array of shape (n,)
         Variances of the sensor.
+    log_slopes : float
+        What their densities gain by being in the unit of reward.
+    apart : float
+        Variance of readings of differences between places, as it was known then.
     """
 
-    h: float
+    t: float
     rows: Index
     values: Array
     noise: Array
+    log_slopes: float = 0.0
+    apart: float = 0.0
 
 
 class Said(NamedTuple):
@@ -53,7 +58,7 @@ class Said(NamedTuple):
     Attributes
     ----------
     log_density : array of shape (s, M)
-        Of the readings of a time together.
+        Of the readings of a time together, in the unit of reward.
     squares : array of shape (s, M)
         Squared errors of differences between the places read at a time (`squares_of_differences`).
     """
@@ -62,9 +67,28 @@ class Said(NamedTuple):
     squares: Array
 
 
-def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
-    """The models at the time of the last readings, once they know all of them, which are in order."""
-    told = _Told.of(reads)
+def after(
+    filters: Filters, time: float, reads: Sequence[Read], step: float
+) -> tuple[Filters, Said]:
+    """Models that knew all until a time, at that of the last readings, once they know all of them.
+
+    Parameters
+    ----------
+    filters : Filters
+    time : float
+    reads : sequence of Read
+        In order of time.
+    step : float
+        Time that a step takes.
+    """
+    known, said = _taken_in(filters, _Told.of(reads, time, step))
+    return known, Said(
+        said.log_density + np.array([[each.log_slopes] for each in reads]), said.squares
+    )
+
+
+def _taken_in(filters: Filters, told: _Told) -> tuple[Filters, Said]:
+    """As `after`, by densities of the transformed rewards."""
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
     known, said = _conditioned(filters, told, prior, seen), seen.said
@@ -75,7 +99,7 @@ def after(filters: Filters, reads: Sequence[Read]) -> tuple[Filters, Said]:
     afresh, layout = filters.layout.restarting
     some, prior = filters.some(afresh, layout), prior.take(afresh)
     fresh = _SeenTogether.of(some.restarted(), told, prior)
-    stays = np.log1p(-layout.hazard) * len(reads)
+    stays = np.log1p(-layout.hazard) * len(told.n)
     on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
     off = np.log(-np.expm1(stays)) + np.cumsum(fresh.said.log_density, axis=0)
     together = np.logaddexp(on, off)
@@ -96,6 +120,7 @@ class _Told(NamedTuple):
     n, first : integer arrays of shape (s,)
         How many there were at each time, and the number of the first of them.
     times : array of shape (s,)
+        Since the models knew everything, in steps.
     step : integer array of shape (N,)
         Which time each of them is of.
     rows, values, noise : arrays of N rows
@@ -110,11 +135,11 @@ class _Told(NamedTuple):
     noise: Array
 
     @classmethod
-    def of(cls, reads: Sequence[Read]) -> _Told:
+    def of(cls, reads: Sequence[Read], time: float, step: float) -> _Told:
         n = np.array([len(each.rows) for each in reads])
         parts = ("rows", "values", "noise")
         rows, values, noise = (np.concatenate([getattr(r, part) for r in reads]) for part in parts)
-        times = np.array([each.h for each in reads])
+        times = np.array([(each.t - time) / step for each in reads])
         return cls(n, np.cumsum(n) - n, times, np.repeat(np.arange(len(n)), n), rows, values, noise)
 
     def summed(self, each: Array) -> Array:

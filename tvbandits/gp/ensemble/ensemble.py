@@ -98,13 +98,7 @@ class Step:
     ----------
     expected : tuple of arrays of shape (M, S)
         The states of the active models that were expected.
-    rows : integer array of shape (n,)
-    values : array of shape (n,)
-        Transformed rewards.
-    noise : array of shape (n,)
-        Variances of the sensor.
-    log_slopes : float
-        What the densities gain by being in the unit of reward.
+    read : Read
     log_density : array of shape (sum of M,)
         Of the active models, in the unit of reward.
     innovations : tuple of float
@@ -112,19 +106,15 @@ class Step:
     """
 
     expected: tuple[Array, ...]
-    rows: Index
-    values: Array
-    noise: Array
-    log_slopes: float
+    read: Read
     log_density: Array
     innovations: tuple[float, ...] = ()
 
     @classmethod
-    def before(cls, filters: Sequence[Filters]) -> Step:
-        """Before anything is observed."""
-        expected, none = tuple(each.mean for each in filters), np.empty(0)
-        density = np.zeros(sum(map(len, filters)))
-        return cls(expected, np.empty(0, np.int64), none, none, 0.0, density)
+    def before(cls, filters: Sequence[Filters], t: float) -> Step:
+        """Before anything is observed at a time."""
+        read = Read(t, np.empty(0, np.int64), np.empty(0), np.empty(0))
+        return cls(tuple(each.mean for each in filters), read, np.zeros(sum(map(len, filters))))
 
 
 def squares_of_differences(errors: Array) -> Array:
@@ -181,15 +171,14 @@ class Group:
     score: Array
     time: float
 
-    def caught_up(self, backlog: Sequence[BacklogStep], step: float) -> Group:
-        """Once they know all steps since."""
+    def caught_up(self, backlog: Sequence[Read], step: float) -> Group:
+        """Once they know all that was read since."""
         filters, score, time = self.filters, self.score, self.time
-        for since in _together([each for each in backlog if each[0] > self.time]):
-            filters, density, squares = taken_in(filters, time, since, step)
-            variance = np.array([each for _, _, each in since])[:, None]
-            for each in evidence_of(density, squares, variance):
+        for since in _together([each for each in backlog if each.t > self.time]):
+            filters, said = after(filters, time, since, step)
+            for each in evidence_of(*said, np.array([[read.apart] for read in since])):
                 score = FORGETTING * score + each
-            time = since[-1][0]
+            time = since[-1].t
         return Group(filters, score, time)
 
     def take(self, models: NDArray[np.bool_]) -> Group:
@@ -202,31 +191,14 @@ class Group:
         return Group(self.filters.joined(other.filters), score, self.time)
 
 
-# The time of a step, the step, and the variance of readings of differences between places.
-BacklogStep = tuple[float, Step, float]
-
-
-def taken_in(
-    filters: Filters, time: float, since: Sequence[BacklogStep], step: float
-) -> tuple[Filters, Array, Array]:
-    """Models that knew all until a time, once they know some steps more.
-
-    With the log densities (s, M) of these, in the unit of reward, and squares of differences (s, M).
-    """
-    reads = [Read((t - time) / step, of.rows, of.values, of.noise) for t, of, _ in since]
-    known, said = after(filters, reads)
-    slopes = np.array([of.log_slopes for _, of, _ in since])[:, None]
-    return known, said.log_density + slopes, said.squares
-
-
-def _together(since: Sequence[BacklogStep]) -> Iterator[Sequence[BacklogStep]]:
+def _together(since: Sequence[Read]) -> Iterator[Sequence[Read]]:
     """Steps in pieces of at most `MOST_TOGETHER` readings, or of one step: their cost is cubic."""
     first, readings = 0, 0
-    for i, (_, of, _) in enumerate(since):
-        if i > first and readings + len(of.rows) > MOST_TOGETHER:
+    for i, each in enumerate(since):
+        if i > first and readings + len(each.rows) > MOST_TOGETHER:
             yield since[first:i]
             first, readings = i, 0
-        readings += len(of.rows)
+        readings += len(each.rows)
     if since:
         yield since[first:]
 
@@ -236,13 +208,13 @@ class Inactive:
     """The inactive models, at most one `Group` of the same features, and what some have not seen."""
 
     groups: tuple[Group, ...] = ()
-    backlog: tuple[BacklogStep, ...] = ()
+    backlog: tuple[Read, ...] = ()
 
     def turned(
         self,
         active: Sequence[Filters],
         score: Array,
-        over: BacklogStep,
+        over: Read,
         due: int | None,
         step: float,
     ) -> tuple[tuple[Filters, ...], Array, Inactive]:
@@ -253,7 +225,8 @@ class Inactive:
         active : sequence of Filters
             At the end of the step.
         score : array of shape (models that are active,)
-        over : BacklogStep
+        over : Read
+            At it.
         due : int, or None
             The group whose turn it is to catch up; None: all.
         step : float
@@ -264,7 +237,7 @@ class Inactive:
         if due is not None and due not in groups:
             return tuple(active), score, Inactive(self.groups, backlog)
         pairs = zip(active, by_group(score, active), strict=True)
-        up = {each.group: Group(each, part, over[0]) for each, part in pairs}
+        up = {each.group: Group(each, part, over.t) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
         turns = sorted(groups) if due is None else [due]
         down |= {g: down[g].caught_up(backlog, step) for g in turns if g in down}
@@ -273,7 +246,7 @@ class Inactive:
             _split(group, up, down, best + math.log(ACTIVE))
         inactive = tuple(down[group] for group in sorted(down))
         known = min((each.time for each in inactive), default=math.inf)
-        backlog = tuple(each for each in backlog if each[0] > known)
+        backlog = tuple(each for each in backlog if each.t > known)
         on = [up[group] for group in sorted(up)]
         scores = np.concatenate([each.score for each in on])
         return tuple(each.filters for each in on), scores, Inactive(inactive, backlog)
@@ -332,7 +305,8 @@ class FilterEnsemble:
     coverage : float
         Share of 95% intervals that held the reading, of the steps that `innovation` is about.
     powers : tuple of float
-        Of the transforms that rewards may need.
+        Of the transforms that rewards may need: `POWERS` for a network whose models are not given, else
+        rewards are taken as they are.
     transform : Transform
         The one that is taken, in the unit that is known so far.
     guess : float
@@ -363,7 +337,7 @@ class FilterEnsemble:
     seen: tuple[float, float] = (0.0, 0.0)
     _score: Array = field(default_factory=lambda: np.zeros(0))
     _error_variance: float = 0.0
-    _present: Step = field(default_factory=lambda: Step.before(()))
+    _present: Step = field(default_factory=lambda: Step.before((), math.nan))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
     _learned_at: int = 0
     _inactive: Inactive = field(default_factory=Inactive)
@@ -376,7 +350,6 @@ class FilterEnsemble:
         settings: Sequence[ModelSpec] | None = None,
         *,
         both: bool = False,
-        powers: Sequence[float] | None = None,
         season: float | None = None,
     ) -> FilterEnsemble:
         """Before any observation.
@@ -389,9 +362,6 @@ class FilterEnsemble:
             None: `settings_for(points)`, if they are `held`.
         both : bool
             As of `settings_for`. The first guess of the scale is worth as much then as for a function.
-        powers : sequence of float, optional
-            Of the transforms that rewards may need (see `Transform`). None: `POWERS` for a network whose
-            models are not given, else rewards are taken as they are.
         season : float, optional
             Time after which a part of the reward comes again, for `settings_for`.
         """
@@ -399,7 +369,7 @@ class FilterEnsemble:
         rivals = both and may_be_both(points, season)
         guess = 1.0 if settings or (network and not rivals) else GUESS_OF_A_FUNCTION
         chosen = tuple(settings or held(settings_for(points, season, both), points))
-        tried = (POWERS if network else (1.0,)) if powers is None else tuple(powers)
+        tried = POWERS if network else (1.0,)
         return cls(points, chosen, noise_variance, powers=tried, guess=guess)
 
     @cached_property
@@ -456,17 +426,10 @@ class FilterEnsemble:
         seen, present = [innovations for _, innovations in pairs], ensemble._present
         errors = np.concatenate([each.errors for each in seen])
         squares = squared_innovations(ensemble.weights, errors, seen)
-        grown = Step(
-            expected=present.expected,
-            rows=np.concatenate([present.rows, index]),
-            values=np.concatenate([present.values, z]),
-            noise=np.concatenate([present.noise, noise]),
-            log_slopes=present.log_slopes + slopes,
-            log_density=present.log_density
-            + np.concatenate([s.log_density for s in seen])
-            + slopes,
-            innovations=(*present.innovations, *squares),
-        )
+        both = zip(present.read[1:4], (index, z, noise), strict=True)
+        read = Read(t, *map(np.concatenate, both), present.read.log_slopes + slopes)
+        density = present.log_density + np.concatenate([s.log_density for s in seen]) + slopes
+        grown = Step(present.expected, read, density, (*present.innovations, *squares))
         known = (*ensemble.seen, *above.tolist())
         observed = changed(
             ensemble,
@@ -504,7 +467,7 @@ class FilterEnsemble:
             seen=(0.0, 0.0),
             _score=self._prior_score(filters),
             _error_variance=0.0,
-            _present=Step.before(filters),
+            _present=Step.before(filters, self.time),
         )
 
     def _prior_score(self, filters: Sequence[Filters]) -> Array:
@@ -551,30 +514,29 @@ class FilterEnsemble:
         past = [self._early_step([each for each in early if each[3] == t]) for t in times[:-1]]
         made = changed(self, time=times[0], steps=-1)
         for since in _together(past):
-            pairs = [taken_in(each, made.time, since, self.step) for each in made.filters]
-            filters, densities, squares = zip(*pairs, strict=True)
-            judges = np.concatenate(densities, axis=1), np.concatenate(squares, axis=1)
-            made = changed(made, filters=filters, time=since[-1][0])
-            for (_, of, _), density, off in zip(since, *judges, strict=True):
+            pairs = [after(each, made.time, since, self.step) for each in made.filters]
+            filters, said = zip(*pairs, strict=True)
+            judges = (np.concatenate(each, axis=1) for each in zip(*said, strict=True))
+            made = changed(made, filters=filters, time=since[-1].t)
+            for read, density, off in zip(since, *judges, strict=True):
                 made = changed(made, steps=made.steps + 1)
-                evidence, variance = made._judged(density, off, len(of.rows))
+                evidence, variance = made._judged(density, off, len(read.rows))
                 score = FORGETTING * made._score + evidence
                 made = changed(made, _score=score, _error_variance=variance)
         y = np.concatenate([values for _, values, _, _ in early]) - self.origin
         seen = min(float(y.min()), 0.0), max(float(y.max()), 0.0)
-        made = changed(made, seen=seen, _present=Step.before(made.filters))
+        made = changed(made, seen=seen, _present=Step.before(made.filters, times[-1]))
         for index, values, variances, t in early:
             if t == times[-1]:
                 made = made.observe(index, values, variances, t)
         return changed(made, _early=tuple(early))
 
-    def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> BacklogStep:
+    def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> Read:
         """All that was read at one of the first times."""
         rows, y, noise = (np.concatenate([each[i] for each in parts]) for i in range(3))
         above = y - self.origin
         slopes = float(self.transform.log_slope(above).sum())
-        step = Step((), rows, self.transform(above), noise, slopes, np.empty(0))
-        return parts[0][3], step, 0.0
+        return Read(parts[0][3], rows, self.transform(above), noise, slopes)
 
     def _at(self, t: float) -> FilterEnsemble:
         """Moved to a time; what was observed before becomes evidence."""
@@ -611,27 +573,28 @@ class FilterEnsemble:
             filters=filters,
             _score=score,
             _error_variance=error_variance,
-            _present=Step.before(filters),
+            _present=Step.before(filters, t),
             _inactive=inactive,
         )
 
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
         """What the present step says about each member, and the variance of errors that it shows."""
-        if not len(self._present.rows):
+        count = len(self._present.read.rows)
+        if not count:
             return np.zeros_like(self._score), self._error_variance
         squares = squares_of_differences(self._errors)
-        return self._judged(self._present.log_density, squares, len(self._present.rows))
+        return self._judged(self._present.log_density, squares, count)
 
     @cached_property
     def _errors(self) -> Array:
         """What the readings of the present step are off, (M, n), as each member expected them."""
-        of = self._present
+        read = self._present.read
         expected = [
-            np.matmul(each.layout.rows(of.rows), state[:, :, None])[:, :, 0]
-            for state, each in zip(of.expected, self.filters, strict=True)
+            np.matmul(each.layout.rows(read.rows), state[:, :, None])[:, :, 0]
+            for state, each in zip(self._present.expected, self.filters, strict=True)
         ]
-        return np.asarray(of.values - np.concatenate(expected))
+        return np.asarray(read.values - np.concatenate(expected))
 
     def _judged(self, density: Array, squares: Array, count: int) -> tuple[Array, float]:
         """By log densities (M,) of so many readings of one time, and squares of differences (M,)."""
@@ -647,10 +610,8 @@ class FilterEnsemble:
         """Who is active after the present step, their scores, and who is not (`Inactive.turned`)."""
         startling = np.array(self._present.innovations).mean() > STARTLING
         due = None if startling else (self.steps + 1) % TURN
-        # What the active models were is of no use to the others.
-        over = changed(self._present, expected=(), log_density=np.empty(0))
-        past = self.time, over, error_variance + self.noise_variance
-        return self._inactive.turned(filters, score, past, due, step)
+        over = self._present.read._replace(apart=error_variance + self.noise_variance)
+        return self._inactive.turned(filters, score, over, due, step)
 
     def _components(self, t: float, present: bool) -> Components:
         """What the models that count say of the time t, and of now if asked for."""

@@ -165,20 +165,9 @@ def network_settings() -> tuple[ModelSpec, ...]:
     )
     alone = SpatialSpec("identity")
     lasting = tuple(
-        ModelSpec(
-            alone,
-            SpatialSpec("matern12", length),
-            0.5,
-            drift,
-            1.0,
-            nugget,
-            200.0,
-            scale,
-            20.0,
-            smooth,
-        )
-        for length, (scale, drift, nugget, smooth) in product(
-            (0.3, 1.0),
+        ModelSpec(alone, space, 0.5, drift, 1.0, nugget, 200.0, scale, 20.0, smooth)
+        for space, (scale, drift, nugget, smooth) in product(
+            (SpatialSpec("matern12", 0.3), SpatialSpec("matern12", 1.0)),
             ((10.0, 0.48, 0.02, False), (10.0, 0.3, 0.2, False), (8.0, 0.49, 0.01, True)),
         )
     )

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -51,15 +51,6 @@ WINDOW = 8
 SHORTEST_SEASON = 1e-9
 
 
-def at_each_time(times: Array) -> Iterator[tuple[float, slice]]:
-    """The different ones of times (n,) that are in order, and which rows are of each."""
-    start = 0
-    for t, rows in groupby(times.tolist()):
-        end = start + len(list(rows))
-        yield t, slice(start, end)
-        start = end
-
-
 class Readings(NamedTuple):
     """Values of some points at one time: what one call of `FilterEnsemble.observe` takes.
 
@@ -72,6 +63,16 @@ class Readings(NamedTuple):
     rows: Index
     values: Array
     variance: Array
+
+
+def at_each_time(surface: CandidateGrid, data: Data) -> Iterator[tuple[float, Readings]]:
+    """The different times of observations of candidates, in order of time, and what was read then."""
+    start = 0
+    for t, same in groupby(data.Z[:, -1].tolist()):
+        at = slice(start, start + len(list(same)))
+        rows = candidate_rows(surface, data.Z[at])
+        yield t, Readings(rows, data.Y[at, 0], data.variance[at])
+        start = at.stop
 
 
 @dataclass(frozen=True)
@@ -221,44 +222,43 @@ class SeasonSearch:
     steps: int = 0
     latest: float = -math.inf
 
-    @classmethod
-    def of(cls, start: FilterEnsemble) -> SeasonSearch | None:
-        """For an ensemble whose season is to be found; None: it is not looked for one.
+    def before(
+        self, t: float, recent: Recent, data: Data, surface: CandidateGrid
+    ) -> tuple[Recent, SeasonSearch | None]:
+        """The ensemble and its search before what is read at a time; `data` hold all of before it."""
+        if t <= self.latest:
+            return recent, self
+        search = replace(self, steps=self.steps + 1, latest=t)
+        if self.steps not in LOOKED_AT:
+            return recent, search
+        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+        period = self.period_of(earlier, surface)
+        if period != self.period:
+            search = replace(search, period=period)
+            recent = search.replayed(earlier, surface)
+        ends = self.steps >= LAST or len(earlier) > MOST_READINGS
+        return recent, None if ends else search
 
-        On a function of many points a season would take more features than a step can afford.
-        """
-        return cls(start) if len(start.points) <= SMALL_NETWORK else None
-
-    def period_of(self, readings: TimedReadings) -> float | None:
-        """The period that readings, in order of time, show."""
-        at = _steps(readings.times)
+    def period_of(self, data: Data, surface: CandidateGrid) -> float | None:
+        """The period that observations, in order of time, show."""
+        at = _steps(data.Z[:, -1])
         if at is None:
             return None
         step, steps = at
-        series = course(steps, readings.rows, readings.values)
+        series = course(steps, candidate_rows(surface, data.Z), data.Y[:, 0])
         known = None if self.period is None else self.period / step
         found = period_in(series, known)
         return None if found is None else found * step
 
-    def replayed(self, readings: TimedReadings) -> Recent:
-        """An ensemble with that season that has observed all readings, which are in order of time."""
+    def replayed(self, data: Data, surface: CandidateGrid) -> Recent:
+        """An ensemble with that season that has observed all of `data`, which are in order of time."""
         empty = self.start
         if self.period is not None:
             empty = FilterEnsemble.of(empty.points, empty.noise_variance, season=self.period)
         recent = Recent(empty)
-        for t, at in at_each_time(readings.times):
-            some = Readings(readings.rows[at], readings.values[at], readings.variance[at])
-            recent = recent.observed(t, some)
+        for t, readings in at_each_time(surface, data):
+            recent = recent.observed(t, readings)
         return recent
-
-
-class TimedReadings(NamedTuple):
-    """Values of some points: times, numbers of the points, values and noise variances, each (N,)."""
-
-    times: Array
-    rows: Index
-    values: Array
-    variance: Array
 
 
 def _steps(times: Array) -> tuple[float, Index] | None:
@@ -278,33 +278,10 @@ def _steps(times: Array) -> tuple[float, Index] | None:
     return (step, after.astype(np.int64)) if regular and after[-1] <= 2 * LAST else None
 
 
-def observed(
-    recent: Recent,
-    search: SeasonSearch | None,
-    t: float,
-    readings: Readings,
-    earlier: Callable[[], TimedReadings],
-) -> tuple[Recent, SeasonSearch | None]:
-    """An ensemble and its search with what was read at a time; `earlier` are all readings before it."""
-    if search is not None and t > search.latest:
-        if search.steps in LOOKED_AT:
-            known = earlier()
-            period = search.period_of(known)
-            if period != search.period:
-                search = replace(search, period=period)
-                recent = search.replayed(known)
-            if search.steps >= LAST or len(known.times) > MOST_READINGS:
-                return recent.observed(t, readings), None
-        search = replace(search, steps=search.steps + 1, latest=t)
-    return recent.observed(t, readings), search
-
-
 # --- the rule, and what it comes to -----------------------------------------------------------------
 
-T = TypeVar("T")
-
-# Of the correlations between candidates, where another point is told from them.
-RIDGE = 1e-6
+# Candidates tell another point until this share of the variance is left at each of them.
+LEFT = 1e-6
 
 # Candidates that tell another point, of many the ones that say most.
 MOST_TELLING = 500
@@ -395,29 +372,22 @@ class ModelEnsemble:
         prior = before_readings(kernel, data, surface, now)
         if prior is not None:
             return prior
-        known, fresh = None, None
-        if isinstance(previous, EnsemblePosterior) and previous.is_of(self, noise_variance):
-            known, fresh = previous, data.beyond(previous.data)
-        if known is None or fresh is None:
-            looks, season = self.season == "find", None if self.season == "find" else self.season
-            ensemble = replace(
-                FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season),
-                prior=self.prior,
-                unit=self.unit,
-            )
-            recent, search = Recent(ensemble), SeasonSearch.of(ensemble) if looks else None
-            fresh = data
-        elif len(fresh) == 0 and now == known.now:
-            return known
-        else:
-            recent, search = known.recent, known.search
-        begun = EnsemblePosterior(kernel, surface, self, data, recent, now, search)
-        return begun.told(fresh, data, now)
-
-
-def of_another_unit(rule: T) -> T:
-    """The same rule for values of which no unit is known; another rule as it is."""
-    return replace(rule, unit=0.0) if isinstance(rule, ModelEnsemble) else rule
+        if isinstance(previous, EnsemblePosterior) and (
+            (previous.rule, previous.recent.before.noise_variance) == (self, noise_variance)
+        ):
+            fresh = data.beyond(previous.data)
+            if fresh is not None and len(fresh) == 0 and now == previous.now:
+                return previous
+            if fresh is not None:
+                return changed(previous, kernel=kernel, surface=surface).told(fresh, data, now)
+        season = None if self.season == "find" else self.season
+        ensemble = FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season)
+        ensemble = changed(ensemble, prior=self.prior, unit=self.unit)
+        # On a function of many points a season would take more features than a step can afford.
+        looks = self.season == "find" and len(surface.points) <= SMALL_NETWORK
+        search = SeasonSearch(ensemble) if looks else None
+        begun = EnsemblePosterior(kernel, surface, self, data, Recent(ensemble), now, search)
+        return begun.told(data, data, now)
 
 
 def in_order_of_time(data: Data) -> Data:
@@ -436,12 +406,6 @@ def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
     if None in rows:
         raise ValueError(f"an ensemble observes candidates, got the point {X[rows.index(None)]}")
     return np.array(rows, dtype=np.int64)
-
-
-def _timed(surface: CandidateGrid, data: Data) -> TimedReadings:
-    """Observations of candidates with their times."""
-    rows = candidate_rows(surface, data.Z)
-    return TimedReadings(data.Z[:, -1], rows, data.Y[:, 0], data.variance)
 
 
 def before_readings(
@@ -482,13 +446,15 @@ class CandidatePosterior:
         """Means (A, 1) and variances (A,) at the candidates."""
         raise NotImplementedError
 
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Means (n, 1) and variances (n,) at candidates [x, t], all at the time `now`."""
+        rows = candidate_rows(self.surface, Z)
+        mean, variance = self.on_surface()
+        return mean[rows], variance[rows]
+
     def means_on_surface(self) -> Array:
         """Means (A, 1) of `on_surface`."""
         return self.on_surface()[0]
-
-    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> Self | None:  # noqa: ARG002
-        """None: more observations take `condition`."""
-        return None
 
     def since(self, t: float) -> Self:
         """The same without the readings from before a time: the models hold what they told."""
@@ -576,23 +542,13 @@ class EnsemblePosterior(CandidatePosterior):
     search: SeasonSearch | None = None
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
-    def is_of(self, rule: ModelEnsemble, noise_variance: float) -> bool:
-        """Whether it is what a rule makes of readings of such noise."""
-        return (self.rule, self.recent.before.noise_variance) == (rule, noise_variance)
-
     def told(self, fresh: Data, data: Data, now: float) -> EnsemblePosterior:
         """At the time `now`, once it has observed those of `data` that are new, time after time."""
         recent, search, surface = self.recent, self.search, self.surface
-        for t, at in at_each_time(fresh.Z[:, -1]):
-            rows = candidate_rows(surface, fresh.Z[at])
-            readings = Readings(rows, fresh.Y[at, 0], fresh.variance[at])
-            if search is None:
-                recent = recent.observed(t, readings)
-                continue
-            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-            recent, search = observed(
-                recent, search, t, readings, partial(_timed, surface, earlier)
-            )
+        for t, readings in at_each_time(surface, fresh):
+            if search is not None:
+                recent, search = search.before(t, recent, data, surface)
+            recent = recent.observed(t, readings)
         return EnsemblePosterior(self.kernel, surface, self.rule, data, recent, now, search)
 
     def continued(
@@ -691,15 +647,20 @@ class EnsemblePosterior(CandidatePosterior):
         A point that is no candidate is told from the candidates by the correlations of the models
         (simple kriging around the mean of all candidates); what these leave out adds to its variance.
         """
+        X = Z[:, : self.surface.points.shape[1]]
+        rows = [self.surface.index(x) for x in X]
+        if None not in rows:
+            return super().predict(Z)
         mean, variance = self.on_surface()
-        reach, left = self._reach(Z[:, : self.surface.points.shape[1]])
-        if reach is None:
-            rows = candidate_rows(self.surface, Z)
-            return mean[rows], variance[rows]
+        reach, left = self._reach(X, float(variance.max()))
         everyone = range(len(mean))
         covariance = self._now.among(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", reach, covariance, reach) + left
-        return reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
+        found, spread = reach @ mean, self.ensemble.widening**2 * np.maximum(spread, 0.0)
+        for i, row in enumerate(rows):
+            if row is not None:
+                found[i], spread[i] = mean[row], variance[row]
+        return found, spread
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
@@ -707,17 +668,14 @@ class EnsemblePosterior(CandidatePosterior):
         root = linalg.square_root(self._now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
-    def _reach(self, X: Array) -> tuple[Array | None, Array]:
+    def _reach(self, X: Array, largest: float) -> tuple[Array, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.
 
-        None where all of them are candidates.
+        `largest` is the largest variance of a candidate.
         """
-        rows = [self.surface.index(x) for x in X]
-        if None not in rows:
-            return None, np.zeros(len(X))
         points, ensemble = self.surface.points, self.ensemble
         extent = extent_of(points)
-        members = list(zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True))
+        members = zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True)
         parts = [
             (weight * unit * share, space)
             for weight, unit, each in members
@@ -725,34 +683,23 @@ class EnsemblePosterior(CandidatePosterior):
         ]
         total = sum(much for much, _ in parts)
 
-        def covariance(distance: Array) -> Array:
-            found = np.zeros(distance.shape)
-            for much, space in parts:
-                found += much * space.correlation(distance, extent)
-            return found
+        def covariance(to: Array) -> Array:
+            """Of the candidates with other points (m, d)."""
+            apart = distances(to, points)
+            return np.asarray(sum(much * space.correlation(apart, extent) for much, space in parts))
 
-        telling = np.arange(len(points))
-        if len(points) > MOST_TELLING:
-            # The models have a few hundred features: those candidates say what all of them say.
-            prior = np.full(len(points), total)
-            telling = linalg.pivoted_cholesky(
-                prior,
-                lambda i: covariance(distances(points[i : i + 1], points))[0],
-                MOST_TELLING,
-                RIDGE * total,
-            ).pivots
-        near = points[telling]
-        K = covariance(distances(near, near))
-        K[np.arange(len(K)), np.arange(len(K))] += RIDGE * total
-        factor = linalg.cholesky(K, "the correlations between candidates").L
-        half = linalg.solve_lower(factor, covariance(distances(X, near)).T)
+        # Of many candidates those of which the others can hardly tell anything say what all say.
+        span = linalg.pivoted_cholesky(
+            np.full(len(points), total),
+            lambda i: covariance(points[[i]])[0],
+            MOST_TELLING,
+            LEFT * total,
+        )
+        telling, factor = span.pivots, span.G[:, span.pivots].T
+        half = linalg.solve_lower(factor, covariance(X)[:, telling].T)
         told = linalg.solve_lower(factor, half, transposed=True).T
         reach = np.zeros((len(X), len(points)))
         reach[:, telling] = told + (1.0 - told.sum(axis=1, keepdims=True)) / len(telling)
         # Under a transform of the rewards the slopes are not 1: nothing is less known than what is far.
-        most = float(self.on_surface()[1].max()) / ensemble.widening**2
-        left = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
-        for i, row in enumerate(rows):
-            if row is not None:
-                reach[i], left[i] = np.arange(len(points)) == row, 0.0
-        return np.asarray(reach), left
+        most = largest / ensemble.widening**2
+        return reach, np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)

@@ -100,11 +100,8 @@ def period_in(series: Array, known: float | None = None) -> float | None:
 
 def in_ranks(series: Array) -> Array:
     """Normal scores of the values: a few rush hours that are far off do not hide when they come."""
-    known = np.isfinite(series)
-    out = np.full(len(series), np.nan)
-    if known.any():
-        out[known] = ndtri((rankdata(series[known]) - 0.5) / known.sum())
-    return out
+    known = np.isfinite(series).sum()
+    return np.asarray(ndtri((rankdata(series, nan_policy="omit") - 0.5) / known))
 
 
 def tried(steps: int) -> Array:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -100,10 +100,8 @@ class Evidence:
         if self.terms is None:
             kernel = self.kernel.clone_with_theta(theta) + ConstantKernel(MEAN_VARIANCE, "fixed")
             Z = inputs(self.kernel, self.sample.X, self.sample.t)
-            value, gradient = log_evidence(
-                kernel, Z, self.values, self.variance, eval_gradient=True
-            )
-            return -float(value), -np.asarray(gradient)
+            value, gradient = log_evidence(kernel, Z, self.values, self.variance)
+            return -value, -gradient
         made: dict[tuple[int, int], _Part] = {}  # terms may share a factor
         parts = [[factor.at(theta, made) for factor in term] for term in self.factors]
         products = [_product([part.matrix for part in term]) for term in parts]
@@ -348,16 +346,16 @@ class _Part:
 
 
 def log_evidence(
-    kernel: Kernel, Z: Array, y: Array, variance: Array, *, eval_gradient: bool = False
-) -> Any:
-    """Log marginal likelihood of zero-mean values with a noise variance each.
+    kernel: Kernel, Z: Array, y: Array, variance: Array, mean: float | None = 0.0
+) -> tuple[float, Array]:
+    """Log marginal likelihood of values with a noise variance each, and its gradient in `kernel.theta`.
 
     log p(y) = -1/2 y^T A^-1 y - 1/2 log det A - n/2 log 2 pi, with A = K + diag(variance), and
     d log p / d theta_j = 1/2 tr((a a^T - A^-1) dK / d theta_j), with a = A^-1 y
     (Rasmussen and Williams 2006, eqs. 2.30 and 5.9).
 
-    `Z` (n, p) are the rows that the kernel sees (see `inputs`), `y` and `variance` are (n,). With
-    `eval_gradient`, the gradient with respect to `kernel.theta` comes second.
+    `Z` (n, p) are the rows that the kernel sees (see `inputs`), `y` and `variance` are (n,). Without a
+    prior `mean` it is that of generalised least squares, 1^T A^-1 y / 1^T A^-1 1.
 
     Examples
     --------
@@ -365,37 +363,20 @@ def log_evidence(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits.gp.fitting.evidence import log_evidence
     >>> Z, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 0.8, 0.9])
-    >>> print(f"{log_evidence(RBF(1.0), Z, y, np.full(3, 0.1)):.3f}")
+    >>> value, gradient = log_evidence(RBF(1.0), Z, y, np.full(3, 0.1))
+    >>> print(f"{value:.3f}")
     -3.003
     """
-    value, gradient, _ = profiled_evidence(kernel, Z, y, variance, 0.0, eval_gradient)
-    return (value, gradient) if eval_gradient else value
-
-
-def profiled_evidence(
-    kernel: Kernel, Z: Array, y: Array, variance: Array, mean: float | None, eval_gradient: bool
-) -> tuple[float, Array, float]:
-    """Log evidence, its gradient, and the mean: the one given, or the most likely one."""
-    K, slopes = kernel(Z, eval_gradient=True) if eval_gradient else (kernel(Z), np.empty(0))
+    K, slopes = kernel(Z, eval_gradient=True)
     L = cholesky(K + np.diag(variance)).L
-    ones = solve_lower(L, np.ones(len(y)))
-    # Generalised least squares; the evidence is flat there, so its gradient takes it as fixed.
-    centre = float(ones @ solve_lower(L, y) / (ones @ ones)) if mean is None else mean
-    white = solve_lower(L, y - centre)
+    if mean is None:  # the evidence is flat there, so its gradient takes it as fixed
+        ones = solve_lower(L, np.ones(len(y)))
+        mean = float(ones @ solve_lower(L, y) / (ones @ ones))
+    white = solve_lower(L, y - mean)
     value = -0.5 * float(white @ white + log_determinant(L) + len(y) * np.log(2.0 * np.pi))
-    if not eval_gradient:
-        return value, slopes, centre
     weights = solve_lower(L, white, transposed=True)
     inner = np.outer(weights, weights) - linalg.inverse(L)
-    return value, 0.5 * np.einsum("ij,ijp->p", inner, slopes), centre
-
-
-class Fitted(NamedTuple):
-    """What `fit` found: the kernel, its log evidence, and the prior mean used."""
-
-    kernel: Any
-    log_evidence: float
-    mean: float
+    return value, 0.5 * np.einsum("ij,ijp->p", inner, slopes)
 
 
 def fit(
@@ -404,30 +385,23 @@ def fit(
     *,
     mean: float | None = None,
     max_iterations: int = 200,
-) -> Fitted:
-    """Maximise the log evidence over the free hyperparameters, within their bounds, by L-BFGS-B.
+) -> Any:
+    """The kernel of the largest log evidence over its free hyperparameters, by L-BFGS-B.
 
-    The result is never worse than the kernel as given (Rasmussen & Williams 2006, chapter 5). Without a
-    prior `mean`, the constant of generalised least squares, 1^T A^-1 y / 1^T A^-1 1, is profiled out of
-    the evidence.
+    It is never worse than the kernel as given (Rasmussen & Williams 2006, chapter 5). Without a prior
+    `mean`, the constant of generalised least squares is profiled out of the evidence.
 
     Raises
     ------
-    ValueError
-        If there are no observations.
     FactorisationError
         If the kernel as given has no factor on the observations.
     """
-    if len(observations) == 0:
-        raise ValueError("a kernel cannot be fitted to no observations")
     data = (inputs(kernel, observations.X, observations.t), observations.y, observations.variance)
-    initial, _, centre = profiled_evidence(kernel, *data, mean, False)
-    if len(kernel.theta) == 0:
-        return Fitted(kernel, initial, centre)
+    initial, _ = log_evidence(kernel, *data, mean)
 
     def loss(theta: Array) -> tuple[float, Array]:
         try:
-            value, slope, _ = profiled_evidence(kernel.clone_with_theta(theta), *data, mean, True)
+            value, slope = log_evidence(kernel.clone_with_theta(theta), *data, mean)
         except FactorisationError:
             # A wall: the line search turns back.
             return 1.0 + 2.0 * abs(initial), np.zeros_like(theta)
@@ -435,9 +409,7 @@ def fit(
 
     start, bounds = kernel.theta, kernel.bounds
     found = minimize(loss, start, jac=True, bounds=bounds, options={"maxiter": max_iterations})
-    fitted = kernel.clone_with_theta(found.x if found.fun <= -initial else start)
-    value, _, centre = profiled_evidence(fitted, *data, mean, False)
-    return Fitted(fitted, value, centre)
+    return kernel.clone_with_theta(found.x if found.fun <= -initial else start)
 
 
 def information_gains(

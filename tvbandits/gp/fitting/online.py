@@ -180,8 +180,6 @@ class Learned:
         Which of them is in use.
     fits : int
         Number of fits.
-    evaluations : int
-        Of the evidence, in all fits.
     starts : tuple of kernels
         The medians of their priors.
     at : pair of int
@@ -194,7 +192,6 @@ class Learned:
     losses: tuple[float, ...]
     best: int = 0
     fits: int = 0
-    evaluations: int = 0
     starts: tuple[Any, ...] = ()
     at: tuple[int, int] = (0, 0)
     step: float = 1.0
@@ -242,7 +239,7 @@ def refit(
     values, variance = (sample.y - centre) / scale, sample.variance / scale**2
     together = learned.fits < COMPARED_FIRST or (learned.fits + 1) % COMPARED_EVERY == 0
     starts: tuple[Any, ...] = (start, *every.rivals)
-    kernels, losses, evaluations = list(learned.kernels), list(learned.losses), learned.evaluations
+    kernels, losses = list(learned.kernels), list(learned.losses)
     step = learned.step
     if every.in_steps:
         found = step_of(sample.t)
@@ -265,9 +262,8 @@ def refit(
         if fitted:
             spreads = _spreads(every, terms or (), len(theta))
             evidence = Evidence(kernel, sample, values, variance, given.theta, spreads, terms)
-            theta, loss, looks = _fitted(evidence, theta, bounds, every.iterations)
+            theta, loss = _fitted(evidence, theta, bounds, every.iterations)
             losses[i] += loss if together else 0.0
-            evaluations += looks
         kernels[i] = kernel.clone_with_theta(theta)
     best = int(np.argmin(losses)) if together else learned.best
     return replace(
@@ -276,19 +272,16 @@ def refit(
         losses=tuple(losses),
         best=best,
         fits=learned.fits + 1,
-        evaluations=evaluations,
         starts=starts,
         step=step,
     )
 
 
-def _fitted(
-    evidence: Evidence, theta: Array, bounds: Any, iterations: int
-) -> tuple[Array, float, int]:
-    """Hyperparameters after some iterations, minus their log posterior density, and looks at it."""
+def _fitted(evidence: Evidence, theta: Array, bounds: Any, iterations: int) -> tuple[Array, float]:
+    """Hyperparameters after some iterations, and minus their log posterior density."""
     # The types of scipy know no array of bounds.
     if len(theta) == 0:
-        return theta, evidence(theta)[0], 1
+        return theta, evidence(theta)[0]
     found = minimize(
         evidence,
         np.clip(theta, bounds[:, 0], bounds[:, 1]),
@@ -297,7 +290,7 @@ def _fitted(
         bounds=bounds,
         options={"maxiter": iterations},
     )
-    return np.asarray(found.x), float(found.fun), int(found.nfev)
+    return np.asarray(found.x), float(found.fun)
 
 
 def _spreads(every: Every, terms: Terms, count: int) -> Array:

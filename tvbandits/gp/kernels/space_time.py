@@ -208,10 +208,6 @@ class Beside(Kernel):  # type: ignore[misc]
     def __init__(self, kernel: Kernel, control: tuple[float, ...]) -> None:
         self.kernel, self.control = kernel, control
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - one face for all
-        """Both."""
-        return {"kernel": self.kernel, "control": self.control}
-
     hyperparameters: ClassVar[list[Hyperparameter]] = []
     theta: ClassVar[Array] = np.empty(0)
     bounds: ClassVar[Array] = np.empty((0, 2))

@@ -1,0 +1,141 @@
+"""What is on record is known without a bandit, and is what a bandit would say."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Campaign, Candidates, Clock, Limit, policies
+from tvbandits.bandit.state import same_value
+from tvbandits.campaign.ledger import OF_RECIPE, OF_STATE
+from tvbandits.experts import CallableExpert
+
+SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
+
+
+def sees(X: Any, t: float) -> Any:
+    return np.sin(X[:, 0] + t / 5)
+
+
+EXPERT = CallableExpert(sees, 0.02)
+LOUD = Limit("noise_level", at_most=60, noise_variance=0.1)
+RECIPES: dict[str, Callable[[], Bandit]] = {
+    "limits": lambda: policies.gp_ucb(SITES, RBF(1.0), 0.01).with_limits([LOUD], SITES.X[:2]),
+    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, None, 0.01, minimise=True),
+    "expert": lambda: policies.frugal_gp_ucb(SITES, None, 0.01, expert=EXPERT, budget=2),
+    "one query's answers": lambda: policies.sparq_gp_ucb(SITES, RBF(1.0), 0.01, expert=EXPERT),
+    "brought": lambda: policies.frugal_gp_ucb(SITES, None, 0.01, expert=None, budget=2),
+    "learned": lambda: policies.tv_gp_ucb(SITES, RBF(1.0), 0.01),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_it_is_what_a_bandit_knows(name: str, tmp_path: Path) -> None:
+    place, rng = tmp_path / "c.db", np.random.default_rng(0)
+    asks = RECIPES[name]().recipe.asking is not None
+    expert = EXPERT if name in ("expert", "one query's answers") else None
+    with Campaign.create(place, RECIPES[name](), snapshot_every=7) as campaign:
+        for step in range(1, 11):
+            X = campaign.ask(None if step % 3 else float(step), 1 + step % 2)
+            y = np.where(rng.random(len(X)) < 0.2, np.nan, rng.standard_normal(len(X)))
+            read = {"noise_level": np.where(y > 1, 61.0, y)} if name == "limits" else None
+            if step % 4 == 0:
+                campaign.drop(X[:1])
+            elif step % 5 == 0:
+                campaign.tell(X, y, campaign.ledger.time, 0.3, read, key=f"late {step}")
+            else:
+                campaign.tell(X, y, outcomes=read)
+            if asks and expert is None:
+                Q = campaign.questions()
+                campaign.answer(Q[:1], [0.1], float(step)) if len(Q) else None
+            if step == 6:
+                campaign.correct(X[:1], [0.25])
+            with Campaign.open(place, expert=expert) as fresh:
+                known = fresh.ledger
+                assert fresh._reader is None  # and no bandit was made for it
+                shown = fresh.history, fresh.status, fresh.outstanding
+                campaign.predict(SITES.X)  # from here on there is one
+                again = campaign.ledger
+                for each in (*OF_RECIPE, *OF_STATE, "rewards", "outcomes", "questions", "cost"):
+                    assert same_value(getattr(known, each), getattr(again, each)), (step, each)
+                assert shown[0].equals(campaign.history)
+                assert shown[1:] == (campaign.status, campaign.outstanding)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"), [("limits", True), ("brought", True), ("expert", False)]
+)
+def test_recording_is_telling(name: str, plain: bool, tmp_path: Path) -> None:
+    """Where a bandit only takes note none is made; asked next, it is where one is that was told."""
+    expert = EXPERT if name == "expert" else None
+    made = [tmp_path / "recorded.db", tmp_path / "told.db"]
+    for place in made:
+        Campaign.create(place, RECIPES[name]()).close()
+    read = {"noise_level": [61.0, float("nan")]} if name == "limits" else None
+    for t in (1.0, 2.0, 3.0):
+        states = []
+        for place in made:
+            with Campaign.open(place, expert=expert, who="anna") as campaign:
+                campaign.ask(t, key=f"ask {t}")
+            with Campaign.open(place, expert=expert, who="anna") as campaign:
+                tell = campaign.record if place is made[0] else campaign.tell
+                for _ in range(2):  # under one key it counts once
+                    said = [[2.5], [1.0]], [0.5 * t, float("nan")]
+                    tell(*said, outcomes=read, key=f"tell {t}")
+                if place is made[0]:
+                    assert (campaign._writer is None and campaign._reader is None) == plain
+                states.append(campaign.state)
+        assert states[0] == states[1]
+    with Campaign.open(made[0], expert=expert) as campaign:
+        assert campaign.verify().problems == ()
+
+
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "no candidate": ([[0.5]], [1.0]),
+    "shape": ([[1.0]], [1.0, 2.0]),
+    "infinite": ([[1.0]], [float("inf")]),
+    "variance": ([[1.0]], [1.0], None, [0.0]),
+    "time": ([[1.0]], [1.0], float("nan")),
+    "nothing": (np.empty((0, 1)), []),
+    "told already": ([[2.5]], [7.0], 1.0),
+    "no such limit": ([[1.0]], [1.0], 2.0, None, {"weight": [1.0]}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> None:
+    place = tmp_path / "c.db"
+    with Campaign.create(place, RECIPES["limits"](), clock=Clock("1h", "2024-01-01")) as campaign:
+        campaign.tell([[2.5]], [0.5], 1.0, key="a")
+        with pytest.raises(ValueError, match=r"got|must|already|no limit") as told:
+            campaign.tell(*REFUSED[case])
+    with Campaign.open(place) as campaign:
+        with pytest.raises(type(told.value)) as recorded:
+            campaign.record(*REFUSED[case])
+        assert str(recorded.value) == str(told.value)
+        with pytest.raises(ValueError, match="the key 'a' is taken"):
+            campaign.record([[1.0]], [0.5], key="a")
+        assert campaign._reader is None
+        assert len(campaign.journal()) == 1
+
+
+def test_the_commands_that_only_look_or_tell_import_no_model(tmp_path: Path) -> None:
+    place = tmp_path / "c.db"
+    with Campaign.create(place, RECIPES["limits"](), clock=Clock("1h", "2024-01-01")) as campaign:
+        campaign.ask(1.0)
+    call = (
+        "import atexit, sys; from tvbandits.cli.main import main; heavy = 'sklearn', 'pandas', 'scipy'; "
+        "atexit.register(lambda: print([m for m in heavy if m in sys.modules])); main()"
+    )
+    tell = ("--site", "2.5", "--reward", "1", "--at", "2024-01-01T01:00")
+    for verb, *options in (("status",), ("tell", *tell), ("history",)):
+        said = subprocess.run(
+            [sys.executable, "-c", call, "campaign", verb, str(place), *options],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert said.stdout.endswith("\n[]\n")

@@ -1,0 +1,111 @@
+"""Bandits read from files: a file is refused where it is read, not in the middle of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.core.coercion import file_path
+from tvbandits.core.context import measured
+from tvbandits.core.files.reading import check_regular, check_size
+from tvbandits.core.files.saving import from_bytes
+from tvbandits.core.files.values import Encoder, SavedFileError, Trusted
+
+
+def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
+    """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
+
+    A twin of it plays a step, without its expert: a file whose parts do not fit together is refused.
+
+    Parameters
+    ----------
+    path : path
+        Of a file that `Bandit.save` has written.
+    trusted : mapping of str to object, optional
+        The user's own parts of it, such as its expert, by "module:name". A file is never believed about
+        what to import: what it names and is not handed over is an error that says the name.
+
+    Raises
+    ------
+    SavedFileError
+        If it is no such file, is not as it was written, cannot play on, or is larger than the limit
+        of unpacked bytes (`tvbandits.core.files.reading`); the message names the file and the reason.
+    OSError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> import tvbandits
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit.save("campaign.saved")
+    >>> print(tvbandits.load("campaign.saved").state == bandit.state)
+    True
+    """
+    file = file_path("path", path)
+    try:
+        check_regular(file)
+        check_size("unpacked_bytes", file.stat().st_size)
+        data = file.read_bytes()
+        found, twin = from_bytes(data, trusted), from_bytes(data, trusted)
+    except ValueError as error:
+        raise SavedFileError(f"{file}: {error}") from error
+    if not (hasattr(found, "ask") and hasattr(found, "tell")):
+        raise SavedFileError(f"{file}: it holds no bandit, but {type(found).__name__}")
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            _play_a_step(twin)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise SavedFileError(f"{file}: it cannot play on: {reason}") from error
+    return found
+
+
+def _play_a_step(bandit: Any) -> None:
+    """Let a bandit look at itself, and ask and tell without its expert.
+
+    Raises
+    ------
+    Exception
+        Whatever it meets, or a `ValueError` for a number that is none.
+    """
+    fitted = isinstance(bandit, Bandit)
+    if fitted and bandit.recipe.asking is not None:
+        alone = replace(bandit.recipe, asking=replace(bandit.recipe.asking, expert=None))
+        bandit = Bandit.from_state(alone, bandit.state)
+    repr((bandit, bandit.info, bandit.history))
+    held = Encoder()
+    held.ref(bandit.state.posterior if fitted else bandit)
+    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
+        raise ValueError("its model holds numbers that are NaN")
+    given = _some_context(bandit.recipe.domain if fitted else bandit.domain)
+    least = 2 if fitted and bandit.recipe.control is not None else 1
+    with contextlib.suppress(NothingAvailableError):  # which may be true
+        X = bandit.ask(n=least, context=given)
+        mean = np.zeros(len(X))
+        if fitted:
+            mean, deviation = bandit.predict(X)
+            if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+                raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
+        bandit.tell(X, mean)
+        if fitted:  # what is told comes into it
+            bandit.recommend(context=given)
+
+
+def _some_context(domain: Any) -> Any:
+    """A context that a domain has: in the middle of what is measured, or of some candidate."""
+    if parts := measured(domain):
+        middle = np.array([0.5])
+        return {name: part.values(part.from_unit(middle))[0] for name, part in parts.items()}
+    if columns := list(getattr(domain, "context", ())):
+        return domain.sample(1, np.random.default_rng(0))[0, columns]
+    return None

@@ -1,0 +1,244 @@
+"""What a journal says has happened: readings, answers and points that are out, without any beliefs.
+
+It follows the rows as a bandit does, and needs none of what a bandit believes with, which takes seconds
+to import and to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvbandits.bandit.told import (
+    checked_told,
+    decision_time,
+    kept_answers,
+    noted,
+    told_next,
+    usual_variance,
+)
+from tvbandits.campaign.naming import on_sites
+from tvbandits.campaign.store.errors import reading
+from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.files.journal import numbers
+from tvbandits.core.files.saving import Saved
+from tvbandits.core.limits import Limit, check_outcome
+from tvbandits.core.moving import MoveCost
+from tvbandits.core.observations import Gone, Observations, Plays, Source
+from tvbandits.core.protocols import Domain
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.bandit import Bandit
+
+# What it has in common with the recipe and the state of a bandit.
+OF_RECIPE = ("domain", "noise_variance", "control", "move_cost", "history")
+OF_STATE = ("answers", "failed", "pending", "time", "asked_for", "gone")
+
+
+class NotFollowedError(Exception):
+    """A row says something that only a bandit can follow."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What is on record after so many rows.
+
+    Attributes
+    ----------
+    seq, head : int, str
+        Of the latest row.
+    open : tuple of Row
+        Of an operation that somebody has begun and not ended.
+    domain, noise_variance, control, move_cost, history
+        As of the recipe.
+    rewards, answers, failed, pending, time, asked_for, gone
+        As of a bandit's state; what stands aside as an outlier is among the rewards.
+    outcomes : mapping of Limit to Observations
+        What was read of the outcomes that have limits.
+    questions, cost : int, float
+        Asked so far, and what they have cost.
+    reuse_answers, most_answers
+        What becomes of older answers when others come, as of `Asking`.
+    tells_only : bool
+        Whether a bandit that is told does no more than take note: it asks nobody, and learns nothing
+        before the next decision. What it can take note of it can be told.
+    """
+
+    seq: int
+    head: str
+    open: tuple[Row, ...]
+    domain: Domain
+    noise_variance: float | None
+    control: tuple[float, ...] | None
+    move_cost: MoveCost | None
+    history: int | None
+    rewards: Observations
+    answers: Observations
+    failed: Plays
+    pending: Plays
+    time: float | None
+    asked_for: float | None
+    gone: Gone
+    outcomes: Mapping[Limit, Observations]
+    questions: int
+    cost: float
+    reuse_answers: bool
+    most_answers: int | None
+    tells_only: bool
+
+    @classmethod
+    def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
+        """After the rows that a snapshot was made after."""
+        saved = Saved(snapshot.data, trusted)
+        with reading(f"{snapshot.place}: the snapshot after row {snapshot.seq}"):
+            reuse, most, pool = False, None, None
+            if saved.word("recipe", "asking"):
+                names = ("reuse_answers", "most_answers", "pool_size")
+                reuse, most, pool = (saved.value("recipe", "asking", name) for name in names)
+            # A fit, an event, doubt, the width of BBKB and a limited pool look at beliefs when told.
+            looks = pool is not None or saved.word("recipe", "confidence") != "Fixed"
+            looks |= any(saved.word("recipe", part) for part in ("learn", "reset"))
+            looks |= saved.value("recipe", "robust")
+            return cls(
+                **_on_record(saved.value),
+                seq=snapshot.seq,
+                head=snapshot.head,
+                open=(),
+                reuse_answers=reuse,
+                most_answers=most,
+                tells_only=not (looks or asks),
+            )
+
+    def at(self, bandit: Bandit, seq: int, head: str, begun: list[Row]) -> Ledger:
+        """Where a bandit is that has followed the journal."""
+
+        def look(*path: str) -> Any:
+            found: Any = bandit
+            for name in path:
+                found = found[name] if isinstance(found, Mapping) else getattr(found, name)
+            return found
+
+        return replace(self, seq=seq, head=head, open=tuple(begun), **_on_record(look))
+
+    @property
+    def readings(self) -> Observations:
+        """The rewards."""
+        return self.rewards
+
+    def caught_up(self, store: Store) -> Ledger:
+        """At the end of the journal.
+
+        Raises
+        ------
+        NotFollowedError
+            If a row says something that only a bandit can follow.
+        """
+        ledger = self
+        for row in store.each(self.seq, self.head):
+            with reading(f"{store.place}: row {row.seq} ({row.kind})"):
+                ledger = ledger._followed(row)
+        return ledger
+
+    def _followed(self, row: Row) -> Ledger:
+        after = replace(self, seq=row.seq, head=row.digest)
+        if row.kind in ("meant", "consulting", "consulted"):
+            return replace(after, open=(*self.open, row))
+        if row.kind == "failed":
+            return replace(after, open=())
+        for said in self.open:
+            if said.kind == "consulted":
+                after = after._consulted(said.body)
+        return replace(after._with(row.kind, row.body), open=())
+
+    def _with(self, kind: str, body: Mapping[str, Any]) -> Ledger:
+        d = self.domain.dimension
+        if kind == "told":
+            return self.told(body)[1]
+        if kind == "asked":
+            X = points(body["got"], d)
+            now = decision_time(self) if body["t"] is None else float(body["t"])
+            pending = self.pending.append(X, np.full(len(X), now))
+            return replace(self, pending=pending, asked_for=now)
+        if kind == "sites":
+            return self._on(on_sites(self.domain, body))  # type: ignore[arg-type]
+        if kind == "dropped":
+            return replace(self, pending=self.pending.dropped(points(body["X"], d)))
+        if kind == "answers" and body["t"] is not None:
+            given = body["variance"]
+            noise = usual_variance(1, self.noise_variance) if given is None else given
+            return self._answered({**body, "variance": noise}, replaces=False)
+        if kind == "questions":
+            return replace(self, questions=self.questions + len(body["got"]))
+        raise NotFollowedError(kind)
+
+    def _on(self, domain: Candidates) -> Ledger:
+        """On other candidates; arms that are new are coordinates more."""
+        columns = domain.dimension - self.domain.dimension
+        names = ("rewards", "answers", "failed", "pending")
+        wide: dict[str, Any] = {name: getattr(self, name).widened(columns) for name in names}
+        read = {limit: seen.widened(columns) for limit, seen in self.outcomes.items()}
+        control = None if self.control is None else (*self.control, *(0.0,) * columns)
+        return replace(self, domain=domain, outcomes=read, control=control, **wide)
+
+    def told(self, given: Mapping[str, Any]) -> tuple[Array, Ledger]:
+        """The times of what is told, and what is on record then.
+
+        Raises
+        ------
+        ValueError
+            As `Bandit.tell`.
+        NotFollowedError
+            If the history is so long that some of it may have to go.
+        """
+        X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
+        told = told_next(self, self, X, y, optional(given["t"]), optional(given["variance"]))
+        read = dict(self.outcomes)
+        limits = {limit.name: limit for limit in read}
+        for name, values in (outcomes_in(given) or {}).items():
+            check_outcome(name, limits)
+            limit = limits[name]
+            usual = self.domain, limit.noise_variance, self.pending, 1.0
+            more = checked_told(*usual, told.X, values, told.t, None, name).rewards
+            read[limit] = read[limit].append(more)
+        made = replace(self, outcomes=read, **noted(self, told))
+        if self.history is not None and len(made.rewards) >= 2 * self.history:
+            raise NotFollowedError("a long history")
+        return told.t, made
+
+    def _consulted(self, body: Mapping[str, Any]) -> Ledger:
+        """Once the expert has been asked, and has answered or was away."""
+        asked = replace(self, questions=self.questions + len(body["X"]))
+        if "failure" in body:
+            return asked
+        return replace(asked._answered(body, replaces=True), cost=self.cost + float(body["cost"]))
+
+    def _answered(self, body: Mapping[str, Any], *, replaces: bool) -> Ledger:
+        values = numbers(body["values"])
+        has = ~np.isnan(values)
+        X, t = points(body["X"], self.domain.dimension)[has], np.full(has.sum(), float(body["t"]))
+        variance = np.broadcast_to(numbers(body["variance"]), len(values))[has]
+        fresh = Observations.checked(X, t, values[has], variance, Source.EXPERT)
+        answers, _ = kept_answers(self, self.answers, (0, 0), fresh, replaces)
+        return replace(self, answers=answers)
+
+
+def _on_record(look: Callable[..., Any]) -> dict[str, Any]:
+    """What is on record at paths of names, in a saved bandit or a living one."""
+    rewards, outliers = look("state", "rewards"), look("state", "outliers")
+    queries = ("state", "info", "queries")
+    return {
+        **{name: look("recipe", name) for name in OF_RECIPE},
+        **{name: look("state", name) for name in OF_STATE},
+        "rewards": rewards if outliers is None else outliers.among(rewards),
+        "outcomes": {
+            limit: look("state", "outcomes", limit.name, "rewards")
+            for limit in look("recipe", "limits")
+        },
+        "questions": look(*queries, "total_asked"),
+        "cost": look(*queries, "total_cost"),
+    }
