@@ -342,7 +342,7 @@ class KDPP:
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
-    budget : Budget, optional
+    budget : Budget or int, optional
         Where given, it says how many instead of the schedule.
 
     Examples
@@ -356,7 +356,7 @@ class KDPP:
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
-    budget: Budget | None = None
+    budget: Budget | int | None = None
 
     looks_at_posterior: ClassVar[bool] = False
 
