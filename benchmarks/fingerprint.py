@@ -122,6 +122,7 @@ def on_the_bump() -> Iterator[Case]:
         "tv-gp-ucb:epsilon=0.03,posterior=nystrom",
         "w-gp-ucb:learn=true",
         "ui-gp-ucb:learn=true",
+        "ui-gp-ucb:growth=linear",
         "sparq-gp-ucb:learn=true",
         "bbkb:rule=local",
         "bbkb:minimum_batch=4",

@@ -11,17 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvbandits.core.arrays import Array
-from tvbandits.core.coercion import is_of, shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Expert, checked_answers, inform, restored, state_of
 
-
-def checked_expert(expert: Expert, name: str = "expert") -> Expert:
-    """Return `expert`; a `ValueError` if it cannot be asked."""
-    frame = is_of(expert, "pandas", "DataFrame")  # which has a `query` of its own
-    if isinstance(expert, type) or frame or not callable(getattr(expert, "query", None)):
-        raise ValueError(f"{name} must have a method query(X, t), got {shown(expert)}")
-    return expert
+# What an expert must be.
+NEEDS = "an object with a method query(X, t)"
 
 
 def ask(expert: Expert, points: Array, t: float) -> Answers:

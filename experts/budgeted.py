@@ -17,8 +17,9 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
+from tvbandits.core.coercion import check_part
 from tvbandits.core.protocols import Answers, Expert, restored, state_of
-from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
+from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Budgeted(Wrapper):
     _lock: SharedLock = field(default_factory=SharedLock, init=False)
 
     def __post_init__(self) -> None:
-        checked_expert(self.expert)
+        check_part("expert", self.expert, NEEDS, "query")
         for name in ("per_step", "total"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), at_least=0)

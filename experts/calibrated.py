@@ -39,9 +39,10 @@ from tvbandits.core.arrays import (
     positive_number,
     usable_variances,
 )
+from tvbandits.core.coercion import check_part
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
-from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
+from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
 # Pairs below which nothing is corrected.
 FEWEST = 5
@@ -261,7 +262,7 @@ class Calibrated(Wrapper):
     probe: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        checked_expert(self.expert)
+        check_part("expert", self.expert, NEEDS, "query")
         flag("probe", self.probe)
         # Value and variance by point and time, and the pairs: what the first one of each came to.
         self._answers: dict[_Key, tuple[float, float]] = {}

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import (
     Array,
-    as_column,
     as_floats,
     as_points,
     as_time,
@@ -19,7 +18,7 @@ from tvbandits.core.arrays import (
     not_negative,
     whole_number,
 )
-from tvbandits.core.coercion import check_part, settle, shown
+from tvbandits.core.coercion import check_part, function as check_function, settle
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
 
@@ -78,11 +77,9 @@ class SimulatorExpert:
         assert self.variance is not None
         points, when = as_points(X), as_time(t)
         noise = math.sqrt(self._added) * keyed_normal(self.seed, _STREAM, points, when)
-        return Answers(
-            self.problem.value(points, when) + noise,
-            np.full(len(points), self.variance),
-            self.cost * len(points),
-        )
+        values = self.problem.value(points, when) + noise
+        variance = np.full(len(points), self.variance)
+        return Answers(values, variance, self.cost * len(points))
 
 
 @dataclass(frozen=True)
@@ -112,8 +109,7 @@ class CallableExpert:
     variance: float
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise ValueError(f"function must be callable, got {shown(self.function)}")
+        check_function("function", self.function)
         noise_variance_number("variance", self.variance)
 
     def query(self, X: Array, t: float) -> Answers:
@@ -130,4 +126,4 @@ class CallableExpert:
         if np.isnan(values).any():
             where = int(np.isnan(values).argmax())
             raise ExpertError(f"the function returned NaN at {X[where].tolist()}, t = {t}")
-        return Answers(values, as_column(self.variance, len(X), "variance"))
+        return Answers(values, np.full(len(X), self.variance))

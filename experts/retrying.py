@@ -22,9 +22,9 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import check_part, shown
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
-from tvbandits.experts.asking import SharedLock, Wrapper, ask, checked_expert
+from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
 # Seconds of the first wait, and of the longest.
 FIRST, LONGEST = 0.5, 30.0
@@ -83,7 +83,7 @@ class Retrying(Wrapper):
     _lock: SharedLock = field(default_factory=SharedLock, init=False)
 
     def __post_init__(self) -> None:
-        checked_expert(self.expert)
+        check_part("expert", self.expert, NEEDS, "query")
         for name, function in (("wait", self.wait), ("sleep", self.sleep)):
             if not (function is None or callable(function)):
                 raise ValueError(f"{name} must be callable, got {shown(function)}")

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from tvbandits.acquisition.availability import NothingAvailableError as NothingAvailableError
     from tvbandits.bandit.bandit import Bandit as Bandit
     from tvbandits.bandit.loading import load as load
+    from tvbandits.bandit.play import (
+        EvaluationError as EvaluationError,
+        Played as Played,
+        evaluate as evaluate,
+        play as play,
+    )
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import Info as Info, State as State
     from tvbandits.campaign import Campaign as Campaign
@@ -53,6 +59,7 @@ _HOMES = {
     "acquisition.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
     "bandit.loading": "load",
+    "bandit.play": "EvaluationError Played evaluate play",
     "bandit.recipe": "Recipe",
     "bandit.state": "Info State",
     "campaign": "Campaign",

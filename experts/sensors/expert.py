@@ -30,7 +30,7 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
-from tvbandits.core.coercion import cleaned, settle, several, shown
+from tvbandits.core.coercion import check_part, cleaned, cut, settle, several, shown
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -94,15 +94,16 @@ def _and_more(count: int, what: str) -> list[str]:
 
 def _shown_briefly(value: object) -> str:
     """What was given, for a note."""
-    return _clipped(shown(value))
-
-
-def _clipped(text: str) -> str:
-    """A text, cut to what a note has room for."""
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+    return cut(shown(value), _LONGEST_TEXT)
 
 
 # --------------------------------------------------------------------------------------------------
+
+
+def check_id(name: object) -> None:
+    """Raise a `ValueError` unless a station can have this id."""
+    if not (isinstance(name, str) and name):
+        raise ValueError(f"the id of a station must be a text that is not empty, got {shown(name)}")
 
 
 @dataclass(frozen=True)
@@ -136,19 +137,13 @@ class Station:
     noise_variance: float
 
     def __post_init__(self) -> None:
-        given: object = self.id
-        if not (isinstance(given, str) and given):
-            raise ValueError(
-                f"the id of a station must be a text that is not empty, got {shown(given)}"
-            )
-        numbers = as_floats(self.coordinates, f"coordinates of station {given!r}")
-        point = as_points(np.atleast_2d(numbers), name=f"coordinates of station {given!r}")
+        check_id(self.id)
+        name = f"coordinates of station {self.id!r}"
+        point = as_points(np.atleast_2d(as_floats(self.coordinates, name)), name=name)
         if len(point) != 1 or point.shape[1] == 0:
-            raise ValueError(
-                f"coordinates of station {given!r} must be one point, got {shown(self.coordinates)}"
-            )
+            raise ValueError(f"{name} must be one point, got {shown(self.coordinates)}")
         variance = noise_variance_number(
-            f"noise_variance of station {given!r}", self.noise_variance
+            f"noise_variance of station {self.id!r}", self.noise_variance
         )
         settle(self, coordinates=tuple(point[0].tolist()), noise_variance=variance)
 
@@ -260,11 +255,8 @@ class SensorExpert:
     def __post_init__(self) -> None:
         stations = tuple(several("stations", self.stations, "a sequence of stations"))
         _check_stations(stations)
-        given: object = self.transport
-        if not (isinstance(given, Transport) and callable(given.request)):
-            raise ValueError(
-                f"transport must have a method request(stations, t), got {shown(given)}"
-            )
+        needs = "an object with a method request(stations, t)"
+        check_part("transport", self.transport, needs, "request")
         for name in ("tolerance", "staleness", "cost"):
             settle(self, **{name: not_negative(name, getattr(self, name))})
         if self.aging is not None and not callable(self.aging):
@@ -391,7 +383,7 @@ class SensorExpert:
     def _stated(self, reading: Reading, default: float, t: float) -> float:
         """Variance that a reading was made with; a `ValueError` says why it cannot be used."""
         if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
-            raise ValueError(_clipped(cleaned(reading.note)))
+            raise ValueError(cleaned(reading.note, _LONGEST_TEXT))
         check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
         as_time(reading.time, "its time")
         stated = default

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 from tvbandits.core.arrays import finite_number, is_finite_number
 from tvbandits.core.coercion import shown
-from tvbandits.experts.sensors.expert import Reading
+from tvbandits.experts.sensors.expert import Reading, check_id
 
 try:
     import paho.mqtt.client as paho
@@ -76,11 +76,7 @@ class Address:
 
     def topic(self, station: str, *levels: str) -> str:
         """A topic of a station, whose id may hold any character."""
-        given: object = station
-        if not (isinstance(given, str) and given):
-            raise ValueError(
-                f"the id of a station must be a text that is not empty, got {shown(given)}"
-            )
+        check_id(station)
         return "/".join((self.prefix, quote(station, safe=""), *levels))
 
     def station_of(self, topic: str) -> str:

@@ -281,10 +281,8 @@ def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
     return column
 
 
-def _whom(fault: object, column: dict[str, int]) -> NDArray[np.bool_]:
+def _whom(fault: Faults, column: dict[str, int]) -> NDArray[np.bool_]:
     """The stations a fault applies to, as a mask (A,)."""
-    if not isinstance(fault, Faults):
-        raise ValueError(f"faults must be Faults, got {shown(fault)}")
     if fault.stations is None:
         return np.ones(len(column), dtype=bool)
     unknown = [name for name in fault.stations if name not in column]

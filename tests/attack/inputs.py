@@ -40,6 +40,7 @@ from tvbandits import (
     Bandit,
     Campaign,
     Clock,
+    EvaluationError,
     Exact,
     ExpertError,
     Nystrom,
@@ -75,6 +76,7 @@ WELCOME = (
 
 # Calls that may take their time: what is asked for is long.
 ASKED_FOR = (
+    r"tvbandits\.play\(steps=.*",
     r"tvbandits\.compare\(n_jobs=.*",
     # Rewards that say nothing: batches of ten thousand points, as documented.
     r"policies\.(gp_bucb|bbkb|tv_bbkb)\(noise_variance=.*",
@@ -171,6 +173,7 @@ def play(bandit: Any) -> None:
 
 # Kinds of errors with a message for people.
 OURS = (
+    EvaluationError,
     ValueError,
     TypeError,
     OSError,

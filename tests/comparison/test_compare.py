@@ -461,7 +461,7 @@ def test_runs_come_one_by_one() -> None:
 def test_who_asks_nobody_gets_as_many_answers() -> None:
     asking = "sparq-gp-ucb:queries=2"
     policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
-    parts = {"seeds": 2, "horizon": 15, "confidence": 2.0}
+    parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "confidence": 2.0}
     table = pd.DataFrame(compare(LONGER, policies, **parts, equal_information=True))
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")

@@ -70,7 +70,6 @@ class Bandit:
     Examples
     --------
     >>> import numpy as np
-    import pandas as pd
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, Recipe
     >>> domain = Candidates(np.linspace(0, 10, 11)[:, None])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
@@ -175,20 +175,6 @@ class Info:
 
     def _repr_html_(self) -> str:
         return as_html("Info", self.summary)
-
-
-class Player(Protocol):
-    """What a comparison can play: a bandit, or anything with its ask and tell."""
-
-    @property
-    def info(self) -> Info:
-        """What happened in the last ask and tell."""
-
-    def ask(self, t: float | None = None) -> Array:
-        """Where to play at time `t`, shape (b, d)."""
-
-    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
-        """Learn rewards (b,) of points (b, d)."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.bandit.state import Player
+from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
@@ -155,9 +155,7 @@ def makers_of(
         needs = "names, or a mapping of labels to makers"
         for text in [policies] if one else several("policies", policies, needs):
             if not isinstance(text, str):
-                raise TypeError(
-                    f"policies must be {needs}; got {shown(text)}"
-                )
+                raise TypeError(f"policies must be {needs}; got {shown(text)}")
             known = known_spec("policy", text, POLICIES)
             label = text if known is None else known
             named = makers[label] = Named(label)

@@ -66,7 +66,7 @@ def command_of(arguments: Mapping[str, Any]) -> str:
     words += [str(each) for each in arguments.get("problems", ())]
     for policy in arguments.get("policies") or ():
         words += ["--policy", str(policy)]
-    for name in ("confidence", "horizon", "seeds", "expert"):
+    for name in ("confidence", "horizon", "seeds", "batch", "expert"):
         if arguments.get(name) is not None:
             words += [f"--{name}", str(arguments[name])]
     for each in arguments.get("data") or ():

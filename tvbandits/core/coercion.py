@@ -107,10 +107,15 @@ def is_date(value: object) -> bool:
 LONGEST_NOTE = 1000
 
 
+def cut(text: str, longest: int) -> str:
+    """A text of at most so many characters, with "..." for what is left out."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
 def cleaned(text: str, longest: int = LONGEST_NOTE) -> str:
     """A text of somebody else for people's eyes: no control characters, which a terminal obeys."""
     plain = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
-    return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
+    return cut(plain, longest)
 
 
 def shown(value: object) -> str:
@@ -119,8 +124,7 @@ def shown(value: object) -> str:
         text = repr(value.item() if isinstance(value, np.number) else value)
     except Exception:  # an object of somebody else, or an int of thousands of digits
         return f"something of type {type(value).__name__}"
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return cut(" ".join(text.split()), _LONGEST)
 
 
 # --- what is no number ----------------------------------------------------------------------------

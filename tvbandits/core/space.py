@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_points, row_of_largest
+from tvbandits.core.arrays import (
+    Array,
+    Index,
+    as_points,
+    finite_number,
+    is_infinite,
+    positive_number,
+    row_of_largest,
+)
 from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
@@ -302,9 +310,22 @@ class Space:
         ValueError
             If `nu` or `share` is not positive, or `share` is not finite.
         """
-        from tvbandits.core.space_kernel import starting_kernel
+        from tvbandits.core.space_kernel import PerParameter
 
-        return starting_kernel(self.names, self.parameters, nu, share)
+        if not is_infinite(nu):
+            nu = positive_number("nu", nu)
+        share = finite_number("share", share, above=0.0, high=1e6)
+        scales, bounds = [], []
+        for part in self.parameters:
+            if isinstance(part, Category):
+                scale, low, high = 1.0, 0.2, 20.0
+            else:
+                scale, low, high = share * part.extent, 0.01 * part.extent, 10 * part.extent
+                low = max(low, 0.2) if part.size else low
+            scales.append(min(max(scale, low), high))
+            bounds.append((low, high))
+        parts = tuple(zip(self.names, (part.width for part in self.parameters), strict=True))
+        return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))
 
     def candidates(self, *, context: Sequence[str] = ()) -> Table:
         """All points of a finite space of at most 20,000, as candidates.
@@ -319,7 +340,6 @@ class Space:
         ValueError
             If there are more, or infinitely many.
         """
-        several("context", context, "names of parameters")
         if self._every is None:
             raise ValueError(
                 f"only a space of at most {ENUMERATED} points has candidates, this one has "

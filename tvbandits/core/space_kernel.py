@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,7 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array, finite_number, is_infinite, positive_number
-from tvbandits.core.parameters import Category, Parameter
+from tvbandits.core.arrays import Array
 
 
 class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
@@ -77,29 +75,3 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
             f"{name}={scale:.3g}" for (name, _), scale in zip(self.parts, scales, strict=True)
         )
         return f"PerParameter({said}, nu={self.nu:g})"
-
-
-def starting_kernel(
-    names: Sequence[str], parameters: Sequence[Parameter], nu: float, share: float
-) -> PerParameter:
-    """A kernel of variance 1 with a length scale for each parameter, as `Space.kernel` says.
-
-    Raises
-    ------
-    ValueError
-        If `nu` or `share` is not positive, or `share` is not finite.
-    """
-    if not is_infinite(nu):
-        nu = positive_number("nu", nu)
-    share = finite_number("share", share, above=0.0, high=1e6)
-    scales, bounds = [], []
-    for part in parameters:
-        if isinstance(part, Category):
-            scale, low, high = 1.0, 0.2, 20.0
-        else:
-            scale, low, high = share * part.extent, 0.01 * part.extent, 10 * part.extent
-            low = max(low, 0.2) if part.size else low
-        scales.append(min(max(scale, low), high))
-        bounds.append((low, high))
-    parts = tuple(zip(names, (part.width for part in parameters), strict=True))
-    return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))

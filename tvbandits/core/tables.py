@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import cut
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, costs_along
@@ -45,7 +46,7 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """
     lines = "".join(
         f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
-        f'<td style="{_CELL}">{escape(_cut(_shown(value)))}</td></tr>'
+        f'<td style="{_CELL}">{escape(cut(_shown(value), LONGEST))}</td></tr>'
         for name, value in rows
     )
     caption = f'<caption style="text-align:left;font-weight:bold">{escape(title)}</caption>'
@@ -74,10 +75,6 @@ def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
 
 def _shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 # Of a history; what an outcome is called stands beside them.

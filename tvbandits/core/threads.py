@@ -179,15 +179,12 @@ def _end(me: int, inside: int, *locks: Any) -> None:
 
 
 @contextmanager
-def one_blas_thread(small: bool = True) -> Iterator[None]:
-    """Limit BLAS to one thread inside of the block, if what it computes is small.
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside of the block.
 
     The limit holds for the whole process: blocks that overlap in several threads share it, and the
     last one to end lifts it.
     """
-    if not small:
-        yield
-        return
     me = threading.get_ident()
     inside = _blocks.count(me)
     try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import tvbandits.policies.theory as theory
 from tvbandits.bandit.bandit import Bandit
@@ -26,9 +26,10 @@ from tvbandits.core.arrays import (
     finite_number,
     whole_number,
 )
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
@@ -288,6 +289,7 @@ def ui_gp_ucb(
     noise_variance: float | None,
     *,
     rate: float | None = None,
+    growth: Literal["wiener", "linear"] = "wiener",
     learn: Learn | None = None,
     **common: Unpack[Learning],
 ) -> Bandit:
@@ -296,7 +298,9 @@ def ui_gp_ucb(
     Parameters
     ----------
     rate : float, optional
-        Of the growth: s^2 + rate age. Without it, it is learned while the bandit plays.
+        Of the growth. Without it, it is learned while the bandit plays.
+    growth : "wiener" or "linear"
+        s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
     learn : Every, int or bool, optional
         When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
 
@@ -312,10 +316,14 @@ def ui_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
+    choice("growth", growth, ("wiener", "linear"))
     rule = learning_rule("rate", rate, learn)
-    # Without a noise variance, next to nothing ages before a rate is learned.
-    start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
-    injected = aging.Wiener(start if rate is None else rate)
+    if growth == "linear":
+        injected: Aging = aging.Linear(1.0 if rate is None else rate)
+    else:
+        # Without a noise variance, next to nothing ages before a rate is learned.
+        start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
+        injected = aging.Wiener(start if rate is None else rate)
     return assembled(domain, kernel, noise_variance, learn=rule, aging=injected, **common)
 
 

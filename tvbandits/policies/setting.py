@@ -25,8 +25,8 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe, check_mean
-from tvbandits.bandit.state import Player
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,

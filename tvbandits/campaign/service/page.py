@@ -38,8 +38,9 @@ def belief(facts: Facts) -> Plot:
     best = _best(facts)[:MOST_ROWS]
     line = facts.places.shape[1] == 1
     rows = np.argsort(facts.places[:, 0]) if line else best
-    frames = [
-        {"name": facts.when(t), "data": (_curve if line else _bars)(facts, rows, m[rows], s[rows])}
+    drawn = _curve if line else _bars
+    frames: list[dict[str, Any]] = [
+        {"name": facts.when(t), "data": drawn(facts, rows, m[rows], s[rows])}
         for t, m, s in facts.course
     ]
     shown = [t for t, *_ in facts.course].index(facts.now)

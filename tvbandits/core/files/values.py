@@ -76,20 +76,16 @@ def packed(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
     whole = {"format": FORMAT, "version": VERSION, **structure}
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
-        archive.writestr(_member(STRUCTURE), text.encode())
+        # A member without a date has a fixed one: the same values make the same bytes.
+        archive.writestr(zipfile.ZipInfo(STRUCTURE), text.encode())
         for number, array in enumerate(arrays):
             member = io.BytesIO()
             np.lib.format.write_array(member, np.asarray(array), version=(1, 0), allow_pickle=False)
-            archive.writestr(_member(_name(number)), member.getbuffer())
+            archive.writestr(zipfile.ZipInfo(_name(number)), member.getbuffer())
         archive.comment = b"0" * _DIGEST
     view = buffer.getbuffer()
     view[-_DIGEST:] = hashlib.sha256(view[:-_DIGEST]).hexdigest().encode()
     return bytes(view)
-
-
-def _member(name: str) -> zipfile.ZipInfo:
-    # A fixed date: the same values make the same bytes.
-    return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
 def _name(number: int) -> str:

@@ -97,7 +97,7 @@ def _taken_in(filters: Filters, told: _Told) -> tuple[Filters, Said]:
     # All but the constant may have started afresh before the first reading: the soft reset of
     # `Filters.observed`, once for all readings, with the hazard of so many steps.
     afresh, layout = filters.layout.restarting
-    some, prior = filters.some(afresh, layout), prior.take(afresh)
+    some, prior = filters.take(afresh, layout), prior.take(afresh)
     fresh = _SeenTogether.of(some.restarted(), told, prior)
     stays = np.log1p(-layout.hazard) * len(told.n)
     on = stays + np.cumsum(said.log_density[:, afresh], axis=0)

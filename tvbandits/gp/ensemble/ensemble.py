@@ -426,8 +426,9 @@ class FilterEnsemble:
         seen, present = [innovations for _, innovations in pairs], ensemble._present
         errors = np.concatenate([each.errors for each in seen])
         squares = squared_innovations(ensemble.weights, errors, seen)
-        both = zip(present.read[1:4], (index, z, noise), strict=True)
-        read = Read(t, *map(np.concatenate, both), present.read.log_slopes + slopes)
+        more = zip(present.read[1:4], (index, z, noise), strict=True)
+        places, told, noises = map(np.concatenate, more)
+        read = Read(t, places, told, noises, present.read.log_slopes + slopes)
         density = present.log_density + np.concatenate([s.log_density for s in seen]) + slopes
         grown = Step(present.expected, read, density, (*present.innovations, *squares))
         known = (*ensemble.seen, *above.tolist())

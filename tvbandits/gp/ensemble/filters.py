@@ -477,14 +477,10 @@ class Filters:
         """Squared scales (M,), in units of reward squared."""
         return np.asarray(self.squares / self.count)
 
-    def take(self, members: NDArray[Any]) -> Filters:
-        """Some of the models, by their numbers or a mask."""
-        return self.some(members, self.layout.take(members))
-
-    def some(self, members: NDArray[Any], layout: Layout) -> Filters:
-        """As `take`, of which the layout is known."""
+    def take(self, members: NDArray[Any], layout: Layout | None = None) -> Filters:
+        """Some of the models, by their numbers or a mask; their layout, where it is known."""
         parts = {name: getattr(self, name)[members] for name in KNOWN}
-        return changed(self, layout=layout, **parts)
+        return changed(self, layout=layout or self.layout.take(members), **parts)
 
     def joined(self, other: Filters) -> Filters:
         """With other models of the same features."""
@@ -554,7 +550,7 @@ class Filters:
         state becomes nu mean, nu^2 covariance + (1 - nu^2) prior; and the prior itself below 1/2.
         """
         rows, layout = self.layout.restarting
-        some = self.some(rows, layout)
+        some = self.take(rows, layout)
         fresh = some.restarted()
         other = _Seen.of(fresh, H, values, noise[rows])
         goes_on = np.log1p(-layout.hazard) + log_density[rows]

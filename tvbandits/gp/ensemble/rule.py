@@ -430,6 +430,8 @@ class CandidatePosterior:
     settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
     jitter: ClassVar[float] = 0.0
+    products: ClassVar[Array] = np.full((1, 1), np.nan)
+    """Not a number: the mean is not linear in the values."""
     log_det_ratio: ClassVar[float] = math.nan
     """Widths that depend on it belong to theorems about one known kernel."""
 
@@ -470,11 +472,6 @@ class CandidatePosterior:
         """Number of observations."""
         return len(self.data)
 
-    @property
-    def products(self) -> Array:
-        """Not a number (1, 1): the mean is not linear in the values."""
-        return np.full((1, 1), np.nan)
-
     def lookahead(
         self, points: Array, about: float, beta: float, noise_variance: float
     ) -> JointPosterior:
@@ -502,6 +499,12 @@ class CandidatePosterior:
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (n1, n2) of candidates [x, t], all at the time `now`."""
         return self._now.among(*(candidate_rows(self.surface, Z).tolist() for Z in (Z1, Z2)))
+
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the candidates at the time `now`, shape (count, A)."""
+        everyone = range(len(self.surface.points))
+        root = linalg.square_root(self._now.among(everyone, everyone))
+        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
@@ -661,12 +664,6 @@ class EnsemblePosterior(CandidatePosterior):
             if row is not None:
                 found[i], spread[i] = mean[row], variance[row]
         return found, spread
-
-    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Centred draws at the candidates at the time `now`, shape (count, A)."""
-        everyone = range(len(self.surface.points))
-        root = linalg.square_root(self._now.among(everyone, everyone))
-        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
     def _reach(self, X: Array, largest: float) -> tuple[Array, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.
