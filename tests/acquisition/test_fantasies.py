@@ -18,7 +18,9 @@ from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BKBWidth,
     Fixed,
+    Logarithmic,
     Situation,
+    Srinivas,
     Theory,
     as_confidence,
 )
@@ -389,6 +391,35 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
         expected = math.sqrt(2 * math.log(2 * roots / delta)) + bound
         given = Theory(delta, bound)(Situation(posterior.log_det_ratio, 8, None))
         assert given == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
+def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -> None:
+    t = situation.told + 1
+    pi_t = math.pi**2 * t**2 / 6
+    expected = math.sqrt(2 * math.log(situation.candidates * pi_t / delta))
+    assert Srinivas(delta)(situation) == pytest.approx(expected, rel=1e-12)
+
+
+def test_srinivas_needs_a_finite_domain() -> None:
+    with pytest.raises(ValueError, match="needs a finite domain: give Candidates"):
+        Srinivas()(Situation(1.0, 3, None))
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_logarithmic(situation: Situation) -> None:
+    expected = 0.8 * math.log(4 * (situation.told + 1))
+    assert Logarithmic()(situation) == pytest.approx(expected, rel=1e-12)
+    assert Logarithmic(square_root=True)(situation) == pytest.approx(math.sqrt(expected))
+    other = Logarithmic(2.0, 30.0)(situation)
+    assert other == pytest.approx(2 * math.log(30 * (situation.told + 1)))
+
+
+def test_logarithmic_is_never_negative() -> None:
+    assert Logarithmic(c2=0.1)(Situation(0.0, 0, None)) == 0.0
+    assert Logarithmic(c2=0.1, square_root=True)(Situation(0.0, 0, None)) == 0.0
+    assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
 
 
 @pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", np.int64(2), np.float32(2.0)])

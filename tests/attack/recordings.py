@@ -15,8 +15,8 @@ import numpy as np
 
 from tests.attack.bad_values import cut_off, flipped, overwritten
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
-from tests.helpers.players import KERNEL, LINE, NOISE, noisy
-from tvbandits import Bandit, Campaign, State, policies
+from tests.helpers.players import made as player, noisy
+from tvbandits import Campaign, State
 from tvbandits.campaign import CampaignError
 
 STEPS = 8
@@ -37,11 +37,6 @@ EDITS = (
     "UPDATE snapshots SET data = substr(data, 1, {row})",
     "PRAGMA user_version = 7",
 )
-
-
-def bandit() -> Bandit:
-    """Who plays."""
-    return policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, seed=3)
 
 
 def edited(path: Path, rng: np.random.Generator) -> None:
@@ -81,7 +76,7 @@ def read(
 def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """Read so many damaged copies of one campaign."""
     made = Path("made.db")
-    with Campaign.create(made, bandit(), snapshot_every=5) as campaign:
+    with Campaign.create(made, player("et-gp-ucb"), snapshot_every=5) as campaign:
         for t in np.arange(1.0, STEPS + 1):
             X = campaign.ask(t)
             campaign.tell(X, noisy(X, t), t)

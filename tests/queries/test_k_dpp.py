@@ -369,8 +369,13 @@ def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
         return sample(K, k, **options)
 
     monkeypatch.setattr(k_dpp, "sample_mcmc", noted)
-    KDPP(lambda _: 4, sweeps=2.3).choose(pool(12, 3), np.random.default_rng(0))
-    assert lengths == [10]
+    for plan in (
+        KDPP(lambda _: 4, sweeps=2.3),
+        KDPP(lambda _: 4, accuracy=0.1),
+        KDPP(lambda _: 4, sweeps=7.0, accuracy=0.01),
+    ):
+        plan.choose(pool(12, 3), np.random.default_rng(0))
+    assert lengths == [10, k_dpp.mixing_steps(12, 4, 0.1), k_dpp.mixing_steps(12, 4, 0.01)]
 
 
 def test_a_number_is_a_constant_schedule() -> None:
@@ -393,3 +398,9 @@ def test_a_budget_instead_of_a_schedule() -> None:
         assert len(KDPP(budget=OnAverage(2.0)).choose(shown, rng)) == wanted
     with pytest.raises(ValueError, match=r"budget must be a whole number per step, or a budget"):
         KDPP(budget=OnAverage)  # type: ignore[arg-type]
+
+
+def test_mixing_steps() -> None:
+    assert k_dpp.mixing_steps(500, 37, 0.01) == math.ceil(500 * 37 * math.log(500 / 0.01))
+    assert k_dpp.mixing_steps(3, 1, 100.0) == 1
+    assert k_dpp.mixing_steps(500, 0, 0.01) == k_dpp.mixing_steps(500, 500, 0.01) == 0

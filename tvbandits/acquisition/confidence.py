@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import finite_number, not_negative
+from tvbandits.core.arrays import finite_number, flag, not_negative, positive_number
 from tvbandits.core.coercion import shown
 
 # A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
@@ -97,6 +97,61 @@ class Theory(_WithProbability):
     def __call__(self, situation: Situation) -> float:
         """Width from the information of the observations in use."""
         return math.sqrt(2 * math.log(2 / self.delta) + situation.log_det_ratio) + self.norm_bound
+
+
+@dataclass(frozen=True)
+class Srinivas:
+    """sqrt(2 log(|D| t^2 pi^2 / (6 delta))) for a finite domain D (Srinivas 2010, Theorem 1).
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import Srinivas, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> print(f"{Srinivas()(situation):.3f}")
+    5.327
+    """
+
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the size of the domain."""
+        if situation.candidates is None:
+            raise ValueError("this width needs a finite domain: give Candidates, or another width")
+        t = situation.told + 1
+        size = situation.candidates * t**2 * math.pi**2 / (6 * self.delta)
+        return math.sqrt(2 * math.log(size))
+
+
+@dataclass(frozen=True)
+class Logarithmic:
+    """c1 log(c2 t): Bogunovic (2016) plays TV-GP-UCB with c1 = 0.8, c2 = 4 as beta_t = width^2.
+
+    The value is the width itself; take `square_root=True` for the square root that paper uses.
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.confidence import Logarithmic, Situation
+    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> print(f"{Logarithmic()(situation):.3f}")
+    3.545
+    """
+
+    c1: float = 0.8
+    c2: float = 4.0
+    square_root: bool = False
+
+    def __post_init__(self) -> None:
+        not_negative("c1", self.c1)
+        positive_number("c2", self.c2)
+        flag("square_root", self.square_root)
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the number of decisions; never below zero."""
+        width = max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
+        return math.sqrt(width) if self.square_root else width
 
 
 @dataclass(frozen=True)
@@ -212,6 +267,8 @@ class PlaysAtATime:
 # Widths by name.
 WIDTHS: dict[str, Confidence] = {
     "theory": Theory(),
+    "srinivas": Srinivas(),
+    "logarithmic": Logarithmic(),
     "bkb": BKBWidth(),
     "bbkb": BBKBWidth(),
     "bbkb-program": BBKBProgramWidth(),

@@ -12,6 +12,13 @@ import math
 import numpy as np
 
 
+def reset_period_under_drift(horizon: int, epsilon: float) -> int:
+    """H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
+    if epsilon <= 0:
+        return horizon
+    return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
+
+
 def elimination_period(
     horizon: int, variation_budget: float, information_gain: float, noise: float, width: float
 ) -> int:

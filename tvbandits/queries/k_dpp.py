@@ -252,7 +252,7 @@ def sample_mcmc(
     K, k, jitter
         As `greedy`.
     steps : int
-        Lazy steps, each counted whether or not it moves.
+        Lazy steps, each counted whether or not it moves; see `mixing_steps`.
     start : sequence of k distinct items, optional
         Default: the greedy set, [S] Alg. 3.
 
@@ -332,6 +332,24 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
 
     drawn = proj_dpp_sampler_eig(vectors[:, component], "GS", random_state=bits)
     return Sample(_sorted(np.array(drawn, dtype=np.int64)), 0, 0, jitter * scale)
+
+
+def mixing_steps(N: int, k: int, accuracy: float) -> int:
+    """Lazy steps towards total variation `accuracy`: N k log(N / accuracy), rounded up.
+
+    This is the rate O(N k log(N / eps)) of Anari, Oveis Gharan and Rezaei (2016) with constant 1.
+    At least 1, but 0 where k is 0 or N and there is nothing to mix.
+
+    Raises
+    ------
+    ValueError
+        If `k` is not an integer from 0 to N, or `accuracy` is not a positive number.
+    """
+    k = _checked_size(k, whole_number("N", N, at_least=0))
+    positive_number("accuracy", accuracy)
+    if k in (0, N):
+        return 0
+    return max(1, math.ceil(N * k * (math.log(N) - math.log(accuracy))))
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:

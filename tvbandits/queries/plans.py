@@ -342,6 +342,8 @@ class KDPP:
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
+    accuracy : float, optional
+        Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
     budget : Budget or int, optional
         Where given, it says how many instead of the schedule.
 
@@ -356,6 +358,7 @@ class KDPP:
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
+    accuracy: float | None = None
     budget: Budget | int | None = None
 
     looks_at_posterior: ClassVar[bool] = False
@@ -366,6 +369,8 @@ class KDPP:
         if isinstance(self.schedule, type) or not callable(self.schedule):
             whole_number("schedule, where it is no function,", self.schedule, at_least=0)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
+        if self.accuracy is not None:
+            finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
@@ -378,6 +383,8 @@ class KDPP:
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
         steps = math.ceil(self.sweeps * k)
+        if self.accuracy is not None:
+            steps = k_dpp.mixing_steps(len(pool), k, self.accuracy)
         return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 
 

@@ -479,10 +479,3 @@ def test_it_is_a_joint_matern_kernel_and_one_for_each_coordinate(additive: float
     np.testing.assert_allclose(kernel(X, Y), expected, atol=1e-14)
     np.testing.assert_allclose(np.diagonal(kernel(X)), kernel.diag(X), atol=1e-14)
     check_kernel(kernel, X)
-
-
-def test_points_of_another_dimension_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 length scales for points of 2"):
-        Coordinates(SCALES)(points(4, 2))
-    with pytest.raises(ValueError, match="only be evaluated when Y is None"):
-        Coordinates(SCALES)(points(4), points(4), eval_gradient=True)

@@ -64,12 +64,8 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
-        if Y is not None and eval_gradient:
-            raise ValueError("the gradient can only be evaluated when Y is None")
-        scales, X = self.scales, np.atleast_2d(X)
-        if X.shape[1] != len(scales):
-            raise ValueError(f"there are {len(scales)} length scales for points of {X.shape[1]}")
-        A = X / scales
+        scales = self.scales
+        A = np.atleast_2d(X) / scales
         B = A if Y is None else np.atleast_2d(Y) / scales
         squares = (A.T[:, :, None] - B.T[:, None, :]) ** 2
         joint, slope = matern52_and_slope(np.sqrt(squares.sum(axis=0)))
