@@ -37,6 +37,9 @@ from tvbandits.datasets.tables.problem import (
 
 MOST_ARMS = 10_000
 
+# Longest horizon of what is drawn step by step.
+MOST_STEPS = 100_000
+
 
 @dataclass(frozen=True)
 class SwitchingArms(OnCandidates, Drawn):
@@ -160,7 +163,9 @@ class AutoregressiveArms(OnPath, Drawn):
         check_made_up(self)
         whole_number("side", self.side, at_most=60)
         if (self.horizon + BURN_IN) * self.side**2 > 100_000_000:
-            raise ValueError(f"{self.horizon} steps of {self.side**2} arms are more than 100000000")
+            raise ValueError(
+                f"horizon = {self.horizon} steps of {self.side**2} arms are more than 100000000"
+            )
 
     @cached_property
     def domain(self) -> Candidates:
@@ -311,7 +316,7 @@ class BannersByDay(OnCandidates, Drawn):
     name: str = "banners-by-day"
 
     def __post_init__(self) -> None:
-        check_made_up(self)
+        check_made_up(self, MOST_STEPS)
         whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
         flag("beside", self.beside)
 

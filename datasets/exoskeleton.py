@@ -14,6 +14,9 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import MadeUp, check_known, check_made_up, interval
 
+# Longest horizon of a problem whose variation is looked at step by step.
+MOST_STEPS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Exoskeleton(MadeUp):
@@ -110,7 +113,7 @@ class TimedParabola(MadeUp):
     name: str = "xopt-drift"
 
     def __post_init__(self) -> None:
-        check_made_up(self)
+        check_made_up(self, MOST_STEPS)
         whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
 
     @cached_property

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.arrays import Array, noise_variance_number, positive_number, whole_number
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
@@ -129,7 +129,7 @@ def _problem(
         points=points,
         name=name,
         unit="",
-        noise_variance=noise_variance,
+        noise_variance=noise_variance_number("noise_variance", noise_variance),
         kernel=RBF(float(bandwidth)),
         steps=whole_number("horizon", horizon),
         summary=(

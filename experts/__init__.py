@@ -2,7 +2,7 @@
 
 Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`. Around one: `Budgeted`,
 `Retrying`, `Calibrated`. `check_expert` finds out whether an
-expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.mqtt`.
+expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.sensors.mqtt`.
 """
 
 from tvbandits.experts.budgeted import Budgeted, Spent

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tvbandits.core.arrays import finite_number, whole_number
+from tvbandits.core.arrays import finite_number, noise_variance_number, whole_number
 from tvbandits.core.coercion import text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
@@ -67,6 +67,7 @@ def ozone(
     if sites is not None:
         whole_number("sites", sites)
     finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
+    noise_variance_number("noise_variance", noise_variance)
     for name, word in (("state", state), ("start", start), ("end", end)):
         if word is not None:
             text(name, word)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.arrays import is_finite_number
+from tvbandits.core.coercion import file_path, shown, text
 from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 from tvbandits.datasets.tables.columns import few
 
@@ -184,14 +185,16 @@ def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(drop=_is_counted(table.index))
 
 
-def spanned(table: pd.DataFrame, start: str | None, end: str | None) -> pd.DataFrame:
+def spanned(
+    table: pd.DataFrame, start: str | float | None, end: str | float | None
+) -> pd.DataFrame:
     """Rows from one time to another, both with it, in the order of time.
 
     Parameters
     ----------
     table : DataFrame
         Times as index.
-    start, end : str, optional
+    start, end : str or float, optional
         Dates such as 2008-01-31, 2008-01 or 2008, which mean all of the day, month or year; or numbers
         where times are numbers. None: as far as there are rows.
 
@@ -203,21 +206,30 @@ def spanned(table: pd.DataFrame, start: str | None, end: str | None) -> pd.DataF
     if start is None and end is None:
         return table
     table = table.sort_index(kind="stable")
-    dates = isinstance(table.index, pd.DatetimeIndex)
-    try:
-        given = [each if each is None or dates else float(each) for each in (start, end)]
-        kept = table.loc[slice(*given)]
-    except (ValueError, TypeError, KeyError) as error:
-        expected = "dates such as 2008-01-31" if dates else "numbers, as times are numbers"
-        raise ValueError(
-            f"start and end must be {expected}, got start={start} and end={end}"
-        ) from error
+    kept = _cut(_cut(table, "start", start), "end", end)
     if len(kept) == 0:
         raise ValueError(
             f"no reading lies between start={start} and end={end}: times are "
             f"{table.index[0]} to {table.index[-1]}"
         )
     return kept
+
+
+def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFrame:
+    """The rows of a table in order, from a `start` or up to an `end`."""
+    if time is None:
+        return table
+    dates = isinstance(table.index, pd.DatetimeIndex)
+    expected = "a date such as 2008-01-31" if dates else "a number, as times are numbers"
+    if isinstance(time, str):
+        text(name, time)
+    elif dates or not is_finite_number(time):
+        raise ValueError(f"{name} must be {expected}, got {shown(time)}")
+    try:
+        given = time if dates else float(time)
+        return table.loc[slice(given, None) if name == "start" else slice(given)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{name} must be {expected}, got {shown(time)}") from error
 
 
 def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:

@@ -73,8 +73,8 @@ def sensor_field(
     name: str = "sensor-field",
     minimum_completeness: float = 0.75,
     every: str | None = None,
-    start: str | None = None,
-    end: str | None = None,
+    start: str | float | None = None,
+    end: str | float | None = None,
     noise: float = 0.0,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
@@ -112,7 +112,7 @@ def sensor_field(
     every : str, optional
         Make steps of this length, "10min" or "1D" (a number where times are numbers), by means of
         the readings in them. None: each row is one step, however long.
-    start, end : str, optional
+    start, end : str or float, optional
         Rows from one time to another, both with it: 2008-01-31, or 2008 for all of a year (numbers
         where times are numbers). None: all there are.
 

@@ -260,11 +260,13 @@ class SensorExpert:
         for name in ("tolerance", "staleness", "cost"):
             settle(self, **{name: not_negative(name, getattr(self, name))})
         if self.aging is not None and not callable(self.aging):
-            raise ValueError(f"aging must be a map of tvbandits.aging, got {shown(self.aging)}")
+            raise ValueError(
+                f"aging must be a map of tvbandits.forgetting.aging, got {shown(self.aging)}"
+            )
         if self.staleness > 0 and self.aging is None:
             raise ValueError(
                 f"staleness = {self.staleness} needs aging=: how the variance of an old reading "
-                "grows (tvbandits.aging.Constant() if it does not)"
+                "grows (tvbandits.forgetting.aging.Constant() if it does not)"
             )
         floor = self.least_variance
         if floor is None:

@@ -97,6 +97,7 @@ class Faults:
         if self.down is not None:
             settle(self, down=_pair(self.down))
         if self.stations is not None:
+            of_kind("stations", self.stations, Collection, "a collection of ids")
             given = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
             settle(self, stations=tuple(several("stations", given, "a collection of ids")))
 
@@ -275,7 +276,7 @@ def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
     for name in names:
         of_kind("each of ids", name, str, "a text")
         if name in column:
-            raise ValueError(f"ids must differ, but two stations are called {name!r}")
+            raise ValueError(f"ids must differ, got {shown(name)} twice")
         column[name] = len(column)
     return column
 

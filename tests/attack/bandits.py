@@ -16,14 +16,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 import tvbandits
 from tests.attack.dense import by_dictionary
 from tests.attack.parts import Options, example, parts, space_kernels, time_kernels, wrappers
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tests.helpers.players import deciding
-from tvbandits import Answers, Bandit, Box, Candidates, Every, Exact, Recipe
+from tvbandits import Answers, Bandit, Box, Candidates, Every, Exact, NystromFilter, Recipe
 from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.core.arrays import Array
@@ -37,6 +37,7 @@ from tvbandits.gp.kernels.additive import (
 )
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
+from tvbandits.gp.posteriors.nystrom import markov
 from tvbandits.queries.plans import Asking
 
 STEPS = 12
@@ -230,6 +231,9 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     if "anchors" in inspect.signature(type(posterior)).parameters:
         kernel = structured_kernel(space_kernels_of(domain)[0])
         kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
+    elif isinstance(posterior, NystromFilter) and markov(kernel) is None:
+        space = ConstantKernel(amplitude) * RBF(side * float(10.0 ** rng.uniform(-1.5, 1)))
+        kernel, kind = OnSpace(space) * OnTime(Matern(20.0, nu=0.5)), "in time"
     elif rng.random() < 0.15:
         learn = Every(int(rng.choice([3, 7])))
     aging = aging_of(rng)

@@ -112,8 +112,9 @@ def _is_inside(name: str) -> bool:
 
 
 def _call(name: str, function: Any, make: Callable[[], Callable[..., Any]]) -> Call | None:
+    made = function.__init__ if _made_by_init(function) else function
     try:
-        found = inspect.signature(function).parameters
+        found = inspect.signature(made).parameters
     except (TypeError, ValueError):
         return None
     hints = _hints(function)
@@ -127,6 +128,13 @@ def _call(name: str, function: Any, make: Callable[[], Callable[..., Any]]) -> C
     }
     required = tuple(each for each in usable if found[each].default is inspect.Parameter.empty)
     return Call(name, make, usable, required)
+
+
+def _made_by_init(function: Any) -> bool:
+    """Whether it is a class whose `__new__` hands everything on."""
+    return (
+        inspect.isclass(function) and "__new__" in vars(function) and "__init__" in vars(function)
+    )
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -195,7 +203,10 @@ def spelled(name: str) -> tuple[str, ...]:
 # Other words for a parameter in messages.
 SAME: dict[str, tuple[str, ...]] = {
     "X": ("points", "point", "candidates", "site"),
-    "frame": ("parameter",),
+    "frame": ("parameter", "columns"),
+    "values": ("sensor",),
+    "safe": ("among",),
+    "points": ("candidates", "X", "parameter"),
     "context": ("candidates",),
     "among": ("available",),
     "width": ("confidence",),

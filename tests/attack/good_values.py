@@ -89,6 +89,7 @@ def folder() -> Path:
     log().to_csv(path / "log.csv", index=False)
     readings().to_csv(path / "readings.csv", index_label="time")
     places().to_csv(path / "places.csv", index=False)
+    log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),

@@ -63,9 +63,11 @@ MEMORY = 6 << 30
 # Calls that are documented as welcome though the annotation does not say so.
 WELCOME = (
     # Rows or names are welcome in any sequence.
-    r".*\((among|points|context|ids|labels)=(array of .*|categorical|Series of NA)\)",
+    r".*\((among|points|context|ids|labels|notes|stations)=(array of .*|categorical|Series of NA)\)",
     # None is the default width.
     r"policies\.\w+\(confidence=None\)",
+    # What a visit brought.
+    r"tvbandits\.(Bandit|Campaign)\.tell\(y=(True|False|np\.True_)\)",
     # A number is a width, and a name of one.
     r".*Recipe\(confidence=.*",
     # A number is a point of a line.
@@ -197,7 +199,9 @@ def is_shown(message: str, value: Any) -> bool:
     """Whether a message shows what was given, or says what it is."""
     if isinstance(value, str | Path) and str(value) in message:
         return True
-    if re.search(r"\b(got|given|gives?|none|not|no|unknown|returned|returns)\b", message):
+    if re.search(
+        r"\b(got|given|gives?|none|not|no|nothing|No such|unknown|returned|returns)\b", message
+    ):
         return True
     with contextlib.suppress(Exception):
         return repr(value)[:20] in message

@@ -60,6 +60,13 @@ def test_candidates_refuse(X: Any, message: str) -> None:
     refused(ValueError, message, Candidates, X)
 
 
+@pytest.mark.parametrize("rows", [0, "", b"", {}])
+def test_columns_and_rows_come_in_a_sequence(rows: Any) -> None:
+    X = [[0.0, 1.0], [1.0, 1.0]]
+    refused(ValueError, "retired must be row numbers from 0 to 1, got", Candidates, X, retired=rows)
+    refused(ValueError, "context must be column numbers from 0 to", Candidates, X, context=rows)
+
+
 def test_grid_runs_through_every_point() -> None:
     grid = Candidates.grid([(0, 1), (-2, 2)], [2, 3])
     expected = [[0, -2], [0, 0], [0, 2], [1, -2], [1, 0], [1, 2]]

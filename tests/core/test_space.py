@@ -531,10 +531,10 @@ def test_a_bandit_is_told_names(make: Any) -> None:
 
 def test_what_is_wrong_is_named() -> None:
     for names, said in (
-        (["a", "a"], "categories must differ, got 'a' twice"),
+        (["a", "a"], r"names must be at least two different texts, got \['a', 'a'\]"),
         (["a"], "names must be at least two different texts"),
         (["a", 1], "names must be at least two different texts"),
-        ("ab", "arms must be names"),
+        ("ab", "names must be at least two different texts, got 'ab'"),
     ):
         refused(ValueError, said, Arms, names)
     bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)

@@ -18,6 +18,7 @@ from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import (
     AutoregressiveArms,
+    BannersByDay,
     BumpAndWall,
     DriftingBump,
     Exoskeleton,
@@ -209,6 +210,11 @@ def test_switching_is_known_until_its_horizon(t: float) -> None:
 
 def test_a_landscape_that_no_memory_holds() -> None:
     refused(ValueError, f"peaks = {2**53} .* hold more than", GeneralisedMovingPeaks, peaks=2**53)
+
+
+@pytest.mark.parametrize("make", [AutoregressiveArms, BannersByDay, TimedParabola])
+def test_a_horizon_that_no_memory_holds(make: Any) -> None:
+    refused(ValueError, f"horizon .*{2**40}", make, horizon=2**40)
 
 
 def test_a_peak_appears() -> None:

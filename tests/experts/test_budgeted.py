@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import tenacity
 from hypothesis import given, settings, strategies as st
@@ -74,6 +75,13 @@ def test_a_budget_without_a_limit_is_none() -> None:
     with pytest.raises(ValueError, match="a budget needs a limit: give per_step=, total= or cost="):
         Budgeted(Meter())
     refused(ValueError, "a budget needs a limit", Budgeted, Meter(), price=1.0)
+    refused(
+        ValueError,
+        r"expert must be an object with a method query\(X, t\); got",
+        Budgeted,
+        pd.DataFrame(),
+        total=1,
+    )
 
 
 # --- cost -----------------------------------------------------------------------------------------

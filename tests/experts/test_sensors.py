@@ -289,7 +289,10 @@ def test_bad_networks(network: str) -> None:
     [
         ({"tolerance": -1.0}, "tolerance must be finite and not negative, got -1.0"),
         ({"staleness": 1.0}, r"staleness = 1\.0 needs aging="),
-        ({"staleness": 1.0, "aging": 2.0}, r"aging must be a map of tvbandits\.aging, got 2\.0"),
+        (
+            {"staleness": 1.0, "aging": 2.0},
+            r"aging must be a map of tvbandits\.forgetting\.aging, got 2\.0",
+        ),
     ],
 )
 def test_bad_options(options: Any, match: str) -> None:
@@ -548,6 +551,7 @@ def test_faults_hit_those_they_name() -> None:
         ({"down": 3.0}, "down must be a pair of times"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),
         ({"stations": "s1"}, "stations must be a collection of ids, got 's1'"),
+        ({"stations": iter(["s1"])}, "stations must be a collection of ids, got"),
     ],
 )
 def test_bad_faults(options: Any, match: str) -> None:
@@ -558,7 +562,7 @@ def test_bad_faults(options: Any, match: str) -> None:
     ("options", "match"),
     [
         ({"ids": ["a"]}, r"ids must name 2 stations, one for each column of values, got \['a'\]"),
-        ({"ids": ["a", "a"]}, "two stations are called 'a'"),
+        ({"ids": ["a", "a"]}, "ids must differ, got 'a' twice"),
         ({"faults": Faults(stations=["c"])}, "a fault names the station 'c', which the table does"),
     ],
 )

@@ -152,6 +152,7 @@ def test_given_parameters_come_first() -> None:
     assert made("w-gp-ucb", discount=0.7).aging == aging.Exponential(0.7)
     assert made("tv-gp-ucb", epsilon=0.7).kernel.k2.epsilon == 0.7
     assert made("ui-gp-ucb", rate=0.7).aging == aging.Wiener(0.7)
+    assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
     sparq = made("sparq-gp-ucb", queries=2.0, rate=0.7)
     assert sparq.asking.plan == KDPP(LogSchedule(2.0))
     assert sparq.aging.maps[0] == aging.Linear(0.7)
@@ -189,3 +190,6 @@ def test_sparq_asks_in_bursts() -> None:
         policies.sparq_gp_ucb(
             Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=KDPP(), ask_every=2
         )
+    for many in (1e51, 2**63):
+        with pytest.raises(ValueError, match=r"queries must lie in \[0, 1e\+?0?9\], got"):
+            policies.sparq_gp_ucb(Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=many)

@@ -34,12 +34,15 @@ from tvbandits.comparison.entrants import (
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
-from tvbandits.core.arrays import flag, is_finite_number, whole_number
+from tvbandits.core.arrays import flag, is_finite_number, is_whole, whole_number
 from tvbandits.core.coercion import function, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
+
+# So many processes no machine has.
+MOST_JOBS = 100_000
 
 # Columns of the summary that are printed.
 SHOWN = [
@@ -143,8 +146,8 @@ class Comparison:
         flag("equal_information", self.equal_information)
         if self.expert is not None:
             function("expert", self.expert, "a function of a problem and a seed, or None")
-        if self.n_jobs != -1:
-            whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs)
+        if not (is_whole(self.n_jobs) and self.n_jobs == -1):
+            whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=MOST_JOBS)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
         conditions = Conditions(width, _text(self.confidence), self.expert, self.batch)
         settle(self, problems=problems, policies=policies, seeds=seeds)

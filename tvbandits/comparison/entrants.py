@@ -17,7 +17,7 @@ from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import several, shown
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
@@ -152,11 +152,10 @@ def makers_of(
     else:
         makers = {}
         one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
-        for text in [policies] if one else policies:
+        needs = "names, or a mapping of labels to makers"
+        for text in [policies] if one else several("policies", policies, needs):
             if not isinstance(text, str):
-                raise TypeError(
-                    f"policies must be names, or a mapping of labels to makers; got {shown(text)}"
-                )
+                raise TypeError(f"policies must be {needs}; got {shown(text)}")
             known = known_spec("policy", text, POLICIES)
             label = text if known is None else known
             named = makers[label] = Named(label)
@@ -200,8 +199,8 @@ def labelled_problems(
     if isinstance(problems, Mapping):
         labelled = dict(problems)
     else:
-        several = isinstance(problems, Iterable) and not isinstance(problems, NOT_SEVERAL)
-        listed: list[Any] = list(problems) if several else [problems]  # type: ignore[arg-type]
+        some = isinstance(problems, Iterable) and not isinstance(problems, NOT_SEVERAL)
+        listed: list[Any] = list(problems) if some else [problems]  # type: ignore[arg-type]
         for problem in listed:
             _check_kind(problem)
         labelled = {getattr(problem, "name", ""): problem for problem in listed}
@@ -209,7 +208,7 @@ def labelled_problems(
             names = [problem.name for problem in listed]
             raise ValueError(f"problems must have different names, or labels of yours; got {names}")
     if not labelled:
-        raise ValueError("problems must hold at least one problem")
+        raise ValueError("problems must hold at least one problem, got none")
     for label, problem in labelled.items():
         _check_problem(label, problem)
     return labelled

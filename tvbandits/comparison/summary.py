@@ -13,6 +13,7 @@ from scipy.stats import t as student
 from tvbandits.comparison.setup import limits_of
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import several
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 
@@ -227,9 +228,10 @@ MOST_SEEDS = 1_000_000
 
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:
     """The seeds themselves: 0, ..., n - 1 for a number n."""
-    if np.ndim(seeds) == 0:
+    if not isinstance(seeds, Iterable):
         return list(range(whole_number("seeds", seeds, at_most=MOST_SEEDS)))
-    chosen = [whole_number("each of seeds", seed, at_least=0) for seed in seeds]  # type: ignore[union-attr]
+    listed = several("seeds", seeds, "a whole number, or a sequence of whole numbers")
+    chosen = [whole_number("each of seeds", seed, at_least=0) for seed in listed]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"seeds must be at least one, and different, got {chosen}")
     return chosen

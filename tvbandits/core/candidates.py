@@ -81,7 +81,7 @@ class Candidates:
 
     def __new__(cls, *given: Any, **named: Any) -> Any:  # noqa: D102
         context = given[1] if len(given) > 1 else named.get("context")
-        if cls is Candidates and isinstance(context, Mapping):
+        if cls is Candidates and isinstance(context, Mapping) and context:
             X: Any = given[0] if given else named.get("X")
             retired = given[2] if len(given) > 2 else named.get("retired", ())
             return CandidatesInContext(Candidates(X, retired=retired), context)
@@ -470,13 +470,14 @@ def candidates_of(domain: object) -> Candidates | None:
 
 def _as_numbers(name: str, given: object, count: int, kind: str, purpose: str) -> tuple[int, ...]:
     """Different columns or rows out of `count`, not all of them."""
-    several = isinstance(given, Sequence) or (isinstance(given, np.ndarray) and given.ndim > 0)
-    parts: tuple[Any, ...] = tuple(given) if several else (given,)  # type: ignore[arg-type]
+    needs = f"{kind} numbers from 0 to {count - 1}"
+    listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    if not listed and not (isinstance(given, np.ndarray) and given.ndim > 0):
+        raise ValueError(f"{name} must be {needs}, got {shown(given)}")
+    parts: tuple[Any, ...] = tuple(given)  # type: ignore[arg-type]  # a sequence or an array
     for part in parts:
         if not (is_whole(part) and 0 <= part < count):
-            raise ValueError(
-                f"{name} must be {kind} numbers from 0 to {count - 1}, got {shown(part)}"
-            )
+            raise ValueError(f"{name} must be {needs}, got {shown(part)}")
     numbers = tuple(map(int, parts))
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"{name} must be different {kind}s, got {list(numbers)}")

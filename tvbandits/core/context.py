@@ -43,7 +43,7 @@ def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
     of_kind("context", given, Mapping, 'a mapping such as {"outside": (-15, 20)}')
     for name in given:
         of_kind("a name of the context", name, str, "a text")
-    return {name: as_parameter(each, name) for name, each in given.items()}
+    return {name: as_parameter(each, f"context {name}") for name, each in given.items()}
 
 
 def measured(domain: object) -> Mapping[str, Parameter]:

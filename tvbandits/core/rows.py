@@ -251,7 +251,7 @@ def parquet_file(path: str | os.PathLike[str]) -> Any:
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise ValueError("Parquet needs pyarrow: pip install 'tvbandits[parquet]'") from error
+        raise ValueError('Parquet needs pyarrow: pip install "tvbandits[parquet]"') from error
     return ParquetFile(path)
 
 

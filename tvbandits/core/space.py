@@ -481,8 +481,9 @@ class Arms(Table):
     """
 
     def __init__(self, names: Sequence[str], retired: Sequence[int] = ()) -> None:
-        given = tuple(several("arms", names, "names"))
-        if len(given) < 2 or not all(isinstance(each, str) for each in given):
+        given = tuple(several("names", names, "at least two different texts"))
+        texts = all(isinstance(each, str) for each in given)
+        if not texts or len(set(given)) < max(len(given), 2):
             raise ValueError(f"names must be at least two different texts, got {shown(names)}")
         arms = Category(given)
         super().__init__(Space(arm=arms), np.eye(arms.size), retired=retired)

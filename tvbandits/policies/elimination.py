@@ -19,6 +19,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.policies import theory
 from tvbandits.policies.ruled import (
     PolicyAdapter,
@@ -200,6 +201,7 @@ def r_perp(
     whole_number("first", first, at_most=100_000)
     unit, noise, prior = in_unit(noise_variance, scale, **common)
     width, arms = constant(confidence), finite(domain, "R-PERP")
+    check_kernel(kernel, arms.X)
     K, every = np.asarray(kernel(arms.X)), np.arange(len(arms))
     rule = PhasedElimination(arms, K, noise, reset_every, first, width, prior, every, length=first)
     return adapted(domain, rule, kernel, noise_variance, unit, **common)

@@ -21,7 +21,7 @@ from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import is_finite_number, not_negative, whole_number
+from tvbandits.core.arrays import finite_number, is_finite_number, not_negative, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.context import measured
@@ -61,6 +61,7 @@ from tvbandits.policies.setting import (
 )
 from tvbandits.queries.plans import (
     KDPP,
+    MOST_QUESTIONS,
     Asking,
     Budget,
     LogSchedule,
@@ -310,7 +311,7 @@ def sparq_gp_ucb(
     """
     sparse = isinstance(as_posterior(common.get("posterior", "exact")), Nystrom)
     if is_finite_number(queries):
-        not_negative("queries", queries)
+        finite_number("queries", queries, low=0.0, high=MOST_QUESTIONS)
         whole_number("ask_every", ask_every)
         queries = KDPP(LogSchedule(float(queries), ask_every))  # type: ignore[arg-type]
     elif ask_every != 1:

@@ -43,6 +43,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.gp.posteriors.state_space import gain_of
 from tvbandits.policies.ruled import (
     PolicyAdapter,
@@ -60,6 +61,7 @@ SMALLEST = 1e-10
 
 def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
     """Features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix."""
+    check_kernel(kernel, X)
     values, vectors = eigenpairs(np.asarray(kernel(X)))
     kept = values > SMALLEST * float(values.max())
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept])), np.asarray(values[kept])
@@ -120,7 +122,8 @@ class ArmFilter:
     def moments(self, row: int, centre: float) -> tuple[float, float]:
         """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
         h = self.features[row]
-        return centre + float(h @ self.centred(centre)), float(h @ self.covariance @ h)
+        variance = max(float(h @ self.covariance @ h), 0.0)  # rounding may leave less
+        return centre + float(h @ self.centred(centre)), variance
 
     def centred(self, centre: float) -> Array:
         """Mean (r,) of w, for rewards less `centre`."""
@@ -328,7 +331,7 @@ class Elimination(SeveralPriors):
         row = int(self.domain.index(x[None])[0])
         mean, variance = member.filter.at(t).moments(row, self.centre.before(y))
         member.errors += y - mean
-        member.allowance += self.width * math.sqrt(max(variance, 0.0))
+        member.allowance += self.width * math.sqrt(variance)
         member.rounds += 1
 
     def _judge(self, p: int) -> None:

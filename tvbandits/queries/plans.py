@@ -53,6 +53,9 @@ from tvbandits.queries import k_dpp
 # also knows how many questions have been asked, so that what is saved now may be spent later. Both
 # count decisions and not rewards: a batch that is told reward by reward is one decision.
 
+# No formula asks for more in a decision.
+MOST_QUESTIONS = 1e9
+
 
 @dataclass(frozen=True)
 class LogSchedule:
@@ -73,7 +76,7 @@ class LogSchedule:
     every: int = 1
 
     def __post_init__(self) -> None:
-        not_negative("factor", self.factor)
+        finite_number("factor", self.factor, low=0.0, high=MOST_QUESTIONS)
         whole_number("every", self.every)
 
     def __call__(self, told: int) -> int:
@@ -122,7 +125,7 @@ class OnAverage:
     rate: float
 
     def __post_init__(self) -> None:
-        not_negative("rate", self.rate)
+        finite_number("rate", self.rate, low=0.0, high=MOST_QUESTIONS)
 
     def __call__(self, told: int, asked: int) -> int:
         """What is left."""
@@ -341,7 +344,7 @@ class KDPP:
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
     accuracy : float, optional
         Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
-    budget : Budget, optional
+    budget : Budget or int, optional
         Where given, it says how many instead of the schedule.
 
     Examples
@@ -356,7 +359,7 @@ class KDPP:
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
     accuracy: float | None = None
-    budget: Budget | None = None
+    budget: Budget | int | None = None
 
     looks_at_posterior: ClassVar[bool] = False
 
