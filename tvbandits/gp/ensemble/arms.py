@@ -182,6 +182,16 @@ class ArmFilters:
         across = np.tensordot(part, np.exp(-lags / self.scale[:, None, None]), axes=1)
         return np.asarray(across * (rows[:, None] == rows))
 
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Centred draws of the rewards, shape (count, A): normal, with the covariance of the mixture."""
+        weights = np.sqrt(self.weights)[:, None]
+        level = weights * (1.0 - self.share) / np.sqrt(self.precision)[:, None]
+        apart = weights * (self.means - self.weights @ self.means)
+        own = np.sqrt(self.weights @ self.variance)
+        shape = count, len(weights)
+        drawn = own * rng.standard_normal((count, len(own)))
+        return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+
 
 # Filters after the latest times, in their order.
 Past: TypeAlias = tuple[ArmFilters | EffectFilters, ...]
@@ -401,6 +411,14 @@ class ArmsPosterior(CandidatePosterior):
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
+
+    def means_on_surface(self) -> Array:
+        """Means (A, 1) of `on_surface`."""
+        return self.mean[:, None]
+
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
+        return self.filters.draws(count, rng)
 
     def beliefs(self, about: float, beta: float, noise_variance: Any = 0.0) -> JointPosterior:
         """About the arms now, and what readings of the time `about` would change."""

@@ -183,3 +183,8 @@ class EffectFilters:
             self.variance + 1.0 / precision_of_later(kept2, fresh, 2.0 * noise)
         )
         return np.asarray(self.weights @ told)
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Centred draws of the effects, shape (count, A)."""
+        root = linalg.square_root(self.covariance())
+        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)

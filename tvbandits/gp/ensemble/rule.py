@@ -500,12 +500,6 @@ class CandidatePosterior:
         """Posterior covariance (n1, n2) of candidates [x, t], all at the time `now`."""
         return self._now.among(*(candidate_rows(self.surface, Z).tolist() for Z in (Z1, Z2)))
 
-    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Centred draws at the candidates at the time `now`, shape (count, A)."""
-        everyone = range(len(self.surface.points))
-        root = linalg.square_root(self._now.among(everyone, everyone))
-        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
-
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
 
@@ -664,6 +658,12 @@ class EnsemblePosterior(CandidatePosterior):
             if row is not None:
                 found[i], spread[i] = mean[row], variance[row]
         return found, spread
+
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Centred draws at the candidates at the time `now`, shape (count, A)."""
+        everyone = range(len(self.surface.points))
+        root = linalg.square_root(self._now.among(everyone, everyone))
+        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
     def _reach(self, X: Array, largest: float) -> tuple[Array, Array]:
         """How the candidates tell points (n, d), (n, A), and the variance (n,) that they leave.
