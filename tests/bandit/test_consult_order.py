@@ -72,28 +72,17 @@ def all_failed(bandit: Bandit, X: Array, t: float) -> None:
     bandit.tell(X, np.full(len(X), NAN), t)
 
 
-HOW: dict[str, Tell] = {
-    each.__name__: each  # type: ignore[attr-defined]
-    for each in (
-        one_by_one,
-        at_once,
-        without_times,
-        played_in_turn,
-        with_failures,
-        all_failed,
-    )
-}
-
-
 @pytest.mark.parametrize("n", [1, 4])
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(
+    "how", [one_by_one, at_once, without_times, played_in_turn, with_failures, all_failed]
+)
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_two_questions_a_decision_however_rewards_are_told(consult: Any, how: str, n: int) -> None:
+def test_two_questions_a_decision_however_rewards_are_told(consult: Any, how: Tell, n: int) -> None:
     expert = Known()
     bandit = bandit_with(expert, consult)
     for t in range(1, 13):
         X = bandit.ask(float(t), n=n)
-        HOW[how](bandit, X, float(t))
+        how(bandit, X, float(t))
         assert bandit.info.queries.total_asked == 2 * t
         assert bandit.state.questions.decisions == t
     assert [len(points) for points, _ in expert.asked] == [2] * 12

@@ -190,11 +190,7 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Pat
     said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
     assert fine(said) == "1 brought, new; 1 told, 0 pending\n"
     for x in ("0.12345678", "0.12345679"):
-        fine(
-            command(
-                "tell", place.parent / "box.db", "--site", f"{x},1e-4", "--reward", x, "--at", 2
-            )
-        )
+        fine(command("tell", "box.db", "--site", f"{x},1e-4", "--reward", x, "--at", 2))
 
 
 def test_an_error_down_a_table_says_how_far_it_came(command: Command, place: Path) -> None:

@@ -322,10 +322,6 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
 # --- errors come at the call, before anything has run
 
 
-def a_maker(setting: Setting) -> Any:
-    return POLICIES["uniform"].make(setting)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -356,7 +352,7 @@ def a_maker(setting: Setting) -> Any:
          "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'"),
         ({"problems": DriftingBump}, r"DriftingBump is a class, .* by a call: DriftingBump\(\)"),
         ({"problems": ozone_network}, r"ozone_network is a function, .*: ozone_network\(\)"),
-        ({"policies": ["uniform", a_maker]}, "a mapping of labels to makers; got <function a_mak"),
+        ({"policies": ["uniform", at_origin]}, "a mapping of labels to makers; got <function at_"),
         ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
         ({"policies": {"mine": "gp-ucb"}},
          "\"mine\" must be a function of a Setting, got 'gp-ucb'"),

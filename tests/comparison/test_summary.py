@@ -38,10 +38,8 @@ from tvbandits.datasets import DriftingBump, GPDrift, HeatPump, Switching, Weari
 from tvbandits.datasets.tables.references import average_regret, references
 
 
-def make_rows(
-    seeds: int, horizon: int, plays: int = 1, policies: tuple[str, ...] = ("b", "a")
-) -> list[dict[str, Any]]:
-    rng = np.random.default_rng([seeds, horizon, plays])
+def make_rows(seeds: int, horizon: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng([seeds, horizon])
     return [
         {
             "problem": problem,
@@ -55,10 +53,9 @@ def make_rows(
             "seconds": 0.1 * t,
         }
         for problem in ("q", "p")
-        for policy in policies
+        for policy in ("b", "a")
         for seed in range(seeds)
         for t in range(1, horizon + 1)
-        for _ in range(1 + t % plays)
     ]
 
 
