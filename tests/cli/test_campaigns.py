@@ -89,11 +89,9 @@ def test_a_day_of_a_technician(command: Command, place: Path) -> None:
     assert fine(command(*told, "--who", "anna")) == "1 brought, new; 1 told, 0 pending\n"
     assert fine(command(*told)) == "1 brought, known already; 1 told, 0 pending\n"
     with Campaign.open(place) as campaign:
-        assert [(row.kind, row.key) for row in campaign.journal()] == [
-            ("asked", "first"),
-            ("told", None),
-        ]
-        assert campaign.journal()[1].who == "anna"
+        journal = campaign.journal()
+        assert [(row.kind, row.key) for row in journal] == [("asked", "first"), ("told", None)]
+        assert journal[1].who == "anna"
         assert campaign.state.rewards.t.tolist() == [8.0]
 
 
@@ -182,7 +180,8 @@ def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: P
         assert campaign.verify().fine
 
 
-def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Path) -> None:
+@pytest.mark.usefixtures("place")
+def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
     text = Path("c.toml").read_text().replace('sites = "sites.csv"', "box = [[0, 1e5], [0, 1e-3]]")
     Path("box.toml").write_text(text)
     fine(command("new", "box.db", "--config", "box.toml"))

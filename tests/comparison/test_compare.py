@@ -39,10 +39,8 @@ COLUMNS = (
     "problem policy confidence seed t {} reward best regret cumulative_regret average_regret "
     "queries answered cost seconds batch_size dictionary_size beta bound"
 )
-TEXT, WHOLE = (
-    {"problem", "policy", "confidence"},
-    {"seed", "t", "queries", "answered", "batch_size"},
-)
+TEXT = {"problem", "policy", "confidence"}
+WHOLE = {"seed", "t", "queries", "answered", "batch_size"}
 
 BUMP = DriftingBump(candidates=41, horizon=12)
 LONGER = DriftingBump(candidates=41, horizon=25)

@@ -140,10 +140,7 @@ def test_notes_stay_short() -> None:
 TOO_LARGE: Any = 10**400
 BAD: dict[str, tuple[Any, str]] = {
     "NaN": (good("B", math.nan), "'B' is refused: its value must be a finite number, got nan"),
-    "infinite": (
-        good("B", -math.inf),
-        "'B' is refused: its value must be a finite number, got -inf",
-    ),
+    "infinite": (good("B", -math.inf), "its value must be a finite number, got -inf"),
     "a text": (good("B", "4"), "its value must be a finite number, got '4'"),  # type: ignore[arg-type]
     "a truth": (good("B", True), "its value must be a finite number, got True"),
     "nothing": (good("B", None), "its value must be a finite number, got None"),  # type: ignore[arg-type]
