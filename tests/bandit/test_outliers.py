@@ -78,9 +78,8 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     oracle = played(MAKERS[name](), steps, drop=True)
     assert oracle.state.failed.t.tolist() == wrong
     assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
-    np.testing.assert_array_equal(
-        found.predict(found.state.visited), oracle.predict(found.state.visited)
-    )
+    visited = found.state.visited
+    np.testing.assert_array_equal(found.predict(visited), oracle.predict(visited))
     assert (found.info.told, found.info.outliers) == (steps, len(wrong))
     assert (found.history["kind"] == "outlier").sum() == len(wrong)
     assert found.noise == oracle.noise

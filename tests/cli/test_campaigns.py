@@ -283,9 +283,7 @@ def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
     one, other = (fine(command("status", each, "--format", "json")) for each in (played, "copy.db"))
     assert one == other
     refused = command("backup", played, "copy.db")
-    assert (refused.status, refused.err) == (
-        2, "tvbandits: copy.db: there is something already\n",
-    )  # fmt: skip
+    assert refused == (2, "", "tvbandits: copy.db: there is something already\n")
 
 
 def test_verify_finds_a_row_that_was_changed(command: Command, played: Path) -> None:

@@ -155,9 +155,8 @@ def test_files_of_data(command: Command, tmp_path: Path) -> None:
     rows = pd.read_csv(tmp_path / "out" / files.ROWS)
     expected = ozone(file, sites=3)
     np.testing.assert_allclose(rows["best"], [expected.best(t) for t in range(1, 13)])
-    assert json.loads((tmp_path / "out" / files.RUN).read_text())["arguments"]["data"] == [
-        "ozone.csv"
-    ]
+    record = json.loads((tmp_path / "out" / files.RUN).read_text())
+    assert record["arguments"]["data"] == ["ozone.csv"]
 
 
 # --- the other commands

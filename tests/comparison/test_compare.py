@@ -258,10 +258,9 @@ def test_so_many_points_a_step() -> None:
             return self.info
 
     rows = list(compare(problem, {"b": lambda _: Batches(at_origin)}, 1, 8, batch=3))
-    assert [(row["t"], row["batch_size"], row["x0"]) for row in rows] == [
-        (t, 3, domain[t, 0]) for t in range(1, 9)
-    ]
+    assert len(rows) == 8
     for t, row in enumerate(rows, 1):
+        assert (row["t"], row["batch_size"], row["x0"]) == (t, 3, domain[t, 0])
         expected = problem.value(domain[[t, t, 40]], float(t)).mean()
         assert row["reward"] == pytest.approx(expected)
         assert row["regret"] == pytest.approx(problem.best(t) - expected)

@@ -64,12 +64,8 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
     found = frontier.frontier(rows)
     assert list(found.columns) == [*SUMMARY, "plan", "budget"]
     assert found["policy"].tolist() == frontier.policies([1, 2], ["plausible", "random"])
-    assert found["plan"].tolist() == [
-        frontier.WITHOUT,
-        frontier.PAPER,
-        *["plausible"] * 2,
-        *["random"] * 2,
-    ]
+    assert found["plan"].tolist()[:2] == [frontier.WITHOUT, frontier.PAPER]
+    assert found["plan"].tolist()[2:] == ["plausible", "plausible", "random", "random"]
     np.testing.assert_array_equal(found["budget"], [np.nan, np.nan, 1.0, 2.0, 1.0, 2.0])
     assert (found["seeds"] == 2).all()
     assert (found["horizon"] == HORIZON).all()
@@ -157,10 +153,8 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     said = command(
         *GIVEN, "--budgets", 1, 2, "--plan", "plausible", "--plan", "random", "--out", out
     )
-    assert (said.status, said.err) == (
-        0,
-        f"wrote rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png in {out}\n",
-    )
+    written = "rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png"
+    assert (said.status, said.err) == (0, f"wrote {written} in {out}\n")
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
     policies = frontier.policies([1, 2], ["plausible", "random"])
     assert imread(out / "frontier.png").shape[0] > 100

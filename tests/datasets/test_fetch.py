@@ -9,6 +9,8 @@ import re
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -244,11 +246,8 @@ def test_threads_without_a_lock_do_not_share_a_file(
         raise OSError("no locks here")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    threads = [threading.Thread(target=get, args=(served, tmp_path)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(partial(get, served), [tmp_path] * 4))
     assert (tmp_path / ZIP).read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
 

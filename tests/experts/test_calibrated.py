@@ -132,12 +132,8 @@ def test_one_outlier_does_not_spoil_it() -> None:
 
 def test_few_pairs() -> None:
     none = estimate(*drawn(0, 0, bias=0.0, ratio=1.0))
-    assert (none.pairs, none.used, none.interval, str(none)) == (
-        0,
-        1.0,
-        (0.0, math.inf),
-        "too few pairs: 0",
-    )
+    assert (none.pairs, none.used, none.interval) == (0, 1.0, (0.0, math.inf))
+    assert str(none) == "too few pairs: 0"
     four = estimate(*drawn(0, 4, bias=50.0, ratio=1.0))
     assert four.verdict == "too few pairs"
     assert not four.biased
@@ -153,7 +149,7 @@ def test_few_pairs() -> None:
 @settings(deadline=None, max_examples=50)
 def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, seed: int) -> None:
     difference = scale * RNG(seed).standard_normal(n)
-    found = estimate(*(difference, np.full(n, stated), np.full(n, 1e-4)))
+    found = estimate(difference, np.full(n, stated), np.full(n, 1e-4))
     low, high = found.interval
     assert 0 < found.used < math.inf
     assert np.isfinite([found.bias, found.standard_error]).all()

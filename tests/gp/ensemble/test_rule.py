@@ -499,12 +499,8 @@ def test_moving_on_changes_no_forecast() -> None:
     bank = told_recently(history(6)).latest
     later = moved(bank, 7.5)
     ahead, again = bank.predict(9.0), later.predict(9.0)
-    for one, other in zip(
-        (ahead.mean, ahead.deviation, ahead.learnable),
-        (again.mean, again.deviation, again.learnable),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-9)
+    for name in ("mean", "deviation", "learnable"):
+        np.testing.assert_allclose(getattr(ahead, name), getattr(again, name), rtol=1e-9)
     assert moved(bank, bank.time) is bank
     none = FilterEnsemble.of(POINTS_RECENTLY, 0.1)
     assert moved(none, 3.0) is none

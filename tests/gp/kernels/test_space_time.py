@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from tests.gp.fitting.test_evidence import slopes
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Observations, policies
 from tvbandits.core.arrays import Array
@@ -57,15 +58,6 @@ every_kernel = pytest.mark.parametrize("kernel", SPACE_TIME.values(), ids=SPACE_
 def rows(n: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return np.column_stack([rng.random((n, 2)), 8.0 * rng.random(n)])
-
-
-def differences(function: Any, theta: np.ndarray, h: float = 1e-5) -> np.ndarray:
-    """Central differences of `function` (any shape) along the last axis."""
-    slopes = [
-        (np.asarray(function(theta + h * e)) - np.asarray(function(theta - h * e))) / (2 * h)
-        for e in np.eye(len(theta))
-    ]
-    return np.stack(slopes, axis=-1)
 
 
 # --- scikit-learn's contract ---------------------------------------------------------------------
@@ -356,7 +348,7 @@ def test_gradient_of_the_profiled_evidence() -> None:
         moved = kernel.clone_with_theta(theta)
         return evidence.log_evidence(moved, Z, data.y, data.variance, None)
 
-    expected = differences(lambda theta: profiled(theta)[0], kernel.theta)
+    expected = slopes(lambda theta: profiled(theta)[0], kernel.theta)
     np.testing.assert_allclose(profiled(kernel.theta)[1], expected, rtol=1e-5, atol=1e-7)
 
 
