@@ -153,8 +153,7 @@ def test_several_points_may_be_told_at_once_and_their_variances_count(given: Any
     np.testing.assert_array_equal(together.state.rewards.variance, variance)
     expected = dense(LINE.X[rows], y, variance, LINE.X)
     for bandit in (together, common):
-        for ours, other in zip(bandit.predict(LINE.X), expected, strict=True):
-            np.testing.assert_allclose(ours, other, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(bandit.predict(LINE.X), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_one_point_and_one_reward_may_be_plain_numbers() -> None:
@@ -350,8 +349,7 @@ def test_a_state_goes_on_under_another_mean(first: Any, then: Any) -> None:
     again = Bandit.from_state(fresh.recipe, bandit.state)
     if first == then == "online":
         fresh = bandit
-    for ours, other in zip(again.predict(LINE.X), fresh.predict(LINE.X), strict=True):
-        np.testing.assert_allclose(ours, other, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(again.predict(LINE.X), fresh.predict(LINE.X), rtol=1e-8, atol=1e-10)
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:

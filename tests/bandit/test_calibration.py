@@ -74,10 +74,8 @@ def test_many_late_ones_are_held_against_the_same_predictions(
     minimise: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(3)
-    X, t = (
-        SITES.X[rng.integers(len(SITES), size=20)],
-        rng.permutation(np.arange(20.0, 60.0)[::2]) + 0.5,
-    )
+    X = SITES.X[rng.integers(len(SITES), size=20)]
+    t = rng.permutation(np.arange(20.0, 60.0)[::2]) + 0.5
     y = np.concatenate([reward(X[[i]], t[i]) for i in range(len(t))])
     bandit = play(learning(minimise=minimise), range(1, 46))
     told = Observations(X, t, y, np.linspace(0.01, 0.2, 20))

@@ -43,8 +43,7 @@ def play(bandit: Bandit, begin: int, end: int, asks: bool) -> None:
 def same(one: Bandit, other: Bandit) -> None:
     assert one.state == other.state
     X = SITES.X
-    for a, b in zip(one.predict(X, 20), other.predict(X, 20), strict=True):
-        assert np.array_equal(a, b)
+    np.testing.assert_array_equal(one.predict(X, 20), other.predict(X, 20))
     assert np.array_equal(one.ask(20), other.ask(20))
 
 
@@ -80,8 +79,7 @@ def test_a_reading_of_the_wrong_year_is_moved_or_taken_back(name: str) -> None:
     same(moved, right)
     gone.retract(X, 8768)
     assert gone.state.rewards.y.tolist() == none.state.rewards.y.tolist()
-    for a, b in zip(gone.predict(X, 10), none.predict(X, 10), strict=True):
-        assert np.array_equal(a, b)
+    np.testing.assert_array_equal(gone.predict(X, 10), none.predict(X, 10))
 
 
 def test_what_was_not_read_is_put_in_and_what_was_is_put_out() -> None:

@@ -141,18 +141,12 @@ NAN, INF = float("nan"), float("inf")
     [
         (lambda b: b.ask(9), r"has a context, .*: say context=\{'outside': ...\}"),
         (lambda b: b.recommend(9), "has a context, which the world gives and nobody chooses"),
-        (
-            lambda b: b.ask(9, context={"inside": 3.0}),
-            "unknown context 'inside'; there are: outside",
-        ),
+        (lambda b: b.ask(9, context={"inside": 3}), "unknown context 'inside'; there are: outside"),
         (lambda b: b.ask(9, context={}), r"context 'outside' is missing, got \{\}"),
         (lambda b: b.ask(9, context={"outside": NAN}), "outside must be a finite number, got nan"),
         (lambda b: b.ask(9, context={"outside": "cold"}), "outside must be a finite number"),
         (lambda b: b.ask(9, context={"outside": [1.0, 2.0]}), r"finite number, got \[1.0, 2.0\]"),
-        (
-            lambda b: b.ask(9, context={"outside": 276.3}),
-            "outside must be from -15 to 20, got 276.3",
-        ),
+        (lambda b: b.ask(9, context={"outside": 276}), "outside must be from -15 to 20, got 276"),
         (lambda b: b.ask(9, context=[1.0, 2.0]), r"a value for each of outside, got \[1.0, 2.0\]"),
         (lambda b: b.ask(9, context=[INF]), "outside must be a finite number, got inf"),
         (lambda b: b.tell(b.state.rewards.X[:1], [1.0], context=[1.0]), "another one is given"),
@@ -196,12 +190,9 @@ def test_a_context_for_a_domain_without_one(domain: Any) -> None:
         (lambda: Space(context={"y": (0, 1)}), "a space must have a parameter"),
         (
             lambda: Box([(0, 1)], context={"y": ["a", "b"]}),
-            "y must be an interval .*; for words take",
+            "must be an interval .*; for words take",
         ),
-        (
-            lambda: Candidates([[0.0]], context={"y": ["a", "b"]}),
-            "y must be numbers; for words take",
-        ),
+        (lambda: Candidates([[0]], context={"y": ["a", "b"]}), "must be numbers; for words take"),
         (lambda: Candidates([[0.0]], context={"y": 3}), r"y must be an interval \(low, high\)"),
     ],
 )

@@ -76,14 +76,11 @@ def test_rewards_come_in_the_order_of_points(executor: Executor | None) -> None:
     assert evaluate(weighted, X[:0], 1.0, executor).shape == (0,)
 
 
-def test_a_failing_function_names_the_point(executor: Executor | None) -> None:
+def test_a_failing_function_and_a_missing_reward_name_the_point(executor: Executor | None) -> None:
     expected = r"failed at \[4\.0, 0\.0\], t = 2\.0: OSError: the valve is stuck"
     with pytest.raises(EvaluationError, match=expected) as caught:
         evaluate(fails_at_four, X, 2.0, executor)
     assert isinstance(caught.value.__cause__, OSError)
-
-
-def test_a_missing_reward_names_the_point(executor: Executor | None) -> None:
     expected = r"reward at \[4\.0, 0\.0\], t = 2\.0, must be a finite number, got nan"
     refused(EvaluationError, expected, evaluate, nothing_at_four, X, 2.0, executor)
 

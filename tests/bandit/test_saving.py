@@ -65,8 +65,7 @@ def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 8) 
     if isinstance(player, Bandit):
         assert player.state == other.state
         points = player.recipe.domain.sample(5, np.random.default_rng(0))
-        for one, two in zip(player.predict(points), other.predict(points), strict=True):
-            assert np.array_equal(one, two)
+        np.testing.assert_array_equal(player.predict(points), other.predict(points))
     else:
         assert player.history.equals(other.history)
 
@@ -148,10 +147,6 @@ def test_whatever_a_bandit_has_goes_on_bit_for_bit(name: str, tmp_path: Path) ->
     assert all(each.state == bandit.state for each in others)
 
 
-def truth(X: Any, t: float) -> Any:
-    return wave(X, t)
-
-
 AROUND: dict[str, Any] = {
     "Budgeted": lambda inside: experts.Budgeted(inside, total=30, cost=9.0, price=0.1),
     "Retrying": lambda inside: experts.Retrying(inside, attempts=2, time_out=5.0),
@@ -167,9 +162,9 @@ def test_no_wrapper_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", AROUND)
 def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
-    inside = experts.CallableExpert(truth, 0.02)
+    inside = experts.CallableExpert(wave, 0.02)
     player = policies.frugal_gp_ucb(LINE, KERNEL, NOISE, expert=AROUND[name](inside), budget=2)
-    trusted = {"tests.bandit.test_saving:truth": truth}
+    trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
     known = player.state.expert
     other = load(tmp_path / "saved", trusted)

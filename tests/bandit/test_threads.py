@@ -43,9 +43,6 @@ def test_four_threads_tell_and_nothing_is_lost() -> None:
 
     at_once([lambda which=which: tell(which) for which in range(4)])
     assert bandit.info.told == 4 * TELLS
-    found = np.sort(bandit.state.rewards.y)
-    expected = np.sort([1000.0 * which + i for which in range(4) for i in range(TELLS)])
-    np.testing.assert_array_equal(found, expected)
     for which in range(4):  # each thread's rewards in its own order
         mine = bandit.state.rewards.y[bandit.state.rewards.y // 1000 == which]
         np.testing.assert_array_equal(mine, 1000.0 * which + np.arange(TELLS))

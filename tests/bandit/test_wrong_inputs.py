@@ -95,10 +95,7 @@ BAD_EXPERTS: dict[str, tuple[Callable[[Array, float], Any], str]] = {
         r"the expert cannot be reached at t = 7 \(RuntimeError: line is dead\)",
     ),
     "none": (lambda X, t: None, "the expert must return Answers, got NoneType"),  # noqa: ARG005
-    "too few": (
-        lambda X, t: answer(X[1:], t),
-        r"the expert must answer (\d) points, got \d values",
-    ),
+    "too few": (lambda X, t: answer(X[1:], t), r"expert must answer (\d) points, got \d values"),
     "infinite": (
         lambda X, t: Answers(reward(X, t) / 0.0, 0.01),
         "ValueError: values must be finite, or NaN for no answer; got -?inf",
@@ -192,7 +189,7 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
             ValueError,
             rf"schedule\(7\) must be a whole number of at least 0, got {bad}",
         )
-        for bad in (2.5, -1, NAN)
+        for bad in (2.5, -1, NAN, math.inf)
     },
     "plan": (Raising, "queries", True, tell, RuntimeError, "no plan"),
     "threshold": (

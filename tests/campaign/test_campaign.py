@@ -295,10 +295,8 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     refused(NoCampaignError, "there is no campaign", Campaign.open, tmp_path / "nothing.db")
     with pytest.raises(NoCampaignError, match="in a file or on a PostgreSQL server, got 'mysql:"):
         Campaign.open("mysql://there/db")
-    with pytest.raises(
-        ValueError, match="bandit must be a Bandit, with which a campaign begins, got"
-    ):
-        Campaign.create(tmp_path / "new.db", policies.uniform(LINE))  # type: ignore[arg-type]
+    match, other = "bandit must be a Bandit, with which a campaign begins", policies.uniform(LINE)
+    refused(ValueError, match, Campaign.create, tmp_path / "new.db", other)
     other = tmp_path / "other.db"
     Campaign.create(other, plain()).close()
     for version in (1, 99):

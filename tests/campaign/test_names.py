@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.cli.test_data import CONFIG as CONFIG_OF_SITES
 from tests.helpers.commands import Command, commands, fine
 from tvbandits import Campaign
 
@@ -16,13 +17,6 @@ SITES = (
 )
 
 CONFIG = """
-[domain]
-sites = "sites.csv"
-[policy]
-name = "tv-gp-ucb"
-length_scale = 4.0
-noise_sd = 1.0
-options = { epsilon = 0.01 }
 [clock]
 unit = "1h"
 origin = "2026-01-01"
@@ -44,7 +38,7 @@ def command(
     """`tvbandits campaign ...` in a folder with a campaign that has a clock, a title and a unit."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sites.csv").write_text(SITES)
-    (tmp_path / "c.toml").write_text(CONFIG)
+    (tmp_path / "c.toml").write_text(CONFIG_OF_SITES + CONFIG)
     command = commands(monkeypatch, capsys, "campaign")
     fine(command("new", "c.db", "--config", "c.toml"))
     return command

@@ -40,8 +40,7 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         always.tell(OLD.X, [0.1, 0.5, 0.3], 1)
         always.tell([[3.0, 1.0], [0.0, 0.0]], [0.9, 0.2], 2)
         X = np.array([*OLD.X, [3.0, 1.0]])
-        for mine, its in zip(campaign.predict(X, 3), always.predict(X, 3), strict=True):
-            np.testing.assert_allclose(mine, its, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(campaign.predict(X, 3), always.predict(X, 3), rtol=0, atol=1e-8)
         assert campaign.history["site"].tolist() == ["A", "B", "C", "D", "A"]
         refused(ConflictError, "the key 'k' is taken", campaign.change_sites, retire=["B"], key="k")
     with Campaign.open(tmp_path / "c.db") as campaign:

@@ -89,11 +89,9 @@ def test_a_day_of_a_technician(command: Command, place: Path) -> None:
     assert fine(command(*told, "--who", "anna")) == "1 brought, new; 1 told, 0 pending\n"
     assert fine(command(*told)) == "1 brought, known already; 1 told, 0 pending\n"
     with Campaign.open(place) as campaign:
-        assert [(row.kind, row.key) for row in campaign.journal()] == [
-            ("asked", "first"),
-            ("told", None),
-        ]
-        assert campaign.journal()[1].who == "anna"
+        journal = campaign.journal()
+        assert [(row.kind, row.key) for row in journal] == [("asked", "first"), ("told", None)]
+        assert journal[1].who == "anna"
         assert campaign.state.rewards.t.tolist() == [8.0]
 
 
@@ -182,7 +180,8 @@ def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: P
         assert campaign.verify().fine
 
 
-def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Path) -> None:
+@pytest.mark.usefixtures("place")
+def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
     text = Path("c.toml").read_text().replace('sites = "sites.csv"', "box = [[0, 1e5], [0, 1e-3]]")
     Path("box.toml").write_text(text)
     fine(command("new", "box.db", "--config", "box.toml"))
@@ -190,11 +189,7 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command, place: Pat
     said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
     assert fine(said) == "1 brought, new; 1 told, 0 pending\n"
     for x in ("0.12345678", "0.12345679"):
-        fine(
-            command(
-                "tell", place.parent / "box.db", "--site", f"{x},1e-4", "--reward", x, "--at", 2
-            )
-        )
+        fine(command("tell", "box.db", "--site", f"{x},1e-4", "--reward", x, "--at", 2))
 
 
 def test_an_error_down_a_table_says_how_far_it_came(command: Command, place: Path) -> None:

@@ -232,6 +232,8 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare ozone", '"ozone" reads files: give some by --data FILE, got 0'),
         ("compare drifting-bump --data x.csv", "--data is for problems that read files: abalone"),
         ("compare drifting-bump --nope", "No such option: --nope"),
+        ("frontier drifting-bump --budgets 0", "budgets must be positive and finite, got 0"),
+        ("frontier drifting-bump --plan nope", 'unknown plan "nope"; there are: next, plausible'),
         ("compare", "Missing argument"),
         ("nope", "No such command 'nope'"),
         ("plot none", 'no comparison in "none": rows.csv.gz is missing'),
@@ -253,7 +255,11 @@ def test_a_bad_argument_is_one_line_and_status_2(
     monkeypatch.chdir(tmp_path)
     given = arguments.split() if isinstance(arguments, str) else arguments(tmp_path)
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
-    if given[0] == "compare" and not {"--out", "--out="} & set(given) and len(given) > 1:
+    if (
+        given[0] in ("compare", "frontier")
+        and not {"--out", "--out="} & set(given)
+        and len(given) > 1
+    ):
         given = [*given, "--out", tmp_path / "new" / "folder"]
     one_line(command(*given), message)
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before

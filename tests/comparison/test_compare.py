@@ -39,10 +39,8 @@ COLUMNS = (
     "problem policy confidence seed t {} reward best regret cumulative_regret average_regret "
     "queries answered cost seconds batch_size dictionary_size beta bound"
 )
-TEXT, WHOLE = (
-    {"problem", "policy", "confidence"},
-    {"seed", "t", "queries", "answered", "batch_size"},
-)
+TEXT = {"problem", "policy", "confidence"}
+WHOLE = {"seed", "t", "queries", "answered", "batch_size"}
 
 BUMP = DriftingBump(candidates=41, horizon=12)
 LONGER = DriftingBump(candidates=41, horizon=25)
@@ -322,10 +320,6 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
 # --- errors come at the call, before anything has run
 
 
-def a_maker(setting: Setting) -> Any:
-    return POLICIES["uniform"].make(setting)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -356,7 +350,7 @@ def a_maker(setting: Setting) -> Any:
          "problems must be objects such as .*DriftingBump\\(\\), got 'drifting-bump'"),
         ({"problems": DriftingBump}, r"DriftingBump is a class, .* by a call: DriftingBump\(\)"),
         ({"problems": ozone_network}, r"ozone_network is a function, .*: ozone_network\(\)"),
-        ({"policies": ["uniform", a_maker]}, "a mapping of labels to makers; got <function a_mak"),
+        ({"policies": ["uniform", at_origin]}, "a mapping of labels to makers; got <function at_"),
         ({"policies": 3}, "policies must be names, or a mapping of labels to makers; got 3"),
         ({"policies": {"mine": "gp-ucb"}},
          "\"mine\" must be a function of a Setting, got 'gp-ucb'"),

@@ -1,11 +1,9 @@
 """What questions are worth: the policies of a frontier, its table and picture, and the command."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,12 +16,13 @@ from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.commands import Command, one_line
+from tests.cli.test_campaigns import stopped_after
+from tests.helpers.commands import Command
 from tvbandits import Candidates
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import frontier
 from tvbandits.comparison.board import rank_figure, ranks
-from tvbandits.comparison.compare import Run, compare, iterate
+from tvbandits.comparison.compare import compare
 from tvbandits.comparison.regret_plot import REFERENCE_NAMES, regret_figure, styles_of
 from tvbandits.comparison.summary import SUMMARY
 from tvbandits.datasets.tables.references import References
@@ -114,9 +113,8 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     np.testing.assert_allclose(
         alone.get_ydata(orig=False), summary.loc["adaptive-gp-ucb", "average_regret"]
     )
-    legend = axes.get_legend()
-    named = {text.get_text() for text in legend.get_texts()}
-    assert named == {"plausible", "random", "sparq-gp-ucb", "adaptive-gp-ucb, no questions"}
+    named = {"plausible", "random", "sparq-gp-ucb", "adaptive-gp-ucb, no questions"}
+    assert set(listed(axes)) == named
     assert axes.get_xlabel() == "queries per step"
     assert axes.get_ylabel() == "average regret (ppb)"
     assert axes.get_title() == f"{SMALL}, width 2, 2 seeds, 12 steps"
@@ -190,39 +188,17 @@ def test_every_problem_has_margins_of_its_own(command: Command, tmp_path: Path) 
     assert found[0] != found[1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--budgets 0", "budgets must be positive and finite, got 0"),
-        ("--plan nope", 'unknown plan "nope"; there are: next, plausible, kdpp, '),
-    ],
-)
-def test_a_bad_argument_is_one_line_and_status_2(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    one_line(command(*GIVEN, "--out", tmp_path / "new", *arguments.split()), message)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_frontier_that_is_interrupted(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def stopped(done: int) -> Callable[..., Iterator[Run]]:
-        def runs(*given: Any, **more: Any) -> Iterator[Run]:
-            yield from islice(iterate(*given, **more), done)
-            raise KeyboardInterrupt
-
-        return runs
-
     given = [*GIVEN, "--budgets", 1, "--plan", "random", "--plan", "kdpp", "--out", tmp_path]
-    monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped(0))
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped_after(0))
     said = command(*given)
     assert (said.status, said.out) == (130, "")
     assert "stopped before the first run was done: nothing to show" in said.err
     assert list(tmp_path.iterdir()) == []
     # What is done is kept: three of four.
-    monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped(3))
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped_after(3))
     said = command(*given)
     assert said.status == 130
     assert "interrupted: 3 of 4 runs are done and kept" in said.err
@@ -248,31 +224,19 @@ def make_rows(
     problem: str = "p",
     confidence: str = "theory",
 ) -> pd.DataFrame:
-    rng = np.random.default_rng(5)
+    rng, t, runs = np.random.default_rng(5), np.arange(1, horizon + 1), []
     if levels is None:
         levels = [1.0 + 0.3 * i for i in range(len(policies))]
-    each = np.broadcast_to(np.asarray(levels, dtype=float), (len(policies),))
-    rows = []
-    for policy, level in zip(policies, each, strict=True):
-        asks = "sparq" in policy
+    for policy, level in zip(policies, np.broadcast_to(levels, len(policies)), strict=True):
         for seed in range(seeds):
             regret = level * rng.uniform(0.9, 1.1, horizon)
-            average = np.cumsum(regret) / np.arange(1, horizon + 1)
-            rows += [
-                {
-                    "problem": problem,
-                    "policy": policy,
-                    "confidence": confidence,
-                    "seed": seed,
-                    "t": t,
-                    "regret": regret[t - 1],
-                    "average_regret": average[t - 1],
-                    "queries": 5 if asks else 0,
-                    "bound": 30.0 / t**0.5 if policy != "uniform" else np.nan,
-                }
-                for t in range(1, horizon + 1)
-            ]
-    return pd.DataFrame(rows)
+            columns = {"problem": problem, "policy": policy, "confidence": confidence}
+            columns |= {"seed": seed, "t": t, "regret": regret}
+            columns |= {"average_regret": np.cumsum(regret) / t}
+            columns |= {"queries": 5 if "sparq" in policy else 0}
+            columns |= {"bound": np.nan if policy == "uniform" else 30.0 / t**0.5}
+            runs.append(pd.DataFrame(columns))
+    return pd.concat(runs, ignore_index=True)
 
 
 def drawn(axes: Axes) -> list[Line2D]:
@@ -280,26 +244,14 @@ def drawn(axes: Axes) -> list[Line2D]:
     return list(axes.get_lines())
 
 
-def keys(axes: Axes) -> list[Any]:
-    """What the legend draws before its names."""
-    legend = axes.get_legend()
-    return list(legend.legend_handles)
-
-
 def listed(axes: Axes) -> list[str]:
     """The names in the legend."""
-    legend = axes.get_legend()
-    return [text.get_text() for text in legend.get_texts()]
+    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def without_colour(line: Line2D) -> tuple[object, ...]:
     """(dashes, marker, width)."""
     return str(line._unscaled_dash_pattern), line.get_marker(), line.get_linewidth()  # type: ignore[attr-defined]
-
-
-def curves_regret_plot(axes: Axes) -> list[tuple[object, ...]]:
-    """(dashes, marker, width) of the lines that have markers: one for each policy."""
-    return [without_colour(line) for line in drawn(axes) if line.get_marker() != "None"]
 
 
 def looks(policies: Sequence[str]) -> dict[str, tuple[object, ...]]:
@@ -366,7 +318,7 @@ def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float |
     assert_legible(figure)
     (axes,) = figure.axes
     assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()
-    assert len(curves_regret_plot(axes)) == 8
+    assert sum(line.get_marker() != "None" for line in drawn(axes)) == 8
     for line in drawn(axes):
         assert np.isfinite(np.asarray(line.get_ydata(), dtype=float)).all()
 
@@ -440,19 +392,16 @@ def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
     assert not {look[2] for look in free} & {look[2] for look in known.values()}
 
 
-@pytest.mark.parametrize(
-    ("count", "level"),
-    [(3, 1.0), (8, 0.0), (8, 1e6), (24, None)],
-)
+@pytest.mark.parametrize(("count", "level"), [(3, 1.0), (8, 0.0), (8, 1e6), (24, None)])
 def test_labels_show_their_curves(count: int, level: float | None) -> None:
     policies = [*POLICIES, *(f"own-{i}" for i in range(10))][:count]
     rows = make_rows(policies, levels=level)
     figure = regret_figure(rows, {"p": References(1.05, 0.99, 0.98, 0.97)})
     assert_legible(figure)
     (axes,) = figure.axes
-    by_height = [without_colour(line) for line in drawn(axes)]
-    assert sorted(map(str, map(without_colour, keys(axes)))) == sorted(map(str, by_height))
-    shown = dict(zip(listed(axes), keys(axes), strict=True))
+    by_height, keys = map(without_colour, drawn(axes)), axes.get_legend().legend_handles
+    assert sorted(map(str, map(without_colour, keys))) == sorted(map(str, by_height))
+    shown = dict(zip(listed(axes), keys, strict=True))
     styles = styles_of(policies)
     for policy in policies:
         assert shown[policy].get_marker() == styles[policy].marker

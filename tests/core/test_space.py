@@ -352,11 +352,7 @@ def test_it_is_a_kernel_of_scikit_learns_form() -> None:
 # --- tables ---------------------------------------------------------------------------------------
 
 FRAME = pd.DataFrame(
-    {
-        "temperature": [20.0, 30.0, 20.0],
-        "count": [1, 2, 3],
-        "mode": ["a", "b", "a"],
-    }
+    {"temperature": [20.0, 30.0, 20.0], "count": [1, 2, 3], "mode": ["a", "b", "a"]}
 )
 TABLE = OVEN.table(FRAME)
 
@@ -457,11 +453,7 @@ OTHERS: dict[str, list[Callable[[], object]]] = {
     ],
     "context": [lambda: Candidates(X, context=(1, 2)), lambda: Candidates(X, context=[1])],
     "arms": [lambda: Arms(("red", "green", "blue")), lambda: Arms(["green", "red", "blue"])],
-    "box": [
-        lambda: Box([(0, 1), (0, 2)]),
-        lambda: Box([(0, 1), (0, 3)]),
-        lambda: "box",
-    ],
+    "box": [lambda: Box([(0, 1), (0, 2)]), lambda: Box([(0, 1), (0, 3)]), lambda: "box"],
 }
 
 

@@ -371,9 +371,7 @@ def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "3000")
     assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "many")
-    refused(
-        ValueError, "TVBANDITS_READ_ROWS must be a whole number of at least 1", read_table, path
-    )
+    refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number of", read_table, path)
 
 
 # --- files of no kind, whoever reads them ---------------------------------------------------------

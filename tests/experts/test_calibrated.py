@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Source
 from tvbandits.experts import calibrated
-from tvbandits.experts.calibrated import Calibrated, Calibration, estimate
+from tvbandits.experts.calibrated import Calibrated, estimate
 
 RNG = np.random.default_rng
 
@@ -28,10 +27,6 @@ def drawn(seed: int, n: int, *, bias: float, ratio: float) -> tuple[Array, Array
     rng = RNG(seed)
     stated, reward = rng.uniform(0.5, 2.0, n), rng.uniform(0.2, 1.0, n)
     return bias + np.sqrt(ratio * stated + reward) * rng.standard_normal(n), stated, reward
-
-
-def estimated(columns: tuple[Array, Array, Array], **parameters: Any) -> Calibration:
-    return estimate(*columns, **parameters)
 
 
 # --- the estimate ---------------------------------------------------------------------------------
@@ -52,7 +47,7 @@ def log_likelihood(columns: tuple[Array, Array, Array], ratio: float) -> float:
 @pytest.mark.parametrize("n", [1, 4, 40])
 def test_without_a_clip_it_maximises_the_likelihood(n: int, ratio: float) -> None:
     columns = drawn(3, n, bias=0.7, ratio=ratio)
-    found = estimated(columns, clip=math.inf)
+    found = estimate(*columns, clip=math.inf)
     grid = np.linspace(math.log(0.02), math.log(60), 400)
     likelihood = np.array([log_likelihood(columns, math.exp(log)) for log in grid])
     posterior = likelihood - 5.0 * (grid + np.exp(-grid))  # ten pairs at a ratio of 1
@@ -89,7 +84,7 @@ def restated_score(columns: tuple[Array, Array, Array], ratio: float, clip: floa
 def test_it_solves_its_equations(clip: float, ratio: float) -> None:
     columns = drawn(5, 30, bias=2.0, ratio=ratio)
     columns[0][4] = 40.0
-    found = estimated(columns, clip=clip)
+    found = estimate(*columns, clip=clip)
     assert restated_score(columns, found.ratio, clip) == pytest.approx(0, abs=1e-4)
     prior = 5.0 * (1 / found.used - 1)
     assert restated_score(columns, found.used, clip) == pytest.approx(-prior, abs=1e-4)
@@ -102,7 +97,7 @@ CASES = [(0.0, 1.0), (1.0, 1.0), (0.0, 10.0), (3.0, 10.0)]
 @pytest.mark.parametrize(("bias", "ratio"), CASES)
 @pytest.mark.parametrize("n", [10, 60])
 def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> None:
-    found = [estimated(drawn(seed, n, bias=bias, ratio=ratio)) for seed in range(200)]
+    found = [estimate(*drawn(seed, n, bias=bias, ratio=ratio)) for seed in range(200)]
     held = np.mean([each.interval[0] <= ratio <= each.interval[1] for each in found])
     assert 0.90 <= held <= 0.995  # 95% of 200, within 3 deviations
     near = np.mean([abs(each.bias - bias) <= 1.96 * each.standard_error for each in found])
@@ -112,41 +107,41 @@ def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> N
 @pytest.mark.slow
 def test_verdicts_over_seeds() -> None:
     def share(verdict: str, ratio: float, bias: float = 0.0) -> float:
-        found = [estimated(drawn(s, 80, bias=bias, ratio=ratio)) for s in range(100)]
+        found = [estimate(*drawn(s, 80, bias=bias, ratio=ratio)) for s in range(100)]
         return float(np.mean([each.verdict == verdict for each in found]))
 
     assert share("honest", 1.0) >= 0.88
     assert share("honest", 1.0, bias=3.0) >= 0.88
     assert share("over-confident", 10.0) == 1.0
     assert share("too modest", 0.02) >= 0.95
-    biased = [estimated(drawn(s, 80, bias=b, ratio=1.0)).biased for b in (0, 1) for s in range(100)]
+    biased = [estimate(*drawn(s, 80, bias=b, ratio=1.0)).biased for b in (0, 1) for s in range(100)]
     assert sum(biased[:100]) <= 3
     assert sum(biased[100:]) == 100
 
 
 def test_one_outlier_does_not_spoil_it() -> None:
     columns = drawn(0, 50, bias=0.0, ratio=1.0)
-    clean = estimated(columns)
+    clean = estimate(*columns)
     columns[0][7] = 1e6
-    spoilt = estimated(columns)
+    spoilt = estimate(*columns)
     assert spoilt.verdict == "honest"
     assert spoilt.used < 1.5 * clean.used
     assert abs(spoilt.bias - clean.bias) < 1.5 * clean.standard_error
-    assert estimated(columns, clip=math.inf).ratio > 1e6  # it would have
+    assert estimate(*columns, clip=math.inf).ratio > 1e6  # it would have
 
 
 def test_few_pairs() -> None:
-    none = estimated(drawn(0, 0, bias=0.0, ratio=1.0))
+    none = estimate(*drawn(0, 0, bias=0.0, ratio=1.0))
     assert (none.pairs, none.used, none.interval, str(none)) == (
         0,
         1.0,
         (0.0, math.inf),
         "too few pairs: 0",
     )
-    four = estimated(drawn(0, 4, bias=50.0, ratio=1.0))
+    four = estimate(*drawn(0, 4, bias=50.0, ratio=1.0))
     assert four.verdict == "too few pairs"
     assert not four.biased
-    assert str(estimated(drawn(0, 1, bias=0.0, ratio=1.0))).endswith("; 1 pair")
+    assert str(estimate(*drawn(0, 1, bias=0.0, ratio=1.0))).endswith("; 1 pair")
 
 
 @given(
@@ -158,7 +153,7 @@ def test_few_pairs() -> None:
 @settings(deadline=None, max_examples=50)
 def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, seed: int) -> None:
     difference = scale * RNG(seed).standard_normal(n)
-    found = estimated((difference, np.full(n, stated), np.full(n, 1e-4)))
+    found = estimate(*(difference, np.full(n, stated), np.full(n, 1e-4)))
     low, high = found.interval
     assert 0 < found.used < math.inf
     assert np.isfinite([found.bias, found.standard_error]).all()

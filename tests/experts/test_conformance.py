@@ -111,11 +111,8 @@ def test_the_report_counts_what_it_asked() -> None:
         return Answers(points[:, 0], 0.1, 2.0)
 
     report = check_expert(By(answer), X, 5.0, deterministic=True, outside=X, threads=3)
-    assert (report.questions, report.points, report.cost) == (
-        len(asked),
-        sum(asked),
-        2.0 * len(asked),
-    )
+    assert (report.questions, report.points) == (len(asked), sum(asked))
+    assert report.cost == 2.0 * len(asked)
     assert str(report).splitlines()[-1] == f"{len(asked)} questions about {sum(asked)} points, " + (
         f"cost {2 * len(asked)}"
     )

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,10 +53,6 @@ def needs_broker(test: Any) -> Any:
     reason = "the broker mosquitto is not installed"
     return pytest.mark.slow(pytest.mark.skipif(MOSQUITTO is None, reason=reason)(test))
 
-
-needs_openssl = pytest.mark.skipif(
-    shutil.which("openssl") is None, reason="openssl is not installed"
-)
 
 T, A = 40, 8
 LEVELS = np.random.default_rng(0).normal(size=(T, A)).cumsum(axis=0)
@@ -107,14 +104,6 @@ RUBBISH: list[tuple[Any, str]] = [
     ({**GOOD, "variance": 0}, '"variance" must be positive, got 0.0'),
     ({**GOOD, "note": 3}, '"note" must be a text, got 3'),
 ]
-
-
-def written(message: Any, number: int = 1) -> str | bytes:
-    """A message as it is sent, about the request of that number where it is about number 1."""
-    if isinstance(message, dict):
-        about = {"request": number} if repr(message.get("request")) == "1" else {}
-        return json.dumps({**message, **about})
-    return message  # type: ignore[no-any-return]
 
 
 def test_extra_fields_are_left_alone_and_optional_ones_may_be_absent() -> None:
@@ -193,21 +182,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield started
 
 
-@dataclass
-class Processes:
-    """Processes that run stations, and the one that starts them."""
-
-    starter: subprocess.Popen[str]
-
-    def start(self, ids: Sequence[str]) -> int:
-        """The id of a new process with these stations."""
-        self.starter.stdin.write(json.dumps(ids) + "\n")
-        self.starter.stdin.flush()
-        return int(self.starter.stdout.readline())
-
-
 @pytest.fixture(scope="module")
-def processes(broker: Broker) -> Iterator[Processes]:
+def start(broker: Broker) -> Iterator[Callable[[Sequence[str]], int]]:
+    """What starts a process with these stations, and says its id."""
     table = broker.folder / "table.npz"
     np.savez(table, values=LEVELS, ids=IDS, noise_variance=np.linspace(0.1, 0.3, A))
     script = str(TESTS / "helpers" / "mqtt_station.py")
@@ -215,13 +192,19 @@ def processes(broker: Broker) -> Iterator[Processes]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as starter:
-        yield Processes(starter)
+
+        def started(ids: Sequence[str]) -> int:
+            starter.stdin.write(json.dumps(ids) + "\n")
+            starter.stdin.flush()
+            return int(starter.stdout.readline())
+
+        yield started
 
 
 @pytest.fixture(scope="module")
-def network(broker: Broker, processes: Processes) -> list[int]:
+def network(broker: Broker, start: Callable[[Sequence[str]], int]) -> list[int]:
     """Four processes with two stations each: their ids."""
-    running = [processes.start(ids) for ids in PROCESSES]
+    running = [start(ids) for ids in PROCESSES]
     awaited(broker.port, IDS)
     return running
 
@@ -277,22 +260,16 @@ def test_a_run_is_that_without_a_network_also_after_a_pickle(transport: MQTTTran
 
 @needs_broker
 def test_threads_may_share_a_transport(transport: MQTTTransport) -> None:
-    wrong: list[float] = []
-
-    def ask(t: float) -> None:
-        if transport.request(IDS, t) != STUB.request(IDS, t):
-            wrong.append(t)
-
-    threads = [threading.Thread(target=ask, args=(float(t),)) for t in range(1, 13)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    times = range(1, 13)
+    with ThreadPoolExecutor(len(times)) as threads:
+        said = list(threads.map(partial(transport.request, IDS), times))
+    assert said == [STUB.request(IDS, t) for t in times]
 
 
 @needs_broker
-def test_a_dead_station(broker: Broker, processes: Processes, network: list[int]) -> None:
+def test_a_dead_station(
+    broker: Broker, start: Callable[[Sequence[str]], int], network: list[int]
+) -> None:
     others = [name for name in IDS if name not in PROCESSES[3]]
     with MQTTTransport("127.0.0.1", broker.port, time_out=1.0) as transport:
         bandit = sparq(SensorExpert(STATIONS, transport))
@@ -305,7 +282,7 @@ def test_a_dead_station(broker: Broker, processes: Processes, network: list[int]
         said = SensorExpert(STATIONS, transport).query(PLACES, 9.0)
         assert said.notes == ("no answer from '$SYS/ü', 'ozone.7'",)
         np.testing.assert_array_equal(said.answered, [name in others for name in IDS])
-        network[3] = processes.start(PROCESSES[3])
+        network[3] = start(PROCESSES[3])
         awaited(broker.port, IDS)
         assert transport.request(IDS, 9.0) == STUB.request(IDS, 9.0)
 
@@ -337,10 +314,6 @@ def test_a_station_that_hangs(broker: Broker, network: list[int]) -> None:  # no
 # --- stations that lie ------------------------------------------------------------------------------
 
 
-def sent_as_is(message: Any) -> str | bytes:
-    return json.dumps(message) if isinstance(message, dict) else message
-
-
 @dataclass
 class Liar:
     """A station whose answers we write ourselves, one list of messages for a question."""
@@ -354,7 +327,8 @@ class Liar:
             other = isinstance(each, dict) and each.get("station") in ("second", "third")
             station = each["station"] if other else "liar"
             topic = f"tvbandits/{station}/say/{question['client']}"
-            self.client.publish(topic, sent_as_is(each), qos=1)
+            sent = json.dumps(each) if isinstance(each, dict) else each
+            self.client.publish(topic, sent, qos=1)
 
 
 @pytest.fixture
@@ -376,20 +350,14 @@ def liar(broker: Broker) -> Iterator[Liar]:
 TRUTH = Reading("liar", 5.0, 1.5, 0.5)
 
 
-@pytest.fixture
-def asking(broker: Broker, liar: Liar) -> Iterator[tuple[Liar, MQTTTransport]]:  # the liar listens
-    with MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE) as connected:
-        yield liar, connected
-
-
 @needs_broker
-def test_rubbish_is_dropped_and_noted(asking: tuple[Liar, MQTTTransport]) -> None:
-    liar, transport = asking
+def test_rubbish_is_dropped_and_noted(liar: Liar, transport: MQTTTransport) -> None:
     station = stations_at([[0.0]], ["liar"], noise_variance=1.0)
     expert = SensorExpert(station, transport)
     for count, (message, note) in enumerate(RUBBISH, start=1):
-        text = written(message, count)
-        liar.says = partial(lambda text, _question: [text], text)
+        if isinstance(message, dict) and repr(message.get("request")) == "1":
+            message = {**message, "request": count}
+        liar.says = partial(lambda message, _question: [message], message)
         said = expert.query(np.zeros((1, 1)), 5.0)
         assert not said.answered[0]
         (only,) = said.notes
@@ -398,9 +366,7 @@ def test_rubbish_is_dropped_and_noted(asking: tuple[Liar, MQTTTransport]) -> Non
 
 
 @needs_broker
-def test_the_first_good_answer_counts(asking: tuple[Liar, MQTTTransport]) -> None:
-    liar, transport = asking
-
+def test_the_first_good_answer_counts(liar: Liar, transport: MQTTTransport) -> None:
     def several(question: dict[str, Any]) -> list[Any]:
         good = {**GOOD, "request": question["request"]}
         bad, stranger = {**good, "value": None, "note": 3}, {**good, "request": 9999}
@@ -478,10 +444,14 @@ def test_a_station_runs_until_it_is_closed(broker: Broker) -> None:
 # --- brokers that go away, and that want to know who we are ----------------------------------------
 
 
-def quick() -> Any:
-    """A client that tries again soon."""
+def quick(password: str = "", authority: str = "") -> Any:
+    """A client that tries again soon, and says a password or trusts a certificate."""
     client = paho.Client(paho.CallbackAPIVersion.VERSION2)
     client.reconnect_delay_set(0.05, 0.1)
+    if password:
+        client.username_pw_set("bandit", password)
+    if authority:
+        client.tls_set(ca_certs=authority)
     return client
 
 
@@ -544,12 +514,6 @@ def test_a_connection_lost_while_waiting(tmp_path: Path) -> None:
 PASSWORD = "correct horse"
 
 
-def with_password(password: str) -> Any:
-    client = quick()
-    client.username_pw_set("bandit", password)
-    return client
-
-
 @needs_broker
 def test_a_broker_with_a_password(tmp_path: Path) -> None:
     tool = shutil.which("mosquitto_passwd")
@@ -557,25 +521,19 @@ def test_a_broker_with_a_password(tmp_path: Path) -> None:
         pytest.skip("mosquitto_passwd is not installed")
     passwords = tmp_path / "passwords"
     subprocess.run([tool, "-b", "-c", str(passwords), "bandit", PASSWORD], check=True)
-    right = partial(with_password, PASSWORD)
+    right = partial(quick, PASSWORD)
     options = ("allow_anonymous false", f"password_file {passwords}")
     with a_broker(tmp_path, *options) as broker, stations_of(broker, right):
         at = partial(MQTTTransport, "127.0.0.1", broker.port, time_out=PATIENCE)
         awaited(broker.port, IDS, client=right)
         with at(client=right) as transport:
             assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)
-        for stranger in (None, partial(with_password, "wrong")):
+        for stranger in (None, partial(quick, "wrong")):
             with (
                 at(client=stranger) as transport,
                 pytest.raises(ConnectionError, match=r"no connection to .*: Not authorized"),
             ):
                 transport.request(IDS, 4.0)
-
-
-def with_certificate(authority: str) -> Any:
-    client = quick()
-    client.tls_set(ca_certs=authority)
-    return client
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
@@ -592,7 +550,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 # paho leaves the connection open when a certificate does not convince it.
 @needs_broker
-@needs_openssl
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <ssl:pytest.PytestUnraisableExceptionWarning"
 )
@@ -600,12 +558,12 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 def test_certificates_are_looked_at(tmp_path: Path) -> None:
     (made, key), (other, _) = certificate(tmp_path, "broker"), certificate(tmp_path, "other")
     options = ("allow_anonymous true", f"certfile {made}", f"keyfile {key}")
-    right = partial(with_certificate, str(made))
+    right = partial(quick, authority=str(made))
     with a_broker(tmp_path, *options) as broker, stations_of(broker, right):
         with MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=right) as transport:
             awaited(broker.port, IDS, client=right)
             assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)
-        for client in (partial(with_certificate, str(other)), quick):
+        for client in (partial(quick, authority=str(other)), quick):
             with (
                 MQTTTransport("127.0.0.1", broker.port, time_out=0.3, client=client) as stranger,
                 pytest.raises(ConnectionError, match="no connection to the broker"),

@@ -86,9 +86,8 @@ def test_several_points_at_once() -> None:
 def test_data_without_a_time_are_refused() -> None:
     X, _ = made("MINIMIZE")
     X.generator.add_data(pd.DataFrame({"x": [0.0], "k": [1.0], "y": [1.0]}))
-    with pytest.raises(
-        ValueError, match=r"the time of each reading in a column 'time', got x, k, y"
-    ):
+    says = "the time of each reading in a column 'time', got x, k, y"
+    with pytest.raises(ValueError, match=says):
         X.generator.generate(1)
 
 

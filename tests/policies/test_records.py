@@ -155,12 +155,7 @@ def halving(
     return assembled(domain, kernel, noise_variance, aging=Halving(life), **common)
 
 
-HALVING = Policy(
-    "halving",
-    halving,
-    "forgets half in every life",
-    paper="",
-)
+HALVING = Policy("halving", halving, "forgets half in every life", paper="")
 
 
 def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:

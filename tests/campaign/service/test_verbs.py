@@ -38,8 +38,7 @@ def test_a_script_plays_the_service_like_a_bandit(served: Served) -> None:
             else:
                 each.tell(chosen[0][1:], y[1:], t, 0.02)
     np.testing.assert_array_equal(remote.pending, twin.pending)
-    for mine, its in zip(remote.predict(DOMAIN.X, 9), twin.predict(DOMAIN.X, 9), strict=True):
-        np.testing.assert_array_equal(mine, its)
+    np.testing.assert_array_equal(remote.predict(DOMAIN.X, 9), twin.predict(DOMAIN.X, 9))
     np.testing.assert_array_equal(remote.recommend(9), twin.recommend(9))
     assert len(remote.history) == len(twin.history)
     assert remote.status["told"] == len(twin.state.rewards)

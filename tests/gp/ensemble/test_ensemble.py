@@ -124,10 +124,8 @@ def test_scale_and_density_are_those_of_the_conjugate_prior(name: str) -> None:
 
 
 def test_harmonics_are_those_of_the_periodic_kernel() -> None:
-    season, phase = (
-        Season(24.0, 2.0, SpatialSpec("identity"), harmonics=30),
-        np.linspace(0, 2 * np.pi, 50),
-    )
+    season = Season(24.0, 2.0, SpatialSpec("identity"), harmonics=30)
+    phase = np.linspace(0, 2 * np.pi, 50)
     kernel = np.exp(-2.0 * np.sin(phase / 2) ** 2 / season.length**2)
     mean = np.exp(-2.0 * np.sin(np.linspace(0, np.pi, 4096, endpoint=False)) ** 2 / 0.49).mean()
     series = np.cos(np.outer(phase, np.arange(1, 31))) @ season.variances
@@ -223,10 +221,8 @@ def test_mixture_counts_what_members_disagree_about() -> None:
     expected = ensemble.widening * np.sqrt(w @ (v + (m - w @ m) ** 2))
     np.testing.assert_allclose(forecast.deviation, expected)
     alone = played(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 6)
-    said, nugget = (
-        alone.predict(alone.time + 1.0),
-        float(alone.filters[0].variance[0]) * ROUGH.nugget,
-    )
+    said = alone.predict(alone.time + 1.0)
+    nugget = float(alone.filters[0].variance[0]) * ROUGH.nugget
     both = np.hypot(said.learnable, alone.widening * np.sqrt(nugget))
     np.testing.assert_allclose(said.deviation, both)
 

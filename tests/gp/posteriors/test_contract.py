@@ -173,10 +173,6 @@ class Setting:
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6 * size)
 
 
-def to(data: Data, n: int) -> Data:
-    return Data(data.Z[:n], data.Y[:n], data.variance[:n])
-
-
 # --- who is tested --------------------------------------------------------------------------------
 
 
@@ -246,7 +242,7 @@ def test_covariances_agree_with_variances(case: Any) -> None:
 @every_case
 def test_before_any_observation_it_is_the_prior(case: Any) -> None:
     setting = Setting(case)
-    made = setting.condition(to(setting.data, 0))
+    made = setting.condition(setting.data.rows(0, 0))
     for Z in setting.places():
         means, variances = made.predict(Z)
         np.testing.assert_array_equal(means, np.zeros((len(Z), 2)))
@@ -281,7 +277,7 @@ def test_going_on_is_starting_again(case: Any, what: str) -> None:
     setting = Setting(case)
     previous = None
     for n in range(1, 24) if what == "one by one" else [24]:
-        previous = setting.condition(to(setting.data, n), previous, now=LAST)
+        previous = setting.condition(setting.data.rows(0, n), previous, now=LAST)
     after = _next(setting.data, what)
     setting.assert_same(setting.condition(after, previous), setting.condition(after))
 
@@ -289,7 +285,7 @@ def test_going_on_is_starting_again(case: Any, what: str) -> None:
 @every_case
 def test_going_on_leaves_the_posterior_before_as_it_was(case: Any) -> None:
     setting = Setting(case)
-    made = setting.condition(to(setting.data, 17))
+    made = setting.condition(setting.data.rows(0, 17))
 
     def everything() -> list[Array]:
         said = [part for Z in setting.places() for part in made.predict(Z)]

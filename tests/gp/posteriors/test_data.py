@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -32,18 +33,11 @@ ALL = SPACE | SHRINKING | NOT_SHRINKING
 every_kernel = pytest.mark.parametrize("kernel", ALL.values(), ids=ALL.keys())
 
 
-class Count:
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> Mock:
     """Calls of a function of `linalg`, which goes on working."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        self.calls = 0
-        original = getattr(linalg, name)
-
-        def counted(*args: object, **more: object) -> object:
-            self.calls += 1
-            return original(*args, **more)
-
-        monkeypatch.setattr(linalg, name, counted)
+    calls = Mock(wraps=getattr(linalg, name))
+    monkeypatch.setattr(linalg, name, calls)
+    return calls
 
 
 class Run:
@@ -92,16 +86,16 @@ def test_appending_equals_a_new_start_and_never_factors(
 ) -> None:
     run = Run(kernel, 1, late=late)
     surface = CandidateGrid(kernel, run.points)
-    factored, made = Count(monkeypatch, "cholesky"), None
+    factored, made = counted(monkeypatch, "cholesky"), None
     for step in range(150):
         now = run.step()
         made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
         if step == 0:
-            assert factored.calls == 1
+            assert factored.call_count == 1
         if step % 25 == 24:
             assert_same(made, run.all, surface, now)
             assert made.size == step + 1
-            assert factored.calls == 1 + (step + 1) // 25  # those of the comparison
+            assert factored.call_count == 1 + (step + 1) // 25  # those of the comparison
 
 
 def test_thousands_of_steps_of_fast_forgetting() -> None:
@@ -171,17 +165,17 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
         run.step()
     surface = CandidateGrid(kernel, run.points)
     made = by_cholesky(kernel, run.all, surface=surface, now=run.time)
-    factored, rotated = Count(monkeypatch, "cholesky"), Count(monkeypatch, "drop_rows")
+    factored, rotated = counted(monkeypatch, "cholesky"), counted(monkeypatch, "drop_rows")
     for step in range(1, 181):
         now = run.step()
         data = run.all.rows(step)
         made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
         if step % 90 == 0:
-            before = factored.calls
+            before = factored.call_count
             assert_same(made, data, surface, now)
-            factored.calls = before
-    assert factored.calls == 0
-    assert rotated.calls == 180
+            factored.call_count = before
+    assert factored.call_count == 0
+    assert rotated.call_count == 180
     assert made.size == length
 
 
@@ -198,10 +192,10 @@ def test_repeated_points_do_not_hide_where_a_window_starts(monkeypatch: pytest.M
     every.variance[:3] = 0.1
     made = by_cholesky(RBF(0.2), every.row(0))
     made = by_cholesky(RBF(0.2), every, previous=made)
-    factored = Count(monkeypatch, "cholesky")
+    factored = counted(monkeypatch, "cholesky")
     for dropped in (1, 2, 3, 4):
         made = by_cholesky(RBF(0.2), every.rows(dropped), previous=made)
-    assert factored.calls == 0
+    assert factored.call_count == 0
     fresh = by_cholesky(RBF(0.2), every.rows(4))
     for a, b in zip(made.predict(every.Z), fresh.predict(every.Z), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
@@ -225,9 +219,9 @@ def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
     made = by_cholesky(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
     assert made.jitter == 0.0
-    factored = Count(monkeypatch, "cholesky")
+    factored = counted(monkeypatch, "cholesky")
     grown = by_cholesky(RBF(1.0), data, previous=made)
-    assert factored.calls == 1
+    assert factored.call_count == 1
     assert grown.predict(np.array([[0.5]]))[0][0, 0] == pytest.approx(1.0, abs=1e-4)
 
 

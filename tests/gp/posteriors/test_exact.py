@@ -153,25 +153,21 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     data = Data(X, rng.standard_normal((130, 2)), rng.uniform(0.01, 0.1, 130))
     p: Any = None
     for n in range(1, 121):
-        p = Exact().condition(kernel, data_to(data, n), surface=surface, previous=p)
+        p = Exact().condition(kernel, data.rows(0, n), surface=surface, previous=p)
         assert isinstance(p, ExactPosterior)
     assert p.extended
     scaled = Data(X, data.Y, data.variance / 4)
-    p = Exact().condition(kernel, data_to(scaled, 121), surface=surface, previous=p)
+    p = Exact().condition(kernel, scaled.rows(0, 121), surface=surface, previous=p)
     assert isinstance(p, ExactPosterior)
     assert not p.extended
-    assert_same(p, by_cholesky(kernel, data_to(scaled, 121), surface=surface), points)
-    p = Exact().condition(kernel, data_to(scaled, 122), surface=surface, previous=p)
+    assert_same(p, by_cholesky(kernel, scaled.rows(0, 121), surface=surface), points)
+    p = Exact().condition(kernel, scaled.rows(0, 122), surface=surface, previous=p)
     assert p.extended
     # Weights that change twice in a row are a run of another kind.
-    p = Exact().condition(kernel, data_to(data, 123), surface=surface, previous=p)
-    p = Exact().condition(kernel, data_to(scaled, 124), surface=surface, previous=p)
+    p = Exact().condition(kernel, data.rows(0, 123), surface=surface, previous=p)
+    p = Exact().condition(kernel, scaled.rows(0, 124), surface=surface, previous=p)
     assert isinstance(p, NystromPosterior)
-    assert_same(p, by_cholesky(kernel, data_to(scaled, 124), surface=surface), points)
-
-
-def data_to(data: Data, n: int) -> Data:
-    return Data(data.Z[:n], data.Y[:n], data.variance[:n])
+    assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), surface=surface), points)
 
 
 # --- one factorisation

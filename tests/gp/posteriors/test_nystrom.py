@@ -43,27 +43,21 @@ def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> NystromP
     return part.condition(KERNEL, data, previous=previous, rng=rng)
 
 
-def case(q: float) -> tuple[NystromPosterior, Data, Array]:
-    """A posterior, more data with repeated visits, and the inclusion probabilities from scratch."""
-    first = scattered(8)
+def position(data: Data, Z: Array) -> list[int]:
+    inputs = list(dict.fromkeys(map(bytes, data.Z)))
+    return [inputs.index(bytes(z)) for z in Z]
+
+
+def test_inclusion_probabilities_to_the_digit() -> None:
+    """One number for each distinct input, in order of first appearance; repeated visits add up."""
+    q, first = 0.3, scattered(8)
     p = drawn(Nystrom(q), first, np.random.default_rng(3))
     again = Data(first.Z[[1, 1, 6]], np.ones((3, 1)), np.array([2.0, 3.0, 5.0]))
     data = joined(first, again, scattered(4, seed=1))
     variance = Sparse(KERNEL, p.dictionary.rows.Z, *first).variance
     visited = np.concatenate([first.Z, data.Z[11:]])
     weight = [(1 / data.variance[(z == data.Z).all(axis=1)]).sum() for z in visited]
-    return p, data, np.minimum(1.0, q * variance(visited) * np.array(weight))
-
-
-def position(data: Data, Z: Array) -> list[int]:
-    inputs = list(dict.fromkeys(map(bytes, data.Z)))
-    return [inputs.index(bytes(z)) for z in Z]
-
-
-@pytest.mark.parametrize("q", [0.3])
-def test_inclusion_probabilities_to_the_digit(q: float) -> None:
-    """One number for each distinct input, in order of first appearance; repeated visits add up."""
-    p, data, probability = case(q)
+    probability = np.minimum(1.0, q * variance(visited) * np.array(weight))
     assert (probability < 1).sum() >= 6
     for i in np.flatnonzero(probability < 1):
         for side in (-1e-9, 1e-9):
@@ -104,15 +98,14 @@ def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
 
 def test_a_kept_dictionary_keeps_its_points_and_their_order() -> None:
     data = scattered(12)
-    first, later = Data(data.Z[:6], data.Y[:6], data.variance[:6]), data
     marks = np.array([1, 0, 1, 0, 0, 1]) * UNLUCKY
-    p = drawn(Nystrom(1e-6), first, Numbers(marks))
+    p = drawn(Nystrom(1e-6), data.rows(0, 6), Numbers(marks))
     np.testing.assert_array_equal(p.dictionary.rows.Z, data.Z[[1, 3, 4]])
     numbers = np.full(12, UNLUCKY)
     numbers[[0, 3, 9]] = 0.0  # one of them is in it already
-    kept = drawn(Nystrom(1e-6), later, Numbers(numbers), p)
+    kept = drawn(Nystrom(1e-6), data, Numbers(numbers), p)
     np.testing.assert_array_equal(kept.dictionary.rows.Z, data.Z[[1, 3, 4, 0, 9]])
-    afresh = drawn(Nystrom(1e-6, keep=False), later, Numbers(numbers), p)
+    afresh = drawn(Nystrom(1e-6, keep=False), data, Numbers(numbers), p)
     np.testing.assert_array_equal(afresh.dictionary.rows.Z, data.Z[[0, 3, 9]])
 
 
@@ -120,7 +113,7 @@ def test_a_kept_dictionary_is_drawn_afresh_at_twice_the_size() -> None:
     """Twice the expected size of a fresh draw, or 16 points where that is less than 8."""
     data = scattered(30)
     for small, limit in ((1e-6, 16), (3.0, None)):
-        p = drawn(Nystrom(1e-6), Data(data.Z[:14], data.Y[:14], data.variance[:14]), numbers_(14))
+        p = drawn(Nystrom(1e-6), data.rows(0, 14), Numbers(np.zeros(14)))
         variance = Sparse(KERNEL, p.dictionary.rows.Z, *p.data).variance(data.Z)
         expected = np.minimum(1, small * variance / data.variance).sum()
         bound = 2 * expected if limit is None else limit
@@ -136,10 +129,6 @@ def test_a_kept_dictionary_is_drawn_afresh_at_twice_the_size() -> None:
                 np.testing.assert_array_equal(got, data.Z[[*range(14), *joins]])
             else:
                 np.testing.assert_array_equal(got, data.Z[drawn_now])
-
-
-def numbers_(n: int) -> Numbers:
-    return Numbers(np.zeros(n))
 
 
 # --- the first dictionary of many inputs
@@ -165,9 +154,7 @@ def test_its_size_is_the_expected_one(kernel: Kernel, noise: float) -> None:
     Z = rng.random((1100, 2))
     Z[:20] += 3.0
     variance = noise * 10 ** rng.uniform(-0.5, 0.5, len(Z))
-    K = kernel(Z)
-    scores = np.diagonal(np.linalg.solve(K + np.diag(variance), K))
-    expected = np.minimum(1.0, 2.0 * scores).sum()
+    expected = np.minimum(1.0, 2.0 * exact_scores(kernel, Z, variance)).sum()
     sizes = [len(first_of_many(kernel, Z, variance, seed).factor) for seed in range(3)]
     assert abs(np.mean(sizes) - expected) < 0.25 * expected + 3 * np.sqrt(expected)
 
@@ -187,16 +174,12 @@ def test_no_matrix_of_all_inputs_is_made() -> None:
     assert largest < 300 * u
 
 
-def test_inputs_of_no_prior_variance_and_repeated_ones() -> None:
+def test_inputs_of_no_prior_variance() -> None:
     Z = np.zeros((600, 2))
     Z[:, 1] = 1e-200 * np.arange(600)
     Z[7] = 1.0
     made = first_of_many(DotProduct(0.0, "fixed"), Z, np.full(600, 0.1))
     assert made.dictionary.rows.Z.tolist() == [[1.0, 1.0]]
-    rng = np.random.default_rng(2)
-    Z = np.repeat(rng.random((40, 2)), 30, axis=0)
-    made = first_of_many(RBF(0.3), Z, np.full(1200, 3.0))
-    assert len(np.unique(made.dictionary.rows.Z, axis=0)) == len(made.factor) <= 40
 
 
 def exact_scores(kernel: Kernel, Z: Array, variance: Array) -> Array:
@@ -231,3 +214,5 @@ def test_repeated_inputs_share_their_scores() -> None:
         for seed in range(5)
     ]
     assert np.mean(sizes) == pytest.approx(merged.sum(), rel=0.3)
+    made = first_of_many(RBF(0.3), Z, variance)
+    assert len(np.unique(made.dictionary.rows.Z, axis=0)) == len(made.factor) <= 40

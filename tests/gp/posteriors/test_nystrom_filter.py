@@ -42,7 +42,7 @@ def test_it_is_what_dense_algebra_says_of_any_time(now: float, keep: bool) -> No
     data, previous = told(), None
     rule, rng = NystromFilter(0.3, keep), np.random.default_rng(1)
     for end in (12, 24, 40):
-        part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
+        part = data.rows(0, end)
         at = now if end == 40 else float(part.Z[-1, -1])
         previous = rule.condition(KERNEL, part, now=at, previous=previous, rng=rng)
     assert 3 < previous.dictionary.size < 40
@@ -88,7 +88,7 @@ def test_places_that_nobody_visits_leave_the_dictionary() -> None:
     Z[:, 0] += np.where(np.arange(200) < 40, 0.0, 5.0)
     data = Data(Z, np.zeros((200, 1)), np.full(200, 0.1))
     for end in range(20, 201, 20):
-        part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
+        part = data.rows(0, end)
         previous = rule.condition(KERNEL, part, now=float(end), previous=previous, rng=rng)
         assert previous.dictionary.size < 60
     assert previous.dictionary.rows.Z[:, 0].min() > 4.0
@@ -98,8 +98,7 @@ def test_the_root_of_a_dictionary_that_grows_stays_to_the_last_bit() -> None:
     """Leaders compare it with that of before: where it is another, all candidates are looked at."""
     rule, data, previous = NystromFilter(), told(), None
     for end in (10, 20, 40):
-        part = Data(data.Z[:end], data.Y[:end], data.variance[:end])
-        made = rule.condition(KERNEL, part, now=float(end), previous=previous)
+        made = rule.condition(KERNEL, data.rows(0, end), now=float(end), previous=previous)
         if previous is not None:
             m = previous.dictionary.size
             assert made.dictionary.size > m

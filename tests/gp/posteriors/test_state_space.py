@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from tests.oracles.dense import Dense
 from tvbandits import Nystrom, NystromFilter, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE
 
@@ -152,7 +152,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
     late = end - 0.3 * (end - start) / n
     for now in (start - 2.0, start, 0.5 * (start + end), late, data.Z[-5, -1]):
         for count in range(5, n + 1, 20 if n < STRIDE else 50):
-            some = Data(data.Z[:count], data.Y[:count], data.variance[:count])
+            some = data.rows(0, count)
             made = rule.condition(kernel, some, surface=surface, now=now, previous=made)
         Z = np.column_stack([FEW, np.full(6, now)])
         means, covariance = dense(kernel, made.data, Z)
@@ -220,26 +220,16 @@ def test_a_domain_that_is_not_finite_needs_anchors() -> None:
 EVERY_POINT = Nystrom(oversampling=1e12, tolerance=1e-12)
 
 
-def exact(kernel: Kernel, data: Data) -> ExactPosterior:
-    return by_cholesky(kernel, data)
-
-
-def at_drifting(points: Array, t: float) -> Array:
-    return np.column_stack([points, np.full(len(points), t)])
-
-
 def test_a_point_whose_reward_is_known_beforehand() -> None:
     kernel = OnSpace(DotProduct(0.0, "fixed")) * Drift(0.1)
     Z = np.array([[0.0, 0.0, 1.0], [0.5, 1.0, 2.0], [0.0, 0.0, 2.0], [1.0, 2.0, 3.0]])
     data = Data(Z, np.arange(4.0)[:, None], np.full(4, 0.1))
     for count in range(1, 5):
-        some = Data(Z[:count], data.Y[:count], data.variance[:count])
-        made = EVERY_POINT.condition(kernel, some)
+        some = data.rows(0, count)
+        made, exact = EVERY_POINT.condition(kernel, some), by_cholesky(kernel, some)
         assert len(made.mean) == (count > 1)
-        tests = at_drifting(np.random.default_rng(0).random((5, 2)), 4.0)
-        for mine, theirs in zip(
-            made.predict(tests), exact(kernel, some).predict(tests), strict=True
-        ):
+        tests = np.column_stack([np.random.default_rng(0).random((5, 2)), np.full(5, 4.0)])
+        for mine, theirs in zip(made.predict(tests), exact.predict(tests), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-10)
 
 
@@ -250,15 +240,13 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     data = Data(Z, rng.standard_normal((40, 1)), np.full(40, 0.1))
     made, ranks = None, []
     for n in range(1, 41):
-        told = Data(*(column[:n] for column in data))
-        made = Nystrom().condition(kernel, told, now=n, previous=made)
+        made = Nystrom().condition(kernel, data.rows(0, n), now=n, previous=made)
         ranks.append(len(made.mean))
     assert ranks == sorted(ranks)
     assert ranks[0] == 1
     assert ranks[-1] == ranks[-11] <= 30  # what they span already brings none
-    for mine, theirs in zip(
-        made.predict(Z + 1.0), exact(kernel, data).predict(Z + 1.0), strict=True
-    ):
+    exact = by_cholesky(kernel, data)
+    for mine, theirs in zip(made.predict(Z + 1.0), exact.predict(Z + 1.0), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
     near, far = (
         Data(np.array([[*x, 99.0]]), data.Y[:1], data.variance[:1]) for x in (points[0], [9.0, 9.0])
