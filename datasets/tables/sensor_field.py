@@ -149,9 +149,10 @@ def sensor_field(
         table = wide(rows, places.index)
         common = [sensor for sensor in table.columns if sensor in places.index]
         if not common:
+            where = "" if isinstance(sites, pd.DataFrame) else f" ({sites})"
             raise ValueError(
                 f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
-                f"coordinates of {few(places.index)}"
+                f"coordinates of {few(places.index)}{where}"
             )
         readings = even(spanned(as_numbers(table[common]), start, end), every)
         completeness = readings.notna().mean()

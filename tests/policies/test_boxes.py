@@ -53,7 +53,7 @@ def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
         return height(U), -(U - peak) * height(U)[:, None] / 0.0005
 
     near = np.vstack([np.full((3, 4), 0.9), peak[None] + 0.02])
-    found, value = climb(height, sloped, near, 512, 8, np.random.default_rng(0))
+    found, value = climb(height, sloped, near, 512, 8, np.random.default_rng(0), [(0, False)] * 4)
     assert value == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_allclose(found, peak, atol=1e-4)
 

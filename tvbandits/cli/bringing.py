@@ -103,7 +103,7 @@ def _bring(
         with _row(csv, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
                 if verb == "tell":
-                    campaign.tell(*said, reading.outcomes, key=key, who=reading.who)
+                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
                 else:
                     campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
@@ -147,7 +147,7 @@ def table(path: Path, campaign: Campaign) -> list[Reading]:
                 "trials, or events and exposure); "
                 f"there are: {', '.join(map(str, frame.columns))}"
             )
-        limits = [limit.name for limit in campaign.recipe.limits]
+        limits = [limit.name for limit in campaign.ledger.outcomes]
         for column in frame.columns:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():

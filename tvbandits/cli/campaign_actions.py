@@ -53,10 +53,10 @@ class Doubts:
     @classmethod
     def of(cls, campaign: Campaign) -> Doubts:
         """Of a campaign as it is."""
-        known, noise_variance = campaign.state, campaign.recipe.noise_variance
-        times = [*known.readings.t, *known.failed.t, *known.pending.t]
-        noise = (noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
-        return cls(campaign, times, known.readings.y.tolist(), noise)
+        known = campaign.ledger
+        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
+        return cls(campaign, times, known.rewards.y.tolist(), noise)
 
     def of_reading(self, X: Array, t: float | None, value: float | None) -> list[str]:
         """What is odd about it, in words."""
@@ -243,7 +243,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
         )
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if campaign.recipe.limits else ""
+        broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "

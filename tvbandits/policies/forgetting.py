@@ -272,8 +272,6 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None
     """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
     if given.get("learn"):
         return None
-    if given.get("growth") == "linear":
-        return 1.0
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
     increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
     wiener = given.get("growth", "wiener") == "wiener"
