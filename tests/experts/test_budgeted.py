@@ -164,6 +164,7 @@ def test_a_plain_account_agrees(
     assert expert.spent.refused == sum(count for _, count in queries) - sum(answered)
 
 
+@settings(deadline=None)
 @given(
     price=st.floats(0.1, 3), each=st.floats(0, 3), sizes=st.lists(st.integers(1, 10), max_size=12)
 )
