@@ -61,7 +61,9 @@ def _check_path(steps: int, candidates: int) -> None:
 class DriftingBump(MadeUp):
     """The synthetic experiment of SparQ-GP-UCB, section 4.1.
 
-    f(x, t) = exp(-0.05 (x - 5 sin(0.1 t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50].
+    f(x, t) = exp(-0.05 (x - a sin(w t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50],
+
+    with a = 5 and w = 0.1 there.
 
     Parameters
     ----------
@@ -69,6 +71,10 @@ class DriftingBump(MadeUp):
         Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
     horizon : int
     noise_variance : float
+    amplitude : float
+        a: how far from the middle the bump wanders, at most 50.
+    speed : float
+        w: radians a step.
 
     Examples
     --------
@@ -83,10 +89,14 @@ class DriftingBump(MadeUp):
     horizon: int = 500
     noise_variance: float = 0.01
     name: str = "drifting-bump"
+    amplitude: float = 5.0
+    speed: float = 0.1
 
     def __post_init__(self) -> None:
         check_made_up(self, MOST_STEPS)
         whole_number("candidates", self.candidates, at_least=0, at_most=MOST_CANDIDATES)
+        finite_number("amplitude", self.amplitude, low=0.0, high=50.0)
+        finite_number("speed", self.speed, low=0.0, high=math.pi)
 
     @cached_property
     def domain(self) -> Candidates | Box:
@@ -113,15 +123,17 @@ class DriftingBump(MadeUp):
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
         x = as_points(X, 1)[:, 0]
-        bump = np.exp(-0.05 * (x - 5.0 * np.sin(0.1 * as_time(t))) ** 2)
+        bump = np.exp(-0.05 * (x - self.amplitude * np.sin(self.speed * as_time(t))) ** 2)
         return np.asarray(bump + 0.5 * np.cos(0.2 * x) + 1.5)
 
     def best(self, t: float) -> float:
         """Largest reward over the domain at time `t`."""
         if isinstance(self.domain, Candidates):
             return float(self.value(self.domain.X, t).max())
-        # Both terms peak within [-5, 5]; the grid's spacing of 1e-3 leaves an error below 1e-7.
-        grid = np.linspace(-6.0, 6.0, 12_001)
+        # Both terms peak within [-5, 5] as in the paper, and one of them in a reach of the other's peak
+        # otherwise; the grid's spacing of 1e-3 leaves an error below 1e-7.
+        reach = 6.0 if self.amplitude <= 5.0 else 50.0
+        grid = np.linspace(-reach, reach, int(2000 * reach) + 1)
         return float(self.value(grid[:, None], t).max())
 
 
