@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -119,26 +120,27 @@ def timed(bandit: Bandit) -> tuple[Any, Any]:
 def ours(name: str, steps: int, readings: int, history: int | None) -> list[Row]:
     """The curve of one of ours, with the ratio to a young one, and megabytes; printed on the way."""
     bandit = OURS[name]().with_history(history)
-    young, rows = b"", []
-    with threadpool_limits(1):
+    rows: list[Row] = []
+    with threadpool_limits(1), TemporaryDirectory() as folder:
+        late, young = Path(folder) / "late", Path(folder) / "young"
         for step, spent in curve(*timed(bandit), steps, readings):
-            held = megabytes()
-            state, ratio = pickle.dumps(bandit.state), ""
-            if young:  # in a process of its own: what it holds is none of this one's
+            held, ratio = megabytes(), ""
+            with (young if step == YOUNG else late).open("wb") as file:
+                pickle.dump(bandit.state, file)
+            if step > YOUNG:  # in a process of its own: what it holds is none of this one's
                 with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as aside:
-                    both = aside.submit(compared, name, (state, young), readings, history)
+                    both = aside.submit(compared, name, (late, young), readings, history)
                     ratio = f"{both.result():.2f}"
-            young = young or (state if step == YOUNG else b"")
             rows.append((step, spent))
             told = step * readings
             print(f"| {name} | {told:,} | {spent:.2f} | {ratio} | {held:.0f} |", flush=True)
     return rows
 
 
-def compared(name: str, states: tuple[bytes, bytes], readings: int, history: int | None) -> float:
+def compared(name: str, states: tuple[Path, Path], readings: int, history: int | None) -> float:
     """What steps of a bandit take over what those of a young one do, played in turn."""
     recipe = OURS[name]().with_history(history).recipe
-    pair = [Bandit.from_state(recipe, pickle.loads(state)) for state in states]
+    pair = [Bandit.from_state(recipe, pickle.loads(state.read_bytes())) for state in states]
     spent: list[list[float]] = [[], []]
     with threadpool_limits(1):
         for _ in range(2 * MANY):
