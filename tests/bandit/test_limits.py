@@ -139,6 +139,17 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
     assert deviation == pytest.approx(alone.predict(SITES.X, 20)[1], rel=1e-6)
 
 
+def test_an_outcome_of_many_points_has_length_scales_of_its_own() -> None:
+    domain = Candidates(np.linspace(0.0, 10.0, 101)[:, None])
+    bandit = policies.tv_gp_ucb(domain, RBF(5.0), 0.01, epsilon=0.01).with_limits([LOAD])
+    rough = np.sin(3.0 * domain.X[:, 0])
+    for t in range(1, 41):
+        rows = [7 * t % 101, 31 * t % 101]
+        bandit.tell(domain.X[rows], [0.5, 0.5], t, outcomes={"load": rough[rows]})
+    mean, _ = bandit.predict(domain.X, 41, outcome="load")
+    assert np.abs(mean - rough).mean() < 0.1  # with the kernel of the reward 0.84
+
+
 def test_an_outcome_that_was_not_read_is_told_as_nan_or_not_at_all() -> None:
     bandit = limited()
     for outcomes in ({"load": [np.nan]}, {}, None):

@@ -53,6 +53,7 @@ from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
+from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
@@ -375,20 +376,22 @@ class Recipe:
     def of_outcome(self, limit: Limit) -> Recipe:
         """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
 
-        An ensemble holds models that are wrong, too, and takes an outcome for less known than it is: at
-        the edge of a limit that costs most. In its place one kernel is fitted, as on a box.
+        On more points than those of a network one kernel is fitted instead, as on a box: an outcome has
+        length scales and a drift of its own. An ensemble holds models that are wrong, too, and takes an
+        outcome for less known than it is: at the edge of a limit that costs most.
         """
         posterior, domain = self.posterior, self.domain
-        if isinstance(posterior, ModelEnsemble) and posterior.both:
-            assert isinstance(domain, Candidates)  # as an ensemble needs
-            if len(domain) <= MOST_FITTED:
-                low, high = domain.X.min(axis=0), domain.X.max(axis=0)
-                box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
-                kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
-                return Recipe(
-                    domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE,
-                    history=self.history,
-                )  # fmt: skip
+        apart = isinstance(posterior, IndependentArms) or isinstance(domain, Arms)
+        both = isinstance(posterior, ModelEnsemble) and posterior.both
+        least = 1 if both else SMALL_NETWORK + 1
+        if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
+            low, high = domain.X.min(axis=0), domain.X.max(axis=0)
+            box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
+            kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
+            return Recipe(
+                domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE,
+                history=self.history,
+            )  # fmt: skip
         if isinstance(posterior, ModelEnsemble):
             posterior = replace(posterior, unit=0.0)  # an outcome has a unit of its own
         return Recipe(
