@@ -26,7 +26,7 @@ from tvbandits.core.files.reading import (
     naming,
     read_csv,
 )
-from tvbandits.datasets.tables.columns import Form, few
+from tvbandits.datasets.tables.columns import Form, coded, few, named
 
 # Opens one csv from its beginning.
 Opener = Callable[[], io.BufferedReader]
@@ -46,12 +46,7 @@ NUMBERS = ("value", "latitude", "longitude")
 
 AIRDATA = Form(
     required={
-        "state_code": ("State Code",),
-        "county_code": ("County Code",),
-        "site_num": ("Site Num",),
-        "poc": ("POC",),
-        "latitude": ("Latitude",),
-        "longitude": ("Longitude",),
+        **named("State Code", "County Code", "Site Num", "POC", "Latitude", "Longitude"),
         "date": ("Date Local",),
         "units": ("Units of Measure",),
         "value": ("1st Max Value", "x1st_max_value"),
@@ -68,17 +63,12 @@ AIRDATA = Form(
 DOWNLOAD = Form(
     required={
         "site_id": ("Site ID", "AQS_SITE_ID"),
-        "poc": ("POC",),
         "latitude": ("SITE_LATITUDE",),
         "longitude": ("SITE_LONGITUDE",),
-        "date": ("Date",),
-        "units": ("UNITS",),
+        **named("POC", "Date", "UNITS"),
         "value": ("Daily Max 8-hour Ozone Concentration",),
     },
-    optional={
-        "name": ("Site Name", "Local Site Name"),
-        "state": ("STATE",),
-    },
+    optional={"name": ("Site Name", "Local Site Name"), **named("STATE")},
 )
 
 
@@ -180,7 +170,7 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
             "poc": raw["poc"],
             "date": _dates(raw["date"]),
             # 0.0041 ppm is not exactly 4.1 ppb in floats; rounding keeps equal readings equal.
-            "ppb": (raw["value"] * _factors(raw["units"])).round(6),
+            "ppb": (raw["value"] * coded(raw["units"], PPB, "units must be ppm or ppb")).round(6),
             "latitude": raw["latitude"],
             "longitude": raw["longitude"],
             "state_code": site.str[:2],
@@ -191,27 +181,16 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
 
 def _only_ozone(raw: pd.DataFrame) -> pd.DataFrame:
     """Rows of the 8-hour ozone level, where a file says what its rows are."""
-    kept = raw
-    if "parameter" in raw:
-        kept = kept[kept["parameter"] == OZONE]
-        if kept.empty:
-            raise ValueError(
-                f"no ozone rows (parameter {OZONE}), but parameter {few(raw['parameter'])}"
-            )
-    if "duration" in raw:
-        eight_hours = kept[kept["duration"].str.startswith("8-HR")]
-        if eight_hours.empty:
-            raise ValueError(f"no rows of 8-hour means, but of {few(kept['duration'])}")
-        kept = eight_hours
-    return kept
-
-
-def _factors(units: pd.Series[str]) -> pd.Series[float]:
-    factors = units.str.lower().map(PPB)
-    unknown = factors.isna()
-    if unknown.any():
-        raise ValueError(f"units must be ppm or ppb, got {few(units[unknown])}")
-    return factors.astype(float)
+    for column, form, what in (
+        ("parameter", OZONE, f"ozone rows (parameter {OZONE})"),
+        ("duration", "8-HR.*", "rows of 8-hour means"),
+    ):
+        if column in raw:
+            kept = raw[raw[column].str.fullmatch(form)]
+            if kept.empty:
+                raise ValueError(f"no {what}, but {column} {few(raw[column])}")
+            raw = kept
+    return raw
 
 
 def _dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:
