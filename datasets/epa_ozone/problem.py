@@ -19,7 +19,7 @@ from tvbandits.datasets.epa_ozone.files import read_files
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import even, spanned
-from tvbandits.datasets.tables.sensor_field import check_places, kilometres
+from tvbandits.datasets.tables.sensor_field import check_places, filled_in, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
 # precision at these levels is about as large.
@@ -77,7 +77,6 @@ def ozone(
     table = table[chosen]
     places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
-    filled = int(table.isna().to_numpy().sum())
     return TableProblem(
         table.interpolate("linear", limit_direction="both").to_numpy(float),
         kilometres(places["latitude"].to_numpy(float), places["longitude"].to_numpy(float)),
@@ -86,8 +85,7 @@ def ozone(
         noise_variance=noise_variance,
         labels=tuple(chosen),
         summary=f"{len(chosen)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
-        f"({len(table)} days), "
-        f"{filled} of {table.size} values filled in ({filled / table.size:.1%})",
+        f"({len(table)} days), {filled_in(table)}",
     )
 
 
