@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import Array, Index, flag, noise_variance_number, whole_number
-from tvbandits.core.coercion import file_path, text
+from tvbandits.core.coercion import file_path, optional, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import merged, numbers, standardised
@@ -60,10 +60,8 @@ def table(
     path = file_path("file", file)
     text("reward", reward)
     flag("scale_inputs", scale_inputs)
-    if horizon is not None:
-        whole_number("horizon", horizon)
-    if noise_variance is not None:
-        noise_variance_number("noise_variance", noise_variance)
+    optional(whole_number, "horizon", horizon)
+    optional(noise_variance_number, "noise_variance", noise_variance)
     with naming(path):
         frame = read_as_text(path)
         if reward not in frame.columns:

@@ -19,10 +19,10 @@ import pandas as pd
 import requests
 
 from tvbandits.core.arrays import whole_number
-from tvbandits.core.coercion import cleaned, file_path, function, several, text
+from tvbandits.core.coercion import cleaned, file_path, function, optional, several, text
 from tvbandits.core.files.reading import File, check_size, naming
 from tvbandits.core.files.saving import locked, put_in_place
-from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
+from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
 from tvbandits.datasets.tables.columns import few
 
 with warnings.catch_warnings():
@@ -113,11 +113,9 @@ def fetch_ozone(
     chosen = _checked_years(years)
     if not re.match(r"https?://[^/]", text("base_url", base_url)):
         raise ValueError(f"base_url must begin with http:// or https://, got {base_url!r}")
-    if state is not None:
-        text("state", state)
-    if progress is not None:
-        function("progress", progress, "a function of a name and two numbers, or None")
-    given = None if cache is None else file_path("cache", cache)
+    optional(text, "state", state)
+    optional(function, "progress", progress, "a function of a name and two numbers, or None")
+    given = optional(file_path, "cache", cache)
     # A folder that is given goes before one of the environment, which pooch would prefer.
     store = pooch.create(
         path=pooch.os_cache("tvbandits") if given is None else given,
@@ -219,7 +217,6 @@ def _check_opens(path: Path) -> None:
 
 def _of_state(path: Path, state: str) -> Path:
     """A csv beside the zip with the rows of one state."""
-    wanted = state.strip().casefold()
     kept, known = list[pd.DataFrame](), set[str]()
     form: Any = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
     with (
@@ -232,8 +229,7 @@ def _of_state(path: Path, state: str) -> Path:
                 raise ValueError("the csv has no columns State Code and State Name")
             names, codes = rows[columns["state"]], rows[columns["state_code"]]
             known |= set(names + " (" + codes + ")")
-            named = names.str.strip().str.casefold() == wanted
-            kept.append(rows[codes == wanted.zfill(2) if wanted.isdigit() else named])
+            kept.append(rows[of_state(state, names, codes)])
     found = pd.concat(kept)
     if not len(found):
         raise ValueError(

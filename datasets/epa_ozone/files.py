@@ -11,26 +11,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from tvbandits.core.coercion import file_paths
-from tvbandits.core.files.reading import (
-    File,
-    bounded,
-    check_regular,
-    check_size,
-    naming,
-    read_csv,
-)
+from tvbandits.core.files.reading import File, bounded, check_regular, check_size, naming, read_csv
 from tvbandits.datasets.tables.columns import Form, coded, few, named
-
-# Opens one csv from its beginning.
-Opener = Callable[[], io.BufferedReader]
-
 
 # AQS parameter code of ozone.
 OZONE = "44201"
@@ -95,16 +83,17 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
 
 def _read(path: Path) -> list[pd.DataFrame]:
     with naming(path):
-        return [_rows(_raw(open_)) for open_ in _openers(path)]
+        return [_rows(_raw(stream)) for stream in _streams(path)]
 
 
-def _openers(path: Path) -> Iterator[Opener]:
-    """One function that opens each csv: the file itself, or the members of a zip."""
+def _streams(path: Path) -> Iterator[io.BufferedReader]:
+    """Each csv, one after the other: the file itself, or the members of a zip."""
     check_regular(path)
     if not zipfile.is_zipfile(path):
         if path.suffix.lower() == ".zip" and path.is_file():
             raise ValueError("not a zip archive, or a broken one")
-        yield lambda: bounded(path.open("rb"))
+        with bounded(path.open("rb")) as stream:
+            yield stream
         return
     with zipfile.ZipFile(path) as archive:
         inside = archive.namelist()
@@ -116,42 +105,29 @@ def _openers(path: Path) -> Iterator[Opener]:
         check_size("unpacked_bytes", unpacked)
         for member in members:
             # The size an archive states may be a lie: what comes out is counted, too.
-            yield partial(_member, archive, member)
+            with bounded(archive.open(member)) as stream:
+                yield stream
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> io.BufferedReader:
-    return bounded(archive.open(name))
-
-
-def _raw(open_: Opener) -> pd.DataFrame:
+def _raw(stream: io.BufferedReader) -> pd.DataFrame:
     """The columns we use, under our names and as the file gives them."""
-    with open_() as file:
-        header = _header(file)
+    heading = stream.peek(1 << 22).partition(b"\n")[0]
+    header = pd.read_csv(io.BytesIO(heading), nrows=0, encoding_errors="replace").columns
     form = min((AIRDATA, DOWNLOAD), key=lambda known: len(known.missing(header)))
-    missing = form.missing(header)
-    if missing:
+    if missing := form.missing(header):
         raise ValueError(f"not an EPA daily ozone file: columns missing: {', '.join(missing)}")
     columns = form.match(header)
-    with open_() as file:
-        raw = read_csv(
-            file,
-            usecols=list(columns.values()),
-            dtype={theirs: float if ours in NUMBERS else str for ours, theirs in columns.items()},
-            encoding_errors="replace",  # only names of places hold anything but ASCII
-        )
+    raw = read_csv(
+        stream,
+        usecols=list(columns.values()),
+        dtype={theirs: float if ours in NUMBERS else str for ours, theirs in columns.items()},
+        encoding_errors="replace",  # only names of places hold anything but ASCII
+    )
     if raw.empty:
         raise ValueError("the file has a header and no rows")
     raw = raw.rename(columns={theirs: ours for ours, theirs in columns.items()})
     text = [column for column in raw.columns if column not in NUMBERS]
     return raw.assign(**{column: raw[column].fillna("").str.strip() for column in text})
-
-
-def _header(file: io.BufferedReader) -> list[str]:
-    """Headings of the first line."""
-    line = file.readline(1 << 22)
-    names = list(pd.read_csv(io.BytesIO(line), nrows=0, encoding_errors="replace").columns)
-    check_size("columns", len(names))
-    return names
 
 
 def _rows(raw: pd.DataFrame) -> pd.DataFrame:
@@ -177,6 +153,14 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
             **texts,
         }
     ).dropna(subset=["ppb"])
+
+
+def of_state(state: str, names: pd.Series[str], codes: pd.Series[str]) -> pd.Series[bool]:
+    """Which rows are of a state, given by its name in any case or its FIPS code."""
+    wanted = state.strip().casefold()
+    if wanted.isdigit():
+        return codes == wanted.zfill(2)
+    return names.str.strip().str.casefold() == wanted
 
 
 def _only_ozone(raw: pd.DataFrame) -> pd.DataFrame:

@@ -25,7 +25,16 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import cleaned, function, of_kind, settle, several, shown, text
+from tvbandits.core.coercion import (
+    cleaned,
+    function,
+    of_kind,
+    optional,
+    settle,
+    several,
+    shown,
+    text,
+)
 from tvbandits.datasets.tables.references import References, as_table, references
 
 
@@ -253,18 +262,13 @@ class TableProblem(OnCandidates):
         if self.steps is not None:
             at_most = LARGEST_WHOLE if len(values) == 1 else len(values)
             whole_number("steps", self.steps, at_least=len(values), at_most=at_most)
-        if self.redraw is not None:
-            function("redraw", self.redraw, "a function of a seed, or None")
-        if self.kernel is not None:
-            of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
-        if self.noise_variance is not None:
-            settle(
-                self, noise_variance=noise_variance_number("noise_variance", self.noise_variance)
-            )
-        if self.added_noise is not None:
-            not_negative("added_noise", self.added_noise)
+        optional(function, "redraw", self.redraw, "a function of a seed, or None")
+        optional(of_kind, "kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
+        noise = optional(noise_variance_number, "noise_variance", self.noise_variance)
+        optional(not_negative, "added_noise", self.added_noise)
         values.setflags(write=False)
         settle(self, values=values, labels=labels, points=domain.X, domain=domain)
+        settle(self, noise_variance=noise)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.summary}" if self.summary else self.name

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import text
+from tvbandits.core.coercion import optional, text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
@@ -144,8 +144,7 @@ def sensor_field(
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     text("unit", unit)
     text("name", name)
-    if noise_variance is not None:
-        noise_variance_number("noise_variance", noise_variance)
+    optional(noise_variance_number, "noise_variance", noise_variance)
     finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
     given = read_table(sites, "sites")
     rows = read_table(values, "values")

@@ -24,7 +24,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import function, of_kind, shown
+from tvbandits.core.coercion import function, of_kind, optional, shown
 from tvbandits.experts.sensors.expert import Reading, check_id
 
 try:
@@ -71,8 +71,7 @@ class Address:
                 "prefix must be a topic without + and #, and must not begin or end with /, "
                 f"got {shown(self.prefix)}"
             )
-        if self.client is not None:
-            function("client", self.client, "a function that makes a client of paho")
+        optional(function, "client", self.client, "a function that makes a client of paho")
 
     def __str__(self) -> str:
         return f"the broker {self.host}:{self.port}/{self.prefix}"
