@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, flag, noise_variance_number, whole_number
+from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
 from tvbandits.core.coercion import file_path, optional, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
@@ -66,7 +67,7 @@ def table(
         frame = read_as_text(path)
         if reward not in frame.columns:
             raise ValueError(
-                f'reward must be a column; there is no "{reward}" in {", ".join(frame)}'
+                f'reward must be a column; there is no "{reward}" in {", ".join(frame.columns)}'
             )
         time = next((name for name in frame.columns if name.casefold() in TIME), None)
         inputs = [name for name in frame.columns if name not in (reward, time)]
@@ -101,7 +102,7 @@ def _little(y: Array) -> float:
     return max(1e-4 * float(np.var(y)), 1e-12)
 
 
-def _within(y: Array, means: Array, which: Index) -> float:
+def _within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
     """Variance of rows of equal inputs around their means, or a little where there are none."""
     freedom = len(y) - len(means)
     within = float((y**2).sum()) - float((np.bincount(which) * means**2).sum())

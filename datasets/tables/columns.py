@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 
 
 def numbers(column: pd.Series[Any], name: str) -> Array:
@@ -54,7 +55,7 @@ def standardised(inputs: Array) -> Array:
     return np.where(varies, (inputs - inputs.mean(axis=0)) / deviations, 0.0)
 
 
-def merged(points: Array, target: Array) -> tuple[Array, Array, Index]:
+def merged(points: Array, target: Array) -> tuple[Array, Array, NDArray[np.integer]]:
     """The different points in the order of their first rows, their mean targets, and which is which."""
     frame = pd.DataFrame(points)
     which = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
