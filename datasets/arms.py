@@ -12,16 +12,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import (
-    Array,
-    finite_number,
-    flag,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, finite_number, flag
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
@@ -31,8 +27,8 @@ from tvbandits.datasets.tables.problem import (
     MadeUp,
     OnCandidates,
     OnPath,
-    check_made_up,
-    whole_step,
+    OnPieces,
+    autoregressive,
 )
 
 MOST_ARMS = 10_000
@@ -42,7 +38,7 @@ MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
-class SwitchingArms(OnCandidates, Drawn):
+class SwitchingArms(OnPieces):
     """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
 
     The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
@@ -70,10 +66,7 @@ class SwitchingArms(OnCandidates, Drawn):
     noise_variance: float = 0.01
     seed: int = 0
     name: str = "switching-arms"
-
-    def __post_init__(self) -> None:
-        check_made_up(self)
-        whole_number("arms", self.arms, at_most=MOST_ARMS)
+    ranges: ClassVar = {"arms": (1, MOST_ARMS)}
 
     @cached_property
     def domain(self) -> Candidates:
@@ -100,16 +93,10 @@ class SwitchingArms(OnCandidates, Drawn):
         drawn = rng.standard_normal((len(self.switches) + 1, root.shape[1])) @ root.T
         return np.asarray(0.8 * drawn / np.abs(drawn).max(axis=1, keepdims=True))
 
-    @cached_property
-    def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)), switches spread over all steps."""
-        jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1).sum()
-        return float(jumps) / max(self.horizon - 1, 1)
-
     def rewards_at(self, t: float) -> Array:
         """Those of the piece."""
-        step = whole_step(t, self.horizon, self.name)
-        return np.asarray(self.pieces[sum(step >= switch for switch in self.switches)])
+        row = self.row(t)
+        return np.asarray(self.pieces[sum(row >= switch for switch in self.switches)])
 
 
 AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97
@@ -130,7 +117,7 @@ def autoregression() -> tuple[Array, float]:
 
 
 @dataclass(frozen=True)
-class AutoregressiveArms(OnPath, Drawn):
+class AutoregressiveArms(OnPath):
     """Arms of a grid that drift with a memory of 20 steps: no first-order model is right about them.
 
     f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance and correlation
@@ -158,10 +145,10 @@ class AutoregressiveArms(OnPath, Drawn):
     noise_variance: float = 0.09
     seed: int = 0
     name: str = "ar-arms"
+    ranges: ClassVar = {"side": (1, 60)}
 
     def __post_init__(self) -> None:
-        check_made_up(self)
-        whole_number("side", self.side, at_most=60)
+        super().__post_init__()
         if (self.horizon + BURN_IN) * self.side**2 > 100_000_000:
             raise ValueError(
                 f"horizon = {self.horizon} steps of {self.side**2} arms are more than 100000000"
@@ -235,10 +222,10 @@ class WearingArms(OnCandidates, Drawn):
     noise_variance: float = 0.05
     seed: int = 0
     name: str = "wearing-arms"
+    ranges: ClassVar = {"arms": (1, MOST_ARMS)}
 
     def __post_init__(self) -> None:
-        check_made_up(self)
-        whole_number("arms", self.arms, at_most=MOST_ARMS)
+        super().__post_init__()
         finite_number("loss", self.loss, low=0.0, below=1.0)
 
     @cached_property
@@ -257,7 +244,7 @@ class WearingArms(OnCandidates, Drawn):
 
     def rewards_at(self, t: float) -> Array:
         """Those of arms that nobody has played."""
-        whole_step(t, self.horizon, self.name)
+        self.row(t)
         return self.fresh
 
 
@@ -272,7 +259,7 @@ class WornArms(OnCandidates, MadeUp):
 
     def rewards_at(self, t: float) -> Array:
         """What is left."""
-        whole_step(t, self.horizon, self.name)
+        self.row(t)
         return self._left
 
     def wear(self, X: Array) -> None:
@@ -314,10 +301,10 @@ class BannersByDay(OnCandidates, Drawn):
     noise_variance: float = 0.25
     seed: int = 0
     name: str = "banners-by-day"
+    ranges: ClassVar = {"horizon": (1, MOST_STEPS), "banners": (2, MOST_ARMS)}
 
     def __post_init__(self) -> None:
-        check_made_up(self, MOST_STEPS)
-        whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
+        super().__post_init__()
         flag("beside", self.beside)
 
     @cached_property
@@ -335,11 +322,8 @@ class BannersByDay(OnCandidates, Drawn):
         """Effects (horizon, banners) and levels (horizon,)."""
         rng = np.random.default_rng([self.seed, 0x4A])
         stays, *drifts = rng.standard_normal((self.horizon + 1, self.banners))
-        drift, weather = np.array(drifts), rng.standard_normal(self.horizon)
-        for path, memory in ((drift, 500.0), (weather, 12.0)):
-            kept = math.exp(-1.0 / memory)
-            for i in range(1, self.horizon):
-                path[i] = kept * path[i - 1] + math.sqrt(1.0 - kept**2) * path[i]
+        drift = autoregressive(np.array(drifts), math.exp(-1.0 / 500.0))
+        weather = autoregressive(rng.standard_normal(self.horizon), math.exp(-1.0 / 12.0))
         effects = math.sqrt(0.5) * (stays + drift)
         swing = 2.0 * np.ptp(effects, axis=1).mean()
         hours = np.arange(1, self.horizon + 1)
@@ -347,9 +331,9 @@ class BannersByDay(OnCandidates, Drawn):
 
     def rewards_at(self, t: float) -> Array:
         """Effects and level."""
-        step = whole_step(t, self.horizon, self.name)
+        row = self.row(t)
         effects, levels = self.parts
-        return np.asarray(effects[step] + levels[step])
+        return np.asarray(effects[row] + levels[row])
 
 
 @dataclass(frozen=True)
@@ -380,11 +364,7 @@ class Banners(OnCandidates, Drawn):
     horizon: int = 3000
     seed: int = 0
     name: str = "banners"
-
-    def __post_init__(self) -> None:
-        whole_number("trials", self.trials)  # the noise of the rest is a share of it
-        whole_number("banners", self.banners, at_least=2, at_most=MOST_ARMS)
-        check_made_up(self)
+    ranges: ClassVar = {"banners": (2, MOST_ARMS)}
 
     @property
     def noise_variance(self) -> float:
@@ -407,7 +387,7 @@ class Banners(OnCandidates, Drawn):
     def rewards_at(self, t: float) -> Array:
         """Chances."""
         period, phase = self.waves
-        angle = 2 * np.pi * whole_step(t, self.horizon, self.name) / period + phase
+        angle = 2 * np.pi * self.row(t) / period + phase
         return np.asarray(0.005 * 10.0 ** (0.5 + 0.5 * np.sin(angle)))
 
 

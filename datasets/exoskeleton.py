@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
 
-from tvbandits.core.arrays import Array, as_points, whole_number
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.arrays import LARGEST_WHOLE, Array, as_points
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import MadeUp, check_known, check_made_up, interval
-
-# Longest horizon of a problem whose variation is looked at step by step.
-MOST_STEPS = 1_000_000
+from tvbandits.datasets.tables.problem import OnInterval
 
 
 @dataclass(frozen=True)
-class Exoskeleton(MadeUp):
+class Exoskeleton(OnInterval):
     """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
 
     The method that dbo-torch (0.2, M. Colley 2026) holds is that of Kim and Sergi, Dynamic Bayesian
@@ -47,16 +43,8 @@ class Exoskeleton(MadeUp):
     horizon: int = 80
     noise_variance: float = 0.1225
     name: str = "exoskeleton"
-
-    def __post_init__(self) -> None:
-        check_made_up(self)
-        whole_number("horizon", self.horizon, at_least=2)
-        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
-
-    @cached_property
-    def domain(self) -> Candidates | Box:
-        """The interval [-5, 9], or a grid on it."""
-        return interval(-5.0, 9.0, self.candidates)
+    ends = (-5.0, 9.0)
+    ranges: ClassVar = {**OnInterval.ranges, "horizon": (2, LARGEST_WHOLE)}
 
     @property
     def kernel(self) -> Matern:
@@ -69,23 +57,21 @@ class Exoskeleton(MadeUp):
         return 5.0 / (self.horizon - 1)
 
     def _target(self, t: float) -> float:
-        check_known(self.name, self.horizon, t)
+        self.check_known(t)
         return 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
         return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - self._target(t))
 
-    def best(self, t: float) -> float:
-        """Largest reward over the domain at time `t`."""
-        target = self._target(t)
-        if isinstance(self.domain, Candidates):
-            return float(-np.abs(self.domain.X[:, 0] - target).min())
+    def best_of_all(self, t: float) -> float:
+        """None: the cost at its best setting."""
+        self.check_known(t)
         return 0.0
 
 
 @dataclass(frozen=True)
-class TimedParabola(MadeUp):
+class TimedParabola(OnInterval):
     """The time-dependent example of Xopt: a parabola whose lowest point swings, then wanders off.
 
     f(x, t) = -(x - k(t))^2 on [-1, 1], the negative of its cost. Step s is at t = s / 10 seconds;
@@ -111,19 +97,13 @@ class TimedParabola(MadeUp):
     horizon: int = 250
     noise_variance: float = 1e-4
     name: str = "xopt-drift"
-
-    def __post_init__(self) -> None:
-        check_made_up(self, MOST_STEPS)
-        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
-
-    @cached_property
-    def domain(self) -> Candidates | Box:
-        """The interval [-1, 1], or a grid on it."""
-        return interval(-1.0, 1.0, self.candidates)
+    ends = (-1.0, 1.0)
+    # Its variation is looked at step by step.
+    ranges: ClassVar = {**OnInterval.ranges, "horizon": (1, 1_000_000)}
 
     def lowest(self, t: float) -> float:
         """Where the parabola is lowest at step `t`."""
-        check_known(self.name, self.horizon, t)
+        self.check_known(t)
         now = t / 10
         return float(0.25 * np.sin(0.6 * now) + 0.001 * now if now < 50 else -0.015 * (now - 50))
 
@@ -138,10 +118,8 @@ class TimedParabola(MadeUp):
         """Noise-free reward at points (n, 1), shape (n,)."""
         return np.asarray(-((as_points(X, 1)[:, 0] - self.lowest(t)) ** 2))
 
-    def best(self, t: float) -> float:
-        """Largest reward over the domain at time `t`."""
-        if isinstance(self.domain, Candidates):
-            return float(self.value(self.domain.X, t).max())
+    def best_of_all(self, t: float) -> float:
+        """Largest reward over the interval at time `t`."""
         return float(-(max(abs(self.lowest(t)) - 1.0, 0.0) ** 2))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, OnPath, check_made_up
+from tvbandits.datasets.tables.problem import OnPath
 
 MOST_STEPS = 100_000
 
@@ -133,7 +133,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Field(OnPath, Drawn):
+class Field(OnPath):
     """A field that is drawn anew for each seed; it is known at whole steps.
 
     Parameters
@@ -156,10 +156,11 @@ class Field(OnPath, Drawn):
     horizon: int = 100
     noise_variance: float = 0.01
     seed: int = 0
+    ranges: ClassVar = {"horizon": (1, MOST_STEPS)}
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, tuple(KINDS))
-        check_made_up(self, MOST_STEPS)
+        super().__post_init__()
 
     @property
     def name(self) -> str:

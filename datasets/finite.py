@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
-from tvbandits.core.coercion import file_path, text
+from tvbandits.core.coercion import file_path, optional, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import merged, numbers, standardised
@@ -63,87 +61,69 @@ def table(
     path = file_path("file", file)
     text("reward", reward)
     flag("scale_inputs", scale_inputs)
-    if horizon is not None:
-        whole_number("horizon", horizon)
-    if noise_variance is not None:
-        noise_variance_number("noise_variance", noise_variance)
+    optional(whole_number, "horizon", horizon)
+    optional(noise_variance_number, "noise_variance", noise_variance)
     with naming(path):
         frame = read_as_text(path)
-        named = {str(name).casefold(): str(name) for name in frame.columns}
         if reward not in frame.columns:
             raise ValueError(
-                f'reward must be a column; there is no "{reward}" in {", ".join(map(str, frame))}'
+                f'reward must be a column; there is no "{reward}" in {", ".join(frame.columns)}'
             )
-        time = next((named[each] for each in TIME if each in named), None)
-        inputs = [str(name) for name in frame.columns if name not in (reward, time)]
+        time = next((name for name in frame.columns if name.casefold() in TIME), None)
+        inputs = [name for name in frame.columns if name not in (reward, time)]
         if not inputs or frame.empty:
             raise ValueError("the table needs rows, and an input besides the reward")
         X = np.column_stack([numbers(frame[name], name) for name in inputs])
         y = numbers(frame[reward], reward)
-        t = None if time is None else numbers(frame[time], time)
-        if t is None:
-            return _still(path, X, y, scale_inputs, horizon, noise_variance)
-        return _moving(path, X, y, t, scale_inputs, horizon, noise_variance)
-
-
-def _still(
-    path: Path, X: Array, y: Array, scale: bool, horizon: int | None, noise: float | None
-) -> TableProblem:
-    points, means = merged(X, y)
-    if noise is None:
-        freedom = len(y) - len(points)
-        within = (float((y**2).sum()) - float((_counts(X) * means**2).sum())) if freedom else 0.0
-        noise = within / freedom if freedom and within > 0 else _little(y)
-    return TableProblem(
-        values=means[None],
-        points=standardised(points) if scale else points,
-        name=path.name,
-        unit="",
-        noise_variance=noise,
-        steps=500 if horizon is None else horizon,
-        summary=f"{len(y)} rows, {len(points)} different points",
-    )
-
-
-def _counts(X: Array) -> Array:
-    """How many rows each different point has, in the order of their first rows."""
-    frame = pd.DataFrame(X)
-    which = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
-    return np.asarray(np.bincount(which), dtype=np.float64)
+        points, means, which = merged(X, y)
+        if time is None:
+            values, steps = means[None], 500 if horizon is None else horizon
+            noise = _within(y, means, which)
+            size = f"{len(y)} rows, {len(points)} different points"
+        else:
+            rows = pd.DataFrame({"point": which, "t": numbers(frame[time], time), "reward": y})
+            values, steps = _by_time(rows, X, points), None
+            if horizon is not None and horizon > len(values):
+                raise ValueError(f"there are {len(values)} times, got horizon = {horizon}")
+            noise = _little(values)
+            size = f"{len(values)} times, {len(points)} points"
+        return TableProblem(
+            values=values[:horizon],
+            points=standardised(points) if scale_inputs else points,
+            name=path.name,
+            unit="",
+            noise_variance=noise if noise_variance is None else noise_variance,
+            steps=steps,
+            summary=size,
+        )
 
 
 def _little(y: Array) -> float:
     return max(1e-4 * float(np.var(y)), 1e-12)
 
 
-def _moving(
-    path: Path, X: Array, y: Array, t: Array, scale: bool, horizon: int | None, noise: float | None
-) -> TableProblem:
-    points, _ = merged(X, y)
-    row = {point.tobytes(): i for i, point in enumerate(points + 0.0)}
-    times: Any = np.unique(t)
-    values = np.full((len(times), len(points)), np.nan)
-    for x, when, reward in zip(X + 0.0, np.searchsorted(times, t), y, strict=True):
-        place = (int(when), row[x.tobytes()])
-        if not np.isnan(values[place]):
-            raise ValueError(f"two rewards of {x.tolist()} at time {times[when]:g}")
-        values[place] = reward
-    if (missing := int(np.isnan(values).sum())) > 0:
-        when, i = (int(k) for k in np.argwhere(np.isnan(values))[0])
+def _within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
+    """Variance of rows of equal inputs around their means, or a little where there are none."""
+    freedom = len(y) - len(means)
+    within = float((y**2).sum()) - float((np.bincount(which) * means**2).sum())
+    return within / freedom if freedom and within > 0 else _little(y)
+
+
+def _by_time(rows: pd.DataFrame, X: Array, points: Array) -> Array:
+    """Rewards of every point at every time, shape (T, A), out of rows with the inputs X (n, d)."""
+    again = rows.duplicated(["point", "t"]).to_numpy()
+    if again.any():
+        row = int(again.argmax())
+        raise ValueError(f"two rewards of {X[row].tolist()} at time {rows['t'][row]:g}")
+    table = rows.pivot(index="t", columns="point", values="reward")
+    missing = np.argwhere(table.isna())
+    if len(missing):
+        when, point = missing[0]
         raise ValueError(
-            f"{missing} rewards are missing: every point needs one at every time, such as "
-            f"{points[i].tolist()} at {times[when]:g}"
+            f"{len(missing)} rewards are missing: every point needs one at every time, such as "
+            f"{points[point].tolist()} at {table.index[when]:g}"
         )
-    if horizon is not None and horizon > len(values):
-        raise ValueError(f"there are {len(values)} times, got horizon = {horizon}")
-    return TableProblem(
-        values=values[:horizon],
-        points=standardised(points) if scale else points,
-        name=path.name,
-        unit="",
-        noise_variance=_little(values) if noise is None else noise,
-        summary=f"{values.shape[0]} times, {values.shape[1]} points",
-    )
+    return table.to_numpy()
 
 
 PROBLEMS = (

@@ -25,7 +25,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import MadeUp, check_known
+from tvbandits.datasets.tables.problem import MadeUp, mean_change
 
 Formula = Callable[[Array], Array]
 Near = Callable[[float, int], Array]
@@ -264,8 +264,7 @@ class Lifted(MadeUp):
         bits = qmc.Sobol(self.domain.dimension, scramble=False).random_base2(10)
         low, high = FUNCTIONS[self.function].bounds
         X = low + bits * (high - low)
-        path = np.array([self.value(X, t) for t in range(1, self.horizon + 1)])
-        return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+        return mean_change(self.value(X, t) for t in range(1, self.horizon + 1))
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""
@@ -281,7 +280,7 @@ class Lifted(MadeUp):
 
     def _last(self, t: float) -> float:
         """The last coordinate at time `t`."""
-        check_known(self.name, self.horizon, t)
+        self.check_known(t)
         low, high = FUNCTIONS[self.function].bounds
         return low + (high - low) * (t - 1) / max(self.horizon - 1, 1)
 

@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.limits import Limit
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, check_made_up, whole_step
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, autoregressive
 
 # Rate at which the quiet network forgets.
 EPSILON = 0.03
@@ -33,9 +33,7 @@ class UnderALimit(OnCandidates, Drawn):
     """
 
     limit: ClassVar[Limit]
-
-    def __post_init__(self) -> None:
-        check_made_up(self, MOST_STEPS)
+    ranges: ClassVar = {"horizon": (1, MOST_STEPS)}
 
     @abstractmethod
     def outcome_at(self, t: float) -> Array:
@@ -56,7 +54,7 @@ class UnderALimit(OnCandidates, Drawn):
 
     def rng(self) -> np.random.Generator:
         """Of all that is drawn."""
-        return np.random.default_rng([self.seed, *self.name.encode()])  # type: ignore[attr-defined]
+        return np.random.default_rng([self.seed, *self.name.encode()])
 
 
 @dataclass(frozen=True)
@@ -160,13 +158,13 @@ class HeatPump(UnderALimit):
 
     def rewards_at(self, t: float) -> Array:
         """Comfort."""
-        (flow, fan), outside = self.settings, self.outside[whole_step(t, self.horizon, self.name)]
+        (flow, fan), outside = self.settings, self.outside[self.row(t)]
         lacking = (flow - 20.0) * (0.5 + 0.5 * fan) - 11.0 - 0.62 * (20.0 - outside)
         return np.asarray(2.0 - (lacking / 12.0) ** 2 - 0.8 * fan**2)
 
     def outcome_at(self, t: float) -> Array:
         """The temperature of the compressor."""
-        (flow, fan), outside = self.settings, self.outside[whole_step(t, self.horizon, self.name)]
+        (flow, fan), outside = self.settings, self.outside[self.row(t)]
         hot = 1.1 * (flow - 25.0) + 0.01 * (flow - 25.0) ** 2
         return np.asarray(55.0 + hot + 10.0 * (1.0 - fan) - 0.5 * (outside - 5.0))
 
@@ -192,10 +190,7 @@ class QuietNetwork(UnderALimit):
     seed: int = 0
     name: str = "quiet-network"
     limit: ClassVar[Limit] = Limit("noise_level", at_most=60.0, noise_variance=4.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole_number("places", self.places, at_least=6, at_most=1000)
+    ranges: ClassVar = {**UnderALimit.ranges, "places": (6, 1000)}
 
     @cached_property
     def domain(self) -> Candidates:
@@ -214,21 +209,18 @@ class QuietNetwork(UnderALimit):
         root = square_root(np.exp(-cdist(X, X, "sqeuclidean") / (2 * 2.5**2)))
         made: list[Array] = []
         for _ in range(2):
-            steps = rng.standard_normal((self.horizon + 1, root.shape[1])) @ root.T
-            drift = steps[1:]
-            for t in range(1, self.horizon):
-                fresh = EPSILON**0.5 * drift[t]
-                drift[t] = (1.0 - EPSILON) ** 0.5 * drift[t - 1] + fresh
-            made.append(0.7 * steps[0] + 0.7 * drift)
+            stays, *drawn = rng.standard_normal((self.horizon + 1, root.shape[1])) @ root.T
+            drift = autoregressive(np.array(drawn), (1.0 - EPSILON) ** 0.5, EPSILON**0.5)
+            made.append(0.7 * stays + 0.7 * drift)
         return made[0], 55.0 + 10.0 * made[1]
 
     def rewards_at(self, t: float) -> Array:
         """A row of the path."""
-        return np.asarray(self.paths[0][whole_step(t, self.horizon, self.name)])
+        return np.asarray(self.paths[0][self.row(t)])
 
     def outcome_at(self, t: float) -> Array:
         """A row of the other."""
-        return np.asarray(self.paths[1][whole_step(t, self.horizon, self.name)])
+        return np.asarray(self.paths[1][self.row(t)])
 
 
 PROBLEMS = (

@@ -22,25 +22,20 @@ Matthias Mandl and Hanne Kekkonen. Sharper Regret Bounds for Time-Varying Gaussi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import (
-    Array,
-    as_points,
-    as_time,
-    not_negative,
-    whole_number,
-)
+from tvbandits.core.arrays import LARGEST_WHOLE, Array, as_points, as_time, not_negative
 from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, MadeUp, check_made_up
+from tvbandits.datasets.tables.problem import Drawn, OnInterval
 
 # Most numbers of a landscape's history.
 LARGEST = 10_000_000
@@ -70,30 +65,63 @@ def _units(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
 
 
-def _change_of(t: float, every: int, horizon: int, name: str) -> int:
-    """How many changes there were by time `t`."""
-    if not 1 <= t < horizon + 1:
-        raise ValueError(f"{name} is known for 1 <= t < {horizon + 1}; got t = {t}")
-    return (int(t) - 1) // every
+@dataclass(frozen=True)
+class Peaks(Drawn, ABC):
+    """Peaks on a box that move after each `every` steps."""
 
+    every: int = 25
+    dimension: int = 5
+    peaks: int = 10
+    shift: float = 1.5
+    horizon: int = 500
+    noise_variance: float = 1.0
+    seed: int = 0
+    name: str = ""
+    ends: ClassVar[tuple[float, float]]
+    ranges: ClassVar = {"dimension": (1, 100)}
 
-def _check(made: MovingPeaks | GeneralisedMovingPeaks) -> None:
-    """What both have in common."""
-    check_made_up(made)
-    for name in ("every", "peaks"):
-        whole_number(name, getattr(made, name))
-    whole_number("dimension", made.dimension, at_most=100)
-    changes = -(-made.horizon // made.every)
-    if changes * made.peaks * made.dimension**2 > LARGEST:
-        raise ValueError(
-            f"peaks = {shown(made.peaks)} of dimension = {made.dimension}, with horizon = "
-            f"{made.horizon} and a change every {made.every} steps, hold more than {LARGEST} numbers"
-        )
-    not_negative("shift", made.shift)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.changes * self.peaks * self.dimension**2 > LARGEST:
+            raise ValueError(
+                f"peaks = {shown(self.peaks)} of dimension = {self.dimension}, with horizon = "
+                f"{self.horizon} and a change every {self.every} steps, hold more than {LARGEST} numbers"
+            )
+        not_negative("shift", self.shift)
+
+    @cached_property
+    def domain(self) -> Box:
+        """The box, the same interval in every coordinate."""
+        return Box(np.array([self.ends] * self.dimension))
+
+    @property
+    def changes(self) -> int:
+        """How many landscapes there are."""
+        return -(-self.horizon // self.every)
+
+    @property
+    @abstractmethod
+    def landscapes(self) -> Mapping[str, Array]:
+        """Parameters of each landscape: "centres" (c, m, d), "heights" (c, m), and others."""
+
+    @abstractmethod
+    def fall(self, apart: Array, now: Mapping[str, Array]) -> Array:
+        """How far below its height each peak (n, m) is, so far (n, m, d) from its centre."""
+
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, d), shape (n,)."""
+        row = self.row_of_piece(t, self.every)
+        now = {name: each[row] for name, each in self.landscapes.items()}
+        fall = self.fall(np.asarray(X)[:, None] - now["centres"], now)
+        return np.asarray((now["heights"] - fall).max(axis=1))
+
+    def best(self, t: float) -> float:
+        """Largest reward over the box at time `t`."""
+        return float(self.landscapes["heights"][self.row_of_piece(t, self.every)].max())
 
 
 @dataclass(frozen=True)
-class MovingPeaks(Drawn):
+class MovingPeaks(Peaks):
     """The moving peaks benchmark (Branke 1999), scenario 2, with few steps between changes.
 
     f(x) = max_i h_i - w_i |x - p_i| on [0, 100]^d. At a change p += v with
@@ -120,28 +148,14 @@ class MovingPeaks(Drawn):
     2 True
     """
 
-    every: int = 25
-    dimension: int = 5
-    peaks: int = 10
-    shift: float = 1.5
-    horizon: int = 500
-    noise_variance: float = 1.0
-    seed: int = 0
     name: str = "moving-peaks"
-
-    def __post_init__(self) -> None:
-        _check(self)
+    ends = (0.0, 100.0)
 
     @cached_property
-    def domain(self) -> Box:
-        """[0, 100]^d."""
-        return Box(np.array([[0.0, 100.0]] * self.dimension))
-
-    @cached_property
-    def landscapes(self) -> tuple[Array, Array, Array]:
+    def landscapes(self) -> Mapping[str, Array]:
         """Centres (c, m, d), heights (c, m) and widths (c, m) after each of the c - 1 changes."""
         rng = np.random.default_rng([self.seed, 0x9B])
-        changes, m, d = -(-self.horizon // self.every), self.peaks, self.dimension
+        changes, m, d = self.changes, self.peaks, self.dimension
         centres = np.empty((changes, m, d))
         centres[0] = 100 * rng.random((m, d))
         velocity = self.shift * _units((m, d), rng)
@@ -155,22 +169,15 @@ class MovingPeaks(Drawn):
             # A peak that meets a wall turns round.
             velocity = np.where((moved < 0) | (moved > 100), -velocity, velocity)
             centres[k] = reflected(moved, 0.0, 100.0)
-        return centres, heights, widths
+        return {"centres": centres, "heights": heights, "widths": widths}
 
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, d), shape (n,)."""
-        k = _change_of(t, self.every, self.horizon, self.name)
-        centres, heights, widths = (each[k] for each in self.landscapes)
-        squares = ((np.asarray(X)[:, None] - centres) ** 2).sum(axis=2)
-        return np.asarray((heights - widths * np.sqrt(squares)).max(axis=1))
-
-    def best(self, t: float) -> float:
-        """Largest reward over the box at time `t`."""
-        return float(self.landscapes[1][_change_of(t, self.every, self.horizon, self.name)].max())
+    def fall(self, apart: Array, now: Mapping[str, Array]) -> Array:
+        """Cones."""
+        return np.asarray(now["widths"] * np.sqrt((apart**2).sum(axis=2)))
 
 
 @dataclass(frozen=True)
-class GeneralisedMovingPeaks(Drawn):
+class GeneralisedMovingPeaks(Peaks):
     """The generalised moving peaks benchmark (arXiv 2106.06174): rotated, irregular, asymmetric peaks.
 
     f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-50, 50]^d, W_i diagonal, and
@@ -198,28 +205,15 @@ class GeneralisedMovingPeaks(Drawn):
     True False
     """
 
-    every: int = 25
-    dimension: int = 5
-    peaks: int = 10
     shift: float = 1.0
-    horizon: int = 500
-    noise_variance: float = 1.0
-    seed: int = 0
     name: str = "gmpb"
-
-    def __post_init__(self) -> None:
-        _check(self)
+    ends = (-50.0, 50.0)
 
     @cached_property
-    def domain(self) -> Box:
-        """[-50, 50]^d."""
-        return Box(np.array([[-50.0, 50.0]] * self.dimension))
-
-    @cached_property
-    def landscapes(self) -> dict[str, Array]:
+    def landscapes(self) -> Mapping[str, Array]:
         """Parameters after each of the c - 1 changes: the first axis is c long, the second m."""
         rng = np.random.default_rng([self.seed, 0x6B])
-        changes, m, d = -(-self.horizon // self.every), self.peaks, self.dimension
+        changes, m, d = self.changes, self.peaks, self.dimension
         angle = walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
         centres = np.empty((changes, m, d))
         turns = np.empty((changes, m, d, d))
@@ -239,22 +233,11 @@ class GeneralisedMovingPeaks(Drawn):
             "eta": walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
         }
 
-    def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, d), shape (n,)."""
-        k = _change_of(t, self.every, self.horizon, self.name)
-        now = {name: each[k] for name, each in self.landscapes.items()}
-        apart = np.asarray(X)[:, None] - now["centres"]
-        Y = _irregular(
-            np.einsum("mij,nmj->nmi", now["turns"], apart), now["tau"][:, None], now["eta"]
-        )
-        return np.asarray(
-            (now["heights"] - np.sqrt((now["widths"] * Y**2).sum(axis=2))).max(axis=1)
-        )
-
-    def best(self, t: float) -> float:
-        """Largest reward over the box at time `t`."""
-        k = _change_of(t, self.every, self.horizon, self.name)
-        return float(self.landscapes["heights"][k].max())
+    def fall(self, apart: Array, now: Mapping[str, Array]) -> Array:
+        """The root of a square form of what is turned and irregular."""
+        turned = np.einsum("mij,nmj->nmi", now["turns"], apart)
+        Y = _irregular(turned, now["tau"][:, None], now["eta"])
+        return np.asarray(np.sqrt((now["widths"] * Y**2).sum(axis=2)))
 
 
 def _turned(matrix: Array, angle: float) -> Array:
@@ -280,7 +263,7 @@ OLD, NEW = 10.0, -35.0
 
 
 @dataclass(frozen=True)
-class NewPeak(MadeUp):
+class NewPeak(OnInterval):
     """Who has found the best point must notice that there is a better one by now.
 
     f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
@@ -290,7 +273,7 @@ class NewPeak(MadeUp):
     Parameters
     ----------
     candidates : int
-        Number of evenly spaced candidates.
+        Number of evenly spaced candidates; 0 for the whole interval as a `Box`.
     horizon : int
     noise_variance : float
     appears : int
@@ -309,16 +292,8 @@ class NewPeak(MadeUp):
     noise_variance: float = 0.01
     appears: int = 150
     name: str = "new-peak"
-
-    def __post_init__(self) -> None:
-        check_made_up(self, 10_000_000)
-        whole_number("candidates", self.candidates, at_least=1, at_most=1_000_000)
-        whole_number("appears", self.appears, at_least=0)
-
-    @cached_property
-    def domain(self) -> Candidates:
-        """A grid on [-50, 50]."""
-        return Candidates(np.linspace(-50.0, 50.0, self.candidates)[:, None])
+    ends = (-50.0, 50.0)
+    ranges: ClassVar = {**OnInterval.ranges, "appears": (0, LARGEST_WHOLE)}
 
     @property
     def kernel(self) -> Any:
@@ -340,9 +315,9 @@ class NewPeak(MadeUp):
         new = self._height(t) * np.exp(-0.05 * (x - NEW) ** 2)
         return np.asarray(np.exp(-0.05 * (x - OLD) ** 2) + new)
 
-    def best(self, t: float) -> float:
-        """Largest reward over the candidates at time `t`."""
-        return float(self.value(self.domain.X, t).max())
+    def best_of_all(self, t: float) -> float:
+        """Largest reward over the interval at time `t`: of one peak nothing is seen at the other."""
+        return max(1.0, self._height(t))
 
 
 PROBLEMS = (

@@ -8,8 +8,6 @@ read from a file, such as what scikit-learn's `fetch_openml("abalone", version=1
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
@@ -18,26 +16,26 @@ from tvbandits.core.arrays import Array, noise_variance_number, positive_number,
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.columns import Form, few, merged, numbers, standardised
+from tvbandits.datasets.tables.columns import Form, coded, merged, named, numbers, standardised
 from tvbandits.datasets.tables.problem import TableProblem
 
 # Codes of the only input that is not a number; I is an infant.
-SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
+SEX = {"m": 0.0, "f": 1.0, "i": 2.0}
 
 
 # Default noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1].
 NOISE_VARIANCE = 1e-4
 
 
-ABALONE = Form.of(
-    *("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
-    *("viscera_weight", "shell_weight", "rings"),
-    rings=("rings", "Class_number_of_rings"),
-)
 # The inputs, and then the target.
-CALIFORNIA = Form.of(
-    *("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"),
-    *("Latitude", "Longitude", "MedHouseVal"),
+ABALONE = Form(
+    named("sex", "length", "diameter", "height", "whole_weight", "shucked_weight")
+    | named("viscera_weight", "shell_weight")
+    | {"rings": ("rings", "Class_number_of_rings")}
+)
+CALIFORNIA = Form(
+    named("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup")
+    | named("Latitude", "Longitude", "MedHouseVal")
 )
 
 
@@ -108,22 +106,17 @@ def california(
 
 
 def _problem(
-    name: str,
-    form: Form,
-    file: File,
-    bandwidth: float,
-    horizon: int,
-    noise_variance: float,
+    name: str, form: Form, file: File, bandwidth: float, horizon: int, noise_variance: float
 ) -> TableProblem:
     positive_number("bandwidth", bandwidth)
     path = file_path("file", file)
+    *_, (rewarded, *_) = form.required.values()
     with naming(path):
         inputs, target = _columns(name, form, read_as_text(path))
-    points, means = merged(standardised(inputs), target)
-    low, high = float(means.min()), float(means.max())
-    rewarded = list(form.required)[-1]
-    if low == high:
-        raise ValueError(f"{path}: {rewarded} is {low} in every row")
+        points, means, _ = merged(standardised(inputs), target)
+        low, high = float(means.min()), float(means.max())
+        if low == high:
+            raise ValueError(f"{rewarded} is {low} in every row")
     return TableProblem(
         values=((means - low) / (high - low))[None],
         points=points,
@@ -141,27 +134,16 @@ def _problem(
 
 def _columns(name: str, form: Form, raw: pd.DataFrame) -> tuple[Array, Array]:
     """Inputs (n, d) and target (n,), as numbers."""
-    raw = raw.rename(columns=str)
-    header = list(raw.columns)
-    missing = form.missing(header)
-    if missing:
+    if missing := form.missing(raw.columns):
         raise ValueError(f"not the {name} table: columns missing: {', '.join(missing)}")
     if raw.empty:
         raise ValueError("the table has a header and no rows")
-    spelled = form.match(header)
-    columns = [
-        _sexes(raw[spelled[ours]]) if ours == "sex" else numbers(raw[spelled[ours]], spelled[ours])
-        for ours in form.required
-    ]
-    return np.column_stack(columns[:-1]), columns[-1]
-
-
-def _sexes(column: pd.Series[Any]) -> Array:
-    texts = [str(value).strip() for value in column]
-    unknown = [text for text in texts if text.upper() not in SEX]
-    if unknown:
-        raise ValueError(f"sex must be M, F or I, got {few(unknown)}")
-    return np.array([SEX[text.upper()] for text in texts])
+    spelled = form.match(raw.columns)
+    if "sex" in spelled:
+        texts = raw[spelled["sex"]].map(str).str.strip()
+        raw = raw.assign(**{spelled["sex"]: coded(texts, SEX, "sex must be M, F or I")})
+    *inputs, target = (numbers(raw[spelled[ours]], spelled[ours]) for ours in form.required)
+    return np.column_stack(inputs), target
 
 
 PROBLEMS = (

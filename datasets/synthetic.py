@@ -5,37 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tvbandits.core.arrays import (
-    Array,
-    as_points,
-    as_time,
-    finite_number,
-    is_finite_number,
-    positive_number,
-    whole_number,
-)
-from tvbandits.core.box import Box
+from tvbandits.core.arrays import Array, as_points, as_time, finite_number, positive_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, shown
+from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import (
-    Drawn,
-    MadeUp,
-    OnCandidates,
+    OnInterval,
     OnPath,
-    check_made_up,
-    interval,
+    OnPieces,
+    autoregressive,
+    mean_change,
 )
-
-# Most candidates of a made-up reward that is a formula.
-MOST_CANDIDATES = 1_000_000
-
 
 # Longest horizon of a made-up reward.
 MOST_STEPS = 10_000_000
@@ -58,7 +44,7 @@ def _check_path(steps: int, candidates: int) -> None:
 
 
 @dataclass(frozen=True)
-class DriftingBump(MadeUp):
+class DriftingBump(OnInterval):
     """The synthetic experiment of SparQ-GP-UCB, section 4.1.
 
     f(x, t) = exp(-0.05 (x - a sin(w t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50],
@@ -91,17 +77,12 @@ class DriftingBump(MadeUp):
     name: str = "drifting-bump"
     amplitude: float = 5.0
     speed: float = 0.1
+    ends = (-50.0, 50.0)
 
     def __post_init__(self) -> None:
-        check_made_up(self, MOST_STEPS)
-        whole_number("candidates", self.candidates, at_least=0, at_most=MOST_CANDIDATES)
+        super().__post_init__()
         finite_number("amplitude", self.amplitude, low=0.0, high=50.0)
         finite_number("speed", self.speed, low=0.0, high=math.pi)
-
-    @cached_property
-    def domain(self) -> Candidates | Box:
-        """The interval [-50, 50], or a grid on it."""
-        return interval(-50.0, 50.0, self.candidates)
 
     @property
     def kernel(self) -> Any:
@@ -112,13 +93,7 @@ class DriftingBump(MadeUp):
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on a fine grid."""
         X = np.linspace(-50.0, 50.0, 2001)[:, None]
-        changes = np.zeros(max(self.horizon - 1, 1))
-        before = self.value(X, 1)
-        for step in range(1, self.horizon):
-            now = self.value(X, step + 1)
-            changes[step - 1] = np.abs(now - before).max()
-            before = now
-        return float(changes.mean())
+        return mean_change(self.value(X, step) for step in range(1, self.horizon + 1))
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
@@ -126,10 +101,8 @@ class DriftingBump(MadeUp):
         bump = np.exp(-0.05 * (x - self.amplitude * np.sin(self.speed * as_time(t))) ** 2)
         return np.asarray(bump + 0.5 * np.cos(0.2 * x) + 1.5)
 
-    def best(self, t: float) -> float:
-        """Largest reward over the domain at time `t`."""
-        if isinstance(self.domain, Candidates):
-            return float(self.value(self.domain.X, t).max())
+    def best_of_all(self, t: float) -> float:
+        """Largest reward over the interval at time `t`."""
         # Both terms peak within [-5, 5] as in the paper, and one of them in a reach of the other's peak
         # otherwise; the grid's spacing of 1e-3 leaves an error below 1e-7.
         reach = 6.0 if self.amplitude <= 5.0 else 50.0
@@ -138,7 +111,7 @@ class DriftingBump(MadeUp):
 
 
 @dataclass(frozen=True)
-class GPDrift(OnPath, Drawn):
+class GPDrift(OnPath):
     """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
@@ -161,13 +134,12 @@ class GPDrift(OnPath, Drawn):
     seed: int = 0
     name: str = "gp-drift"
     smoothness: Literal["rbf", "matern52"] = "rbf"
+    ranges: ClassVar = {"horizon": (1, MOST_STEPS), "points_per_axis": (1, math.isqrt(MOST_DRAWN))}
 
     def __post_init__(self) -> None:
-        check_made_up(self, MOST_STEPS)
+        super().__post_init__()
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
-        most = math.isqrt(MOST_DRAWN)
-        points = whole_number("points_per_axis", self.points_per_axis, at_most=most) ** 2
-        _check_path(self.horizon, points)
+        _check_path(self.horizon, self.points_per_axis**2)
         positive_number("length_scale", self.length_scale)
         choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
@@ -188,17 +160,11 @@ class GPDrift(OnPath, Drawn):
         root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x6D])
         fresh = rng.standard_normal((self.horizon, root.shape[1])) @ root.T
-        path = np.empty_like(fresh)
-        path[0] = fresh[0]
-        for step in range(1, self.horizon):
-            path[step] = (1 - self.epsilon) ** 0.5 * path[step - 1] + self.epsilon**0.5 * fresh[
-                step
-            ]
-        return path
+        return autoregressive(fresh, (1 - self.epsilon) ** 0.5, self.epsilon**0.5)
 
 
 @dataclass(frozen=True)
-class Switching(OnCandidates, Drawn):
+class Switching(OnPieces):
     """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
 
     The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
@@ -218,12 +184,11 @@ class Switching(OnCandidates, Drawn):
     noise_variance: float = 0.01
     seed: int = 0
     name: str = "switching"
+    ranges: ClassVar = {"horizon": (1, MOST_STEPS), "candidates": (1, MOST_DRAWN)}
 
     def __post_init__(self) -> None:
-        check_made_up(self, MOST_STEPS)
-        every = whole_number("every", self.every)
-        candidates = whole_number("candidates", self.candidates, at_most=MOST_DRAWN)
-        _check_path(-(-self.horizon // every), candidates)
+        super().__post_init__()
+        _check_path(-(-self.horizon // self.every), self.candidates)
         positive_number("length_scale", self.length_scale)
 
     @cached_property
@@ -244,18 +209,9 @@ class Switching(OnCandidates, Drawn):
         count = -(-self.horizon // self.every)
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
-    @cached_property
-    def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)), switches spread over all steps."""
-        jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1, initial=0.0).sum()
-        return float(jumps) / max(self.horizon - 1, 1)
-
     def rewards_at(self, t: float) -> Array:
         """Those of the piece."""
-        if not (is_finite_number(t) and 1 <= t < self.horizon + 1):
-            last = self.horizon + 1
-            raise ValueError(f"{self.name} is known for 1 <= t < {last}; got t = {shown(t)}")
-        return np.asarray(self.pieces[(int(t) - 1) // self.every])
+        return np.asarray(self.pieces[self.row_of_piece(t, self.every)])
 
 
 def bogunovic(

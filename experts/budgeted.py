@@ -17,7 +17,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import check_part
+from tvbandits.core.coercion import check_part, optional
 from tvbandits.core.protocols import Answers, Expert, restored, state_of
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
@@ -125,13 +125,10 @@ class Budgeted(Wrapper):
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
-        for name in ("per_step", "total"):
-            if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name), at_least=0)
-        if self.cost is not None:
-            positive_number("cost", self.cost)
-        if self.price is not None:
-            not_negative("price", self.price)
+        optional(whole_number, "per_step", self.per_step, at_least=0)
+        optional(whole_number, "total", self.total, at_least=0)
+        optional(positive_number, "cost", self.cost)
+        optional(not_negative, "price", self.price)
         if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
         self._account = _Account(Spent(), {}, self.price)
@@ -233,8 +230,7 @@ class Budgeted(Wrapper):
         try:
             spent = Spent(**state["spent"])
             steps = {as_time(t): whole_number("asked", asked, 0) for t, asked in state["steps"]}
-            dearest = state["dearest"]
-            dearest = None if dearest is None else not_negative("dearest", dearest)
+            dearest = optional(not_negative, "dearest", state["dearest"])
             for name in ("queries", "asked", "answered", "refused"):
                 whole_number(name, getattr(spent, name), at_least=0)
             not_negative("cost", spent.cost)

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -124,8 +125,7 @@ class Calibration:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True)
-class _Pairs:
+class _Pairs(NamedTuple):
     """Differences (n,), stated variances (n,) and variances of the rewards (n,)."""
 
     difference: Array
@@ -144,21 +144,13 @@ def estimate(difference: Array, stated: Array, reward: Array, *, clip: float = C
         np.append(reward, np.median(reward)),
     )
 
-    def score(log_ratio: float) -> float:
-        return _score(pairs, math.exp(log_ratio), clip)[0]
+    def excess(log_ratio: float, prior: float = 0.0, quantile: float = 0.0) -> float:
+        """U, with what a prior adds, less so many of its deviations."""
+        value, deviation = _score(pairs, math.exp(log_ratio), clip)
+        return value + prior / 2 * math.expm1(-log_ratio) - quantile * deviation
 
-    def with_prior(log_ratio: float) -> float:
-        return score(log_ratio) + PRIOR_WEIGHT / 2 * math.expm1(-log_ratio)
-
-    def beyond(side: float) -> Callable[[float], float]:
-        def excess(log_ratio: float) -> float:
-            value, deviation = _score(pairs, math.exp(log_ratio), clip)
-            return value - side * QUANTILE * deviation
-
-        return excess
-
-    used = min(max(_root(with_prior), LOWEST), HIGHEST)
-    ratio = _root(score)
+    used = min(max(_root(partial(excess, prior=PRIOR_WEIGHT)), LOWEST), HIGHEST)
+    ratio = _root(excess)
     # A bias is not called sure because the prior on the ratio calls the expert honest.
     total = pairs.reward + min(max(used, ratio), HIGHEST) * pairs.stated
     return Calibration(
@@ -166,7 +158,10 @@ def estimate(difference: Array, stated: Array, reward: Array, *, clip: float = C
         bias=_location(pairs.difference, total, clip),
         standard_error=float(1.0 / math.sqrt((1.0 / total).sum())),
         ratio=ratio,
-        interval=(_root(beyond(1.0)), _root(beyond(-1.0))),
+        interval=(
+            _root(partial(excess, quantile=QUANTILE)),
+            _root(partial(excess, quantile=-QUANTILE)),
+        ),
         used=used,
     )
 
@@ -374,12 +369,17 @@ class Calibrated(Wrapper):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Know what another one knew."""
         try:
-            keys = [_key(as_points([point])[0], as_time(t)) for point, t in state["paired"]]
-            pairs = dict(zip(keys, map(_triple, state["pairs"]), strict=True))
-            answers, rewards = _entries(state["answers"]), _entries(state["rewards"])
-            newest = state["newest"]
-            if newest is not None:
-                newest = (as_points([newest[0]])[0], as_time(newest[1]))
+            pairs = {
+                _key(*_place(*place)): (*_moments(difference, stated), _moments(0.0, reward)[1])
+                for place, (difference, stated, reward) in zip(
+                    state["paired"], state["pairs"], strict=True
+                )
+            }
+            answers, rewards = (
+                {_key(*_place(point, t)): _moments(*moments) for point, t, *moments in state[name]}
+                for name in ("answers", "rewards")
+            )
+            newest = None if state["newest"] is None else _place(*state["newest"])
             inside = state["expert"]
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a calibration: {error!r}") from error
@@ -406,21 +406,11 @@ def _listed(key: _Key) -> list[Any]:
     return [np.frombuffer(key[0]).tolist(), key[1]]
 
 
-def _entries(listed: Iterable[Any]) -> dict[_Key, tuple[float, float]]:
-    """Values and variances by point and time, out of a state."""
-    return {
-        _key(as_points([point])[0], as_time(t)): (
-            finite_number("value", value),
-            positive_number("variance", variance),
-        )
-        for point, t, value, variance in listed
-    }
+def _place(point: Any, t: Any) -> tuple[Array, float]:
+    """Point and time, out of a state."""
+    return as_points([point])[0], as_time(t)
 
 
-def _triple(pair: Any) -> tuple[float, float, float]:
-    difference, stated, reward = pair
-    return (
-        finite_number("difference", difference),
-        positive_number("variance", stated),
-        positive_number("variance", reward),
-    )
+def _moments(value: Any, variance: Any) -> tuple[float, float]:
+    """Value and variance, out of a state."""
+    return finite_number("value", value), positive_number("variance", variance)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points, as_time, flag, whole_number
+from tvbandits.core.arrays import Array, Index, as_points, as_time, flag, whole_number
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
@@ -175,6 +176,14 @@ def check_expert(
 class _FailedError(Exception):
     """A sentence does not hold."""
 
+    outcome = Outcome.FAIL
+
+
+class _SkippedError(_FailedError):
+    """A sentence cannot be tried."""
+
+    outcome = Outcome.SKIPPED
+
 
 @dataclass
 class _Kit:
@@ -194,39 +203,43 @@ class _Kit:
 
     def check(self, sentence: str, run: Run, needs: tuple[Run, ...] | None = None) -> None:
         """Check a sentence, unless one that it needs has failed; by default that answers are valid."""
-        asked = (_answers,) if needs is None else needs
-        missing = [each for each in asked if self.has_failed(each)]
-        outcome, detail = Outcome.OK, ""
-        if missing:
-            outcome = Outcome.SKIPPED
-            detail = f'not tried, because of "{self.findings[missing[0]].sentence}"'
-        else:
-            try:
-                detail = run(self)
-                outcome = Outcome.REMARK if detail else Outcome.OK
-            except _FailedError as failed:
-                outcome, detail = Outcome.FAIL, str(failed)
-            except Exception as error:
-                outcome, detail = Outcome.FAIL, _raised(error)
+        try:
+            for each in (_answers,) if needs is None else needs:
+                if self.has_failed(each):
+                    raise _SkippedError(f'not tried, because of "{self.findings[each].sentence}"')
+            detail = run(self)
+            outcome = Outcome.REMARK if detail else Outcome.OK
+        except _FailedError as failed:
+            outcome, detail = failed.outcome, str(failed)
+        except Exception as error:
+            outcome, detail = Outcome.FAIL, _raised(error)
         self.findings[run] = Finding(sentence, outcome, detail)
 
     def has_failed(self, run: Run) -> bool:
         """Whether a check failed, or was not tried."""
         return run in self.findings and self.findings[run].outcome in ("FAIL", "-")
 
-    def ask(self, X: Array, t: float | None = None, expert: Expert | None = None) -> Answers:
-        """Ask about just this array, and check the form of the answer."""
+    def ask(
+        self, X: Array | None = None, t: float | None = None, expert: Expert | None = None
+    ) -> Answers:
+        """Ask about just this array, or a copy of the points, and check the form of the answer."""
+        asked = self.X.copy() if X is None else X
         with self.lock:
             self.questions += 1
-            self.points += len(X)
-        given: object = (expert or self.expert).query(X, self.t if t is None else t)
+            self.points += len(asked)
+        given: object = (expert or self.expert).query(asked, self.t if t is None else t)
         try:
-            said = checked_answers(given, len(X))
+            said = checked_answers(given, len(asked))
         except ExpertError as error:
             raise _FailedError(str(error)) from error
         with self.lock:
             self.cost += said.cost
         return said
+
+    def ask_in_order(self, order: Index) -> Answers:
+        """What is said about the points if they are asked about in another order."""
+        said, back = self.ask(self.X[order]), np.argsort(order)
+        return Answers(said.values[back], said.variance[back], said.cost, said.notes)
 
     def compare(self, first: Answers, second: Answers, what: str) -> str:
         """Fail if two answers to the same points do not agree; a remark about refusals."""
@@ -271,15 +284,14 @@ def _has_query(kit: _Kit) -> str:
 
 
 def _answers(kit: _Kit) -> str:
-    said = kit.ask(kit.X.copy())
+    said = kit.ask()
     if said.answered.any():
         return ""
     return f"none of the {len(said)} points was answered" + "".join(f"; {n}" for n in said.notes)
 
 
 def _repeatable(kit: _Kit) -> str:
-    first, second = kit.ask(kit.X.copy()), kit.ask(kit.X.copy())
-    return kit.compare(first, second, "asking again")
+    return kit.compare(kit.ask(), kit.ask(), "asking again")
 
 
 def _no_mutation(kit: _Kit) -> str:
@@ -301,12 +313,8 @@ def _twice(kit: _Kit) -> str:
 
 
 def _order(kit: _Kit) -> str:
-    forward, backward = kit.ask(kit.X.copy()), kit.ask(kit.X[::-1].copy())
-    return kit.compare(forward, _reversed(backward), "reversing the points")
-
-
-def _reversed(said: Answers) -> Answers:
-    return Answers(said.values[::-1], said.variance[::-1], said.cost, said.notes)
+    backward = np.arange(len(kit.X))[::-1]
+    return kit.compare(kit.ask(), kit.ask_in_order(backward), "reversing the points")
 
 
 def _other_times(kit: _Kit) -> str:
@@ -329,9 +337,8 @@ def _declined(kit: _Kit, X: Array, t: float) -> Answers | str:
     except Exception as error:
         if _is_clear(error):
             return _raised(error)
-        raise _FailedError(
-            f"t = {t:g} {_raised(error)}; a clear error says what was wrong"
-        ) from error
+        why = f"t = {t:g} {_raised(error)}; a clear error says what was wrong"
+        raise _FailedError(why) from error
 
 
 def _outside(kit: _Kit) -> str:
@@ -342,50 +349,35 @@ def _outside(kit: _Kit) -> str:
     answered = int(said.answered.sum())
     if answered == 0:
         return ""
-    inside = kit.ask(kit.X.copy())
+    inside = kit.ask()
     usual = np.median(inside.variance[inside.answered]) if inside.answered.any() else np.inf
     sure = int((said.variance[said.answered] <= usual).sum())
     return f"{answered} of {len(said)} are answered, {sure} of them as surely as inside"
 
 
 def _in_threads(kit: _Kit) -> str:
-    before = kit.ask(kit.X.copy())
-    start = threading.Barrier(kit.threads)
-    found: list[Answers | Exception | None] = [None] * kit.threads
+    before, start = kit.ask(), threading.Barrier(kit.threads)
 
-    def work(number: int) -> None:
+    def work(number: int) -> Answers:
         start.wait()
-        try:
-            # Every thread asks in another order, so that one's answers do not fit another.
-            said = kit.ask(np.roll(kit.X, number, axis=0))
-            values, variance = (np.roll(each, -number) for each in (said.values, said.variance))
-            found[number] = Answers(values, variance, said.cost, said.notes)
-        except Exception as error:
-            found[number] = error
+        # Every thread asks in another order, so that one's answers do not fit another.
+        return kit.ask_in_order(np.roll(np.arange(len(kit.X)), number))
 
-    workers = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(kit.threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    remark = ""
-    for number, said in enumerate(found):
-        if isinstance(said, Exception):
-            raise said
-        assert said is not None
-        remark = kit.compare(before, said, f"asking in thread {number}") or remark
-    return remark
+    with ThreadPoolExecutor(kit.threads) as pool:
+        found = enumerate(pool.map(work, range(kit.threads)))
+        remarks = [
+            kit.compare(before, said, f"asking in thread {number}") for number, said in found
+        ]
+    return next(filter(None, reversed(remarks)), "")
 
 
 def _pickles(kit: _Kit) -> str:
     try:
         copy = _copied(kit.expert)
     except Exception as error:
-        return (
-            f"{type(error).__name__}: {error}; a bandit with it cannot be saved, "
-            "nor run in other processes"
-        )
-    return kit.compare(kit.ask(kit.X.copy()), kit.ask(kit.X.copy(), None, copy), "a copy")
+        why = f"{type(error).__name__}: {error}"
+        return f"{why}; a bandit with it cannot be saved, nor run in other processes"
+    return kit.compare(kit.ask(), kit.ask(expert=copy), "a copy")
 
 
 def _copied(expert: Expert) -> Expert:
@@ -400,13 +392,12 @@ def _observes(kit: _Kit) -> str:
         return "not tried: rewards are shown to copies only, and it cannot be pickled"
     after = []
     for times, copy in enumerate(copies, start=1):
-        said = kit.ask(kit.X.copy(), None, copy)
-        has = said.answered
-        y = np.where(has, said.values, 0.0) + np.where(has, np.sqrt(said.variance), 0.0)
-        variance = np.where(has, said.variance, 1.0)
+        said = kit.ask(expert=copy)
+        y = np.where(said.answered, said.values + np.sqrt(said.variance), 0.0)
+        variance = np.where(said.answered, said.variance, 1.0)
         rewards = Observations(kit.X, np.full(len(y), kit.t), y, variance)
         assert isinstance(copy, Observer)
         for _ in range(times):
             copy.observe(rewards)
-        after.append(kit.ask(kit.X.copy(), None, copy))
+        after.append(kit.ask(expert=copy))
     return kit.compare(after[0], after[1], "showing the rewards again")

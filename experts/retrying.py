@@ -14,15 +14,8 @@ from typing import Any
 import numpy as np
 import tenacity
 
-from tvbandits.core.arrays import (
-    Array,
-    as_points,
-    as_time,
-    flag,
-    positive_number,
-    whole_number,
-)
-from tvbandits.core.coercion import check_part, shown
+from tvbandits.core.arrays import Array, as_points, as_time, flag, positive_number, whole_number
+from tvbandits.core.coercion import check_part, function, optional
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
@@ -84,11 +77,9 @@ class Retrying(Wrapper):
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
-        for name, function in (("wait", self.wait), ("sleep", self.sleep)):
-            if not (function is None or callable(function)):
-                raise ValueError(f"{name} must be callable, got {shown(function)}")
-        if self.time_out is not None:
-            self.time_out = positive_number("time_out", self.time_out)
+        optional(function, "wait", self.wait)
+        optional(function, "sleep", self.sleep)
+        self.time_out = optional(positive_number, "time_out", self.time_out)
         self.attempts = whole_number("attempts", self.attempts)
         self.refusals = flag("refusals", self.refusals)
 

@@ -7,13 +7,10 @@ with the SHA-256 each file had when it was downloaded.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import warnings
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -22,16 +19,10 @@ import pandas as pd
 import requests
 
 from tvbandits.core.arrays import whole_number
-from tvbandits.core.coercion import (
-    cleaned,
-    file_path,
-    function,
-    several,
-    text,
-)
-from tvbandits.core.files.reading import File, limit_of
+from tvbandits.core.coercion import cleaned, file_path, function, optional, several, text
+from tvbandits.core.files.reading import File, check_size, naming
 from tvbandits.core.files.saving import locked, put_in_place
-from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE
+from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
 from tvbandits.datasets.tables.columns import few
 
 with warnings.catch_warnings():
@@ -122,11 +113,9 @@ def fetch_ozone(
     chosen = _checked_years(years)
     if not re.match(r"https?://[^/]", text("base_url", base_url)):
         raise ValueError(f"base_url must begin with http:// or https://, got {base_url!r}")
-    if state is not None:
-        text("state", state)
-    if progress is not None:
-        function("progress", progress, "a function of a name and two numbers, or None")
-    given = None if cache is None else file_path("cache", cache)
+    optional(text, "state", state)
+    optional(function, "progress", progress, "a function of a name and two numbers, or None")
+    given = optional(file_path, "cache", cache)
     # A folder that is given goes before one of the environment, which pooch would prefer.
     store = pooch.create(
         path=pooch.os_cache("tvbandits") if given is None else given,
@@ -143,39 +132,45 @@ def fetch_ozone(
 
 
 def _checked_years(years: int | Iterable[int]) -> list[int]:
-    needs = "a year, or several"
-    given = several("years", years, needs) if isinstance(years, Iterable) else [years]
-    chosen = [
-        whole_number("each of years", year, at_least=FIRST_YEAR, at_most=9999) for year in given
-    ]
-    if not chosen:
+    given = several("years", years, "") if isinstance(years, Iterable) else [years]
+    if not given:
         raise ValueError("years must name at least one year, got none")
-    return list(dict.fromkeys(chosen))
+    return [
+        whole_number("each of years", year, at_least=FIRST_YEAR, at_most=9999)
+        for year in dict.fromkeys(given)
+    ]
 
 
 def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
     """The file of that name, as it was when it was downloaded."""
-    path = Path(store.path) / name
+    path, registry = Path(store.path) / name, Path(store.path) / REGISTRY
     # One process at a time: who waits for a download finds it done.
     with locked(path.parent):
-        known = _registry(path.parent)
-        if path.exists() and name in known:
-            _verify(path, known[name])
-            return path
-        # Of a file that was put there by hand nothing is known yet.
-        store.registry[name] = None
-        if path.exists():
+        if registry.exists():
+            with naming(registry):
+                store.load_registry(registry)
+        known = store.registry.get(name) if path.exists() else None
+        if not path.exists():
+            url = store.base_url + name
+            put_in_place(path, lambda draft: _download(url, draft, progress))
+        elif known is None:  # it was put there by hand
             _check_opens(path)
-        with _quiet():
-            store.fetch(name, downloader=partial(_download, progress=progress))
-        _register(path.parent, name, str(pooch.file_hash(str(path))))
+        found = str(pooch.file_hash(str(path)))
+        if known not in (None, found):
+            raise ValueError(
+                f"{path}: the file has changed since it was downloaded (its SHA-256 is "
+                f"{found[:12]}..., and was {known[:12]}...); delete it to download it again"
+            )
+        if known is None:
+            lines = sorted(
+                f"{file} {sha256}\n" for file, sha256 in {**store.registry, name: found}.items()
+            )
+            put_in_place(registry, lambda draft: draft.write_text("".join(lines), encoding="utf-8"))
     return path
 
 
-def _download(url: str, output: str, store: pooch.Pooch, *, progress: Progress | None) -> None:
-    """Put what `url` serves in the file `output`, which pooch then moves to its place."""
-    del store
-    target = Path(output)
+def _download(url: str, target: Path, progress: Progress | None) -> None:
+    """Put what `url` serves in a file; `requests` says if it is less than the server has promised."""
     # Bytes as they are: a packed answer has another length.
     headers = {"Accept-Encoding": "identity"}
     try:
@@ -183,7 +178,16 @@ def _download(url: str, output: str, store: pooch.Pooch, *, progress: Progress |
             if response.status_code != HTTPStatus.OK:
                 said = f"HTTP status {response.status_code} {response.reason or ''}".strip()
                 raise OSError(f"{url}: {cleaned(said, 200)}")
-            _write(response, url, target, progress)
+            length, size = response.headers.get("Content-Length", ""), 0
+            total = int(length) if length.isdigit() else None
+            with target.open("wb") as file:
+                for chunk in response.iter_content(CHUNK):
+                    size += len(chunk)
+                    if max(size, total or 0) > LARGEST:
+                        raise OSError(f"{url}: more bytes than {LARGEST}")
+                    file.write(chunk)
+                    if progress is not None:
+                        progress(target.name, size, total)
     except requests.RequestException as error:
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
             raise TimeoutError(f"{url}: no answer within {PATIENCE:g} seconds") from None
@@ -192,22 +196,7 @@ def _download(url: str, output: str, store: pooch.Pooch, *, progress: Progress |
         _check_opens(target)
     except ValueError as error:
         reason = str(error).partition(": ")[2]
-        raise OSError(f"{url}: what was downloaded is {reason}; it has been removed") from None
-
-
-def _write(response: requests.Response, url: str, target: Path, progress: Progress | None) -> None:
-    """Write what comes; `requests` says if it is less than the server has promised."""
-    length = response.headers.get("Content-Length", "")
-    total = int(length) if length.isdigit() else None
-    size = 0
-    with target.open("wb") as file:
-        for chunk in response.iter_content(CHUNK):
-            size += len(chunk)
-            if max(size, total or 0) > LARGEST:
-                raise OSError(f"{url}: more bytes than {LARGEST}")
-            file.write(chunk)
-            if progress is not None:
-                progress(url.rsplit("/", 1)[-1], size, total)
+        raise OSError(f"{url}: what was downloaded does not open ({reason})") from None
 
 
 def _reason(error: requests.RequestException) -> str:
@@ -218,87 +207,29 @@ def _reason(error: requests.RequestException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _verify(path: Path, known: str) -> None:
-    found = str(pooch.file_hash(str(path)))
-    if found != known:
-        raise ValueError(
-            f"{path}: the file has changed since it was downloaded (its SHA-256 is {found[:12]}..., "
-            f"and was {known[:12]}...); delete it to download it again"
-        )
-
-
 def _check_opens(path: Path) -> None:
     """Raise a `ValueError` unless the file is a zip whose members are whole."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            sizes = sum(member.file_size for member in archive.infolist())
-            if sizes > (most := limit_of("unpacked_bytes")):
-                raise ValueError(
-                    f"{path}: too large unpacked ({sizes} bytes, and the limit is {most}; "
-                    "TVBANDITS_READ_UNPACKED_BYTES is another one)"
-                )
-            broken = archive.testzip()
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
-        raise ValueError(f"{path}: not a zip archive that opens") from None
-    if broken is not None:
-        raise ValueError(f"{path}: not a zip archive that opens ({broken} is broken)")
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep pooch from announcing downloads: that is up to `progress`."""
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _registry(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file that was downloaded."""
-    path = folder / REGISTRY
-    if not path.exists():
-        return {}
-    known = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        name, _, sha256 = line.partition(" ")
-        if not re.fullmatch("[0-9a-f]{64}", sha256.strip()):
-            raise ValueError(f'{path}: expected "FILE SHA-256" in each line, got "{line[:80]}"')
-        known[name] = sha256.strip()
-    return known
-
-
-def _register(folder: Path, name: str, sha256: str) -> None:
-    known = {**_registry(folder), name: sha256}
-    text = "".join(f"{each} {known[each]}\n" for each in sorted(known))
-    put_in_place(folder / REGISTRY, lambda draft: draft.write_text(text, encoding="utf-8"))
+    with naming(path), zipfile.ZipFile(path) as archive:
+        check_size("unpacked_bytes", sum(member.file_size for member in archive.infolist()))
+        if (broken := archive.testzip()) is not None:
+            raise ValueError(f"{broken} is broken")
 
 
 def _of_state(path: Path, state: str) -> Path:
     """A csv beside the zip with the rows of one state."""
-    wanted = state.strip().casefold()
     kept, known = list[pd.DataFrame](), set[str]()
-    with zipfile.ZipFile(path) as archive:
-        members = [name for name in archive.namelist() if name.lower().endswith(".csv")]
-        if len(members) != 1:
-            raise ValueError(
-                f"{path}: expected one csv in the zip, got {few(archive.namelist()) or 'nothing'}"
-            )
-        form: Any = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
-        with (
-            archive.open(members[0]) as file,
-            pd.read_csv(file, chunksize=ROWS_AT_ONCE, on_bad_lines="skip", **form) as chunks,
-        ):
-            for rows in chunks:
-                columns = AIRDATA.match([str(name) for name in rows])
-                if not {"state", "state_code"} <= set(columns):
-                    raise ValueError(f"{path}: the csv has no columns State Code and State Name")
-                names, codes = rows[columns["state"]], rows[columns["state_code"]]
-                known |= set(names + " (" + codes + ")")
-                named = names.str.strip().str.casefold() == wanted
-                kept.append(rows[codes == wanted.zfill(2) if wanted.isdigit() else named])
+    form: Any = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+    with (
+        naming(path),
+        pd.read_csv(path, chunksize=ROWS_AT_ONCE, on_bad_lines="skip", **form) as chunks,
+    ):
+        for rows in chunks:
+            columns = AIRDATA.match(rows.columns)
+            if not {"state", "state_code"} <= set(columns):
+                raise ValueError("the csv has no columns State Code and State Name")
+            names, codes = rows[columns["state"]], rows[columns["state_code"]]
+            known |= set(names + " (" + codes + ")")
+            kept.append(rows[of_state(state, names, codes)])
     found = pd.concat(kept)
     if not len(found):
         raise ValueError(

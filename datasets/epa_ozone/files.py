@@ -11,26 +11,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from tvbandits.core.coercion import file_paths
-from tvbandits.core.files.reading import (
-    File,
-    bounded,
-    check_regular,
-    check_size,
-    naming,
-    read_csv,
-)
-from tvbandits.datasets.tables.columns import Form, few
-
-# Opens one csv from its beginning.
-Opener = Callable[[], io.BufferedReader]
-
+from tvbandits.core.files.reading import File, bounded, check_regular, check_size, naming, read_csv
+from tvbandits.datasets.tables.columns import Form, coded, few, named
 
 # AQS parameter code of ozone.
 OZONE = "44201"
@@ -46,12 +34,7 @@ NUMBERS = ("value", "latitude", "longitude")
 
 AIRDATA = Form(
     required={
-        "state_code": ("State Code",),
-        "county_code": ("County Code",),
-        "site_num": ("Site Num",),
-        "poc": ("POC",),
-        "latitude": ("Latitude",),
-        "longitude": ("Longitude",),
+        **named("State Code", "County Code", "Site Num", "POC", "Latitude", "Longitude"),
         "date": ("Date Local",),
         "units": ("Units of Measure",),
         "value": ("1st Max Value", "x1st_max_value"),
@@ -68,17 +51,12 @@ AIRDATA = Form(
 DOWNLOAD = Form(
     required={
         "site_id": ("Site ID", "AQS_SITE_ID"),
-        "poc": ("POC",),
         "latitude": ("SITE_LATITUDE",),
         "longitude": ("SITE_LONGITUDE",),
-        "date": ("Date",),
-        "units": ("UNITS",),
+        **named("POC", "Date", "UNITS"),
         "value": ("Daily Max 8-hour Ozone Concentration",),
     },
-    optional={
-        "name": ("Site Name", "Local Site Name"),
-        "state": ("STATE",),
-    },
+    optional={"name": ("Site Name", "Local Site Name"), **named("STATE")},
 )
 
 
@@ -105,16 +83,17 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
 
 def _read(path: Path) -> list[pd.DataFrame]:
     with naming(path):
-        return [_rows(_raw(open_)) for open_ in _openers(path)]
+        return [_rows(_raw(stream)) for stream in _streams(path)]
 
 
-def _openers(path: Path) -> Iterator[Opener]:
-    """One function that opens each csv: the file itself, or the members of a zip."""
+def _streams(path: Path) -> Iterator[io.BufferedReader]:
+    """Each csv, one after the other: the file itself, or the members of a zip."""
     check_regular(path)
     if not zipfile.is_zipfile(path):
         if path.suffix.lower() == ".zip" and path.is_file():
             raise ValueError("not a zip archive, or a broken one")
-        yield lambda: bounded(path.open("rb"))
+        with bounded(path.open("rb")) as stream:
+            yield stream
         return
     with zipfile.ZipFile(path) as archive:
         inside = archive.namelist()
@@ -126,42 +105,29 @@ def _openers(path: Path) -> Iterator[Opener]:
         check_size("unpacked_bytes", unpacked)
         for member in members:
             # The size an archive states may be a lie: what comes out is counted, too.
-            yield partial(_member, archive, member)
+            with bounded(archive.open(member)) as stream:
+                yield stream
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> io.BufferedReader:
-    return bounded(archive.open(name))
-
-
-def _raw(open_: Opener) -> pd.DataFrame:
+def _raw(stream: io.BufferedReader) -> pd.DataFrame:
     """The columns we use, under our names and as the file gives them."""
-    with open_() as file:
-        header = _header(file)
+    heading = stream.peek(1 << 22).partition(b"\n")[0]
+    header = pd.read_csv(io.BytesIO(heading), nrows=0, encoding_errors="replace").columns
     form = min((AIRDATA, DOWNLOAD), key=lambda known: len(known.missing(header)))
-    missing = form.missing(header)
-    if missing:
+    if missing := form.missing(header):
         raise ValueError(f"not an EPA daily ozone file: columns missing: {', '.join(missing)}")
     columns = form.match(header)
-    with open_() as file:
-        raw = read_csv(
-            file,
-            usecols=list(columns.values()),
-            dtype={theirs: float if ours in NUMBERS else str for ours, theirs in columns.items()},
-            encoding_errors="replace",  # only names of places hold anything but ASCII
-        )
+    raw = read_csv(
+        stream,
+        usecols=list(columns.values()),
+        dtype={theirs: float if ours in NUMBERS else str for ours, theirs in columns.items()},
+        encoding_errors="replace",  # only names of places hold anything but ASCII
+    )
     if raw.empty:
         raise ValueError("the file has a header and no rows")
     raw = raw.rename(columns={theirs: ours for ours, theirs in columns.items()})
     text = [column for column in raw.columns if column not in NUMBERS]
     return raw.assign(**{column: raw[column].fillna("").str.strip() for column in text})
-
-
-def _header(file: io.BufferedReader) -> list[str]:
-    """Headings of the first line."""
-    line = file.readline(1 << 22)
-    names = list(pd.read_csv(io.BytesIO(line), nrows=0, encoding_errors="replace").columns)
-    check_size("columns", len(names))
-    return names
 
 
 def _rows(raw: pd.DataFrame) -> pd.DataFrame:
@@ -180,7 +146,7 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
             "poc": raw["poc"],
             "date": _dates(raw["date"]),
             # 0.0041 ppm is not exactly 4.1 ppb in floats; rounding keeps equal readings equal.
-            "ppb": (raw["value"] * _factors(raw["units"])).round(6),
+            "ppb": (raw["value"] * coded(raw["units"], PPB, "units must be ppm or ppb")).round(6),
             "latitude": raw["latitude"],
             "longitude": raw["longitude"],
             "state_code": site.str[:2],
@@ -189,29 +155,26 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
     ).dropna(subset=["ppb"])
 
 
+def of_state(state: str, names: pd.Series[str], codes: pd.Series[str]) -> pd.Series[bool]:
+    """Which rows are of a state, given by its name in any case or its FIPS code."""
+    wanted = state.strip().casefold()
+    if wanted.isdigit():
+        return codes == wanted.zfill(2)
+    return names.str.strip().str.casefold() == wanted
+
+
 def _only_ozone(raw: pd.DataFrame) -> pd.DataFrame:
     """Rows of the 8-hour ozone level, where a file says what its rows are."""
-    kept = raw
-    if "parameter" in raw:
-        kept = kept[kept["parameter"] == OZONE]
-        if kept.empty:
-            raise ValueError(
-                f"no ozone rows (parameter {OZONE}), but parameter {few(raw['parameter'])}"
-            )
-    if "duration" in raw:
-        eight_hours = kept[kept["duration"].str.startswith("8-HR")]
-        if eight_hours.empty:
-            raise ValueError(f"no rows of 8-hour means, but of {few(kept['duration'])}")
-        kept = eight_hours
-    return kept
-
-
-def _factors(units: pd.Series[str]) -> pd.Series[float]:
-    factors = units.str.lower().map(PPB)
-    unknown = factors.isna()
-    if unknown.any():
-        raise ValueError(f"units must be ppm or ppb, got {few(units[unknown])}")
-    return factors.astype(float)
+    for column, form, what in (
+        ("parameter", OZONE, f"ozone rows (parameter {OZONE})"),
+        ("duration", "8-HR.*", "rows of 8-hour means"),
+    ):
+        if column in raw:
+            kept = raw[raw[column].str.fullmatch(form)]
+            if kept.empty:
+                raise ValueError(f"no {what}, but {column} {few(raw[column])}")
+            raw = kept
+    return raw
 
 
 def _dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 import pandas as pd
 
 from tvbandits.core.arrays import finite_number, noise_variance_number, whole_number
-from tvbandits.core.coercion import text
+from tvbandits.core.coercion import optional, text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.epa_ozone.files import read_files
+from tvbandits.datasets.epa_ozone.files import of_state, read_files
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import even, spanned
-from tvbandits.datasets.tables.sensor_field import check_places, kilometres
+from tvbandits.datasets.tables.sensor_field import check_places, filled_in, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
 # precision at these levels is about as large.
@@ -64,20 +64,17 @@ def ozone(
     ValueError
         If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
     """
-    if sites is not None:
-        whole_number("sites", sites)
+    optional(whole_number, "sites", sites)
     finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
     noise_variance_number("noise_variance", noise_variance)
     for name, word in (("state", state), ("start", start), ("end", end)):
-        if word is not None:
-            text(name, word)
+        optional(text, name, word)
     rows = _in_state(read_files(files), state)
     table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
     chosen = _most_complete(table.notna().mean(), sites, min_completeness)
     table = table[chosen]
     places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
-    filled = int(table.isna().to_numpy().sum())
     return TableProblem(
         table.interpolate("linear", limit_direction="both").to_numpy(float),
         kilometres(places["latitude"].to_numpy(float), places["longitude"].to_numpy(float)),
@@ -86,19 +83,14 @@ def ozone(
         noise_variance=noise_variance,
         labels=tuple(chosen),
         summary=f"{len(chosen)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
-        f"({len(table)} days), "
-        f"{filled} of {table.size} values filled in ({filled / table.size:.1%})",
+        f"({len(table)} days), {filled_in(table)}",
     )
 
 
 def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
     if state is None:
         return rows
-    wanted = str(state).strip()
-    if wanted.isdigit():
-        kept = rows[rows["state_code"] == wanted.zfill(2)]
-    else:
-        kept = rows[rows["state"].str.casefold() == wanted.casefold()]
+    kept = rows[of_state(state, rows["state"], rows["state_code"])]
     if kept.empty:
         known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
         raise ValueError(f"state={state} has no rows; the files hold {few(known)}")

@@ -10,12 +10,11 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from scipy.signal import lfilter
 from scipy.spatial.distance import cdist
 
 from tvbandits.core.arrays import Array, whole_number
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.tables.problem import TableProblem, autoregressive
 
 # Draws where the stations stand and how they differ for good: the same in every realisation.
 GEOMETRY_SEED = 28
@@ -148,19 +147,12 @@ def _weather(days: int, covariance: Array, seed: int) -> Array:
     # The mean over stations belongs to the shared level; what is left is brought to unit variance.
     shocks -= shocks.mean(axis=-1, keepdims=True)
     shocks /= np.sqrt(1.0 - covariance.mean())
-    level = LEVEL_SD * _persistent(rng.standard_normal((days, 1)), LEVEL_PERSISTENCE)
-    fast = np.sqrt(1.0 - SLOW_SHARE) * _persistent(shocks[0], FAST)
-    slow = np.sqrt(SLOW_SHARE) * _persistent(shocks[1], SLOW)
+    level = LEVEL_SD * autoregressive(rng.standard_normal((days, 1)), LEVEL_PERSISTENCE)
+    fast = np.sqrt(1.0 - SLOW_SHARE) * autoregressive(shocks[0], FAST)
+    slow = np.sqrt(SLOW_SHARE) * autoregressive(shocks[1], SLOW)
     departure = DEPARTURE_SD * (fast + slow)
     angle = 2 * np.pi * (np.arange(days)[:, None] - PEAK_DAY) / YEAR
     return np.asarray((1.0 + SUMMER * np.cos(angle)) * (level + departure))
-
-
-def _persistent(shocks: Array, correlation: float) -> Array:
-    """Stationary AR(1) series along axis 0 with the variance of its shocks."""
-    scaled = shocks * np.sqrt(1.0 - correlation**2)
-    scaled[0] = shocks[0]  # the first day is drawn from the stationary law
-    return np.asarray(lfilter([1.0], [1.0, -correlation], scaled, axis=0))
 
 
 def _standard(values: Array) -> Array:

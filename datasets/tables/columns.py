@@ -6,12 +6,13 @@ How kinds of tables spell their columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array
 
@@ -37,6 +38,15 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
+def coded(texts: pd.Series[str], codes: Mapping[str, float], needs: str) -> pd.Series[float]:
+    """The number of each text, whatever its case; a `ValueError` shows the texts that have none."""
+    found = texts.str.lower().map(codes)
+    unknown = found.isna()
+    if unknown.any():
+        raise ValueError(f"{needs}, got {few(texts[unknown])}")
+    return found.astype(float)
+
+
 def standardised(inputs: Array) -> Array:
     """Columns of zero mean and unit deviation; a column that never varies is 0."""
     # The mean of equal numbers can be off by rounding, which must not be blown up to a deviation of 1.
@@ -45,13 +55,13 @@ def standardised(inputs: Array) -> Array:
     return np.where(varies, (inputs - inputs.mean(axis=0)) / deviations, 0.0)
 
 
-def merged(points: Array, target: Array) -> tuple[Array, Array]:
-    """The different points in the order of their first rows, each with its mean target."""
+def merged(points: Array, target: Array) -> tuple[Array, Array, NDArray[np.integer]]:
+    """The different points in the order of their first rows, their mean targets, and which is which."""
     frame = pd.DataFrame(points)
     which = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     first = np.unique(which, return_index=True)[1]
     means = np.bincount(which, weights=target) / np.bincount(which)
-    return points[first], means
+    return points[first], means, which
 
 
 @dataclass(frozen=True)
@@ -59,12 +69,7 @@ class Form:
     """How one kind of file spells our columns: our name -> spellings, the usual one first."""
 
     required: dict[str, tuple[str, ...]]
-    optional: dict[str, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, *required: str, **spelled: tuple[str, ...]) -> Form:
-        """All of these are required, and spelled as they are called, but for some."""
-        return cls({name: spelled.get(name, (name,)) for name in required}, {})
+    optional: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def match(self, header: Iterable[str]) -> dict[str, str]:
         """Our names of the columns a header has -> the header's own spelling."""
@@ -79,6 +84,11 @@ class Form:
         """Usual spelling of the required columns that a header lacks."""
         found = self.match(header)
         return [known[0] for ours, known in self.required.items() if ours not in found]
+
+
+def named(*columns: str) -> dict[str, tuple[str, ...]]:
+    """Columns that we call as their files do, but for case and punctuation."""
+    return {plain(column): (column,) for column in columns}
 
 
 def plain(column: object) -> str:

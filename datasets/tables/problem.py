@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,37 +25,119 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import cleaned, function, of_kind, settle, several, shown, text
+from tvbandits.core.coercion import (
+    cleaned,
+    function,
+    of_kind,
+    optional,
+    settle,
+    several,
+    shown,
+    text,
+)
 from tvbandits.datasets.tables.references import References, as_table, references
 
 
-def check_made_up(problem: Any, most_steps: int = LARGEST_WHOLE) -> None:
-    """Raise a `ValueError` unless what all made-up problems have can be used."""
-    text("name", problem.name)
-    whole_number("horizon", problem.horizon, at_most=most_steps)
-    noise_variance_number("noise_variance", problem.noise_variance)
-    if hasattr(problem, "seed"):
-        whole_number("seed", problem.seed, at_least=0)
+def mean_change(rewards: Iterable[Array]) -> float:
+    """Mean over time of the largest change of any point in one step, of rewards (A,) at each."""
+    changes = [np.abs(after - before).max() for before, after in pairwise(rewards)]
+    return float(np.mean(changes)) if changes else 0.0
 
 
-def interval(low: float, high: float, candidates: int) -> Candidates | Box:
-    """Evenly spaced candidates of an interval, or all of it as a box where their number is 0."""
-    if candidates == 0:
-        return Box(np.array([[low, high]]))
-    return Candidates(np.linspace(low, high, candidates)[:, None])
+def autoregressive(drawn: Array, kept: float, new: float | None = None) -> Array:
+    """Paths along axis 0 of which each step is `kept` of the one before, and `new` of what is drawn.
+
+    By default so much of it that the variance stays that of what is drawn.
+    """
+    path = drawn.copy()
+    path[1:] *= math.sqrt(1.0 - kept**2) if new is None else new
+    for step in range(1, len(path)):
+        path[step] += kept * path[step - 1]
+    return path
 
 
-def check_known(name: str, horizon: int, t: float) -> None:
-    """Raise a `ValueError` unless 1 <= t <= horizon."""
-    if not 1 <= t <= horizon:
-        raise ValueError(f"{name} is known for 1 <= t <= {horizon}; got t = {t}")
+class MadeUp:
+    """A reward that is made up, without a unit; no kernel and no drift are known of it but its own."""
+
+    unit: ClassVar[str] = ""
+    kernel: Any = None
+    variation: Any = None
+    name: Any
+    horizon: Any
+    noise_variance: Any
+    ranges: ClassVar[Mapping[str, tuple[int, int]]] = {}
+    """From where to where its whole numbers go, by name, where that is not from 1 to any."""
+
+    def __post_init__(self) -> None:
+        """Check what all have: names, variances and, by their types, whole numbers."""
+        ranges = {"seed": (0, LARGEST_WHOLE), **self.ranges}
+        for each in fields(self):  # type: ignore[arg-type]  # a dataclass
+            if each.type == "int":
+                least, most = ranges.get(each.name, (1, LARGEST_WHOLE))
+                whole_number(each.name, getattr(self, each.name), least, most)
+        text("name", self.name)
+        noise_variance_number("noise_variance", self.noise_variance)
+
+    def check_known(self, t: float) -> None:
+        """Raise a `ValueError` unless 1 <= t <= horizon."""
+        if not 1 <= t <= self.horizon:
+            raise ValueError(f"{self.name} is known for 1 <= t <= {self.horizon}; got t = {t}")
+
+    def row(self, t: float) -> int:
+        """Row of step `t` = 1, ..., horizon in what is known at whole steps."""
+        if not (is_finite_number(t) and 1 <= t <= self.horizon and float(t).is_integer()):
+            known = f"known at t = 1, 2, ..., {self.horizon}"
+            raise ValueError(f"{self.name} is {known}; got t = {shown(t)}")
+        return int(t) - 1
+
+    def row_of_piece(self, t: float, every: int) -> int:
+        """Row of the piece at time `t` in what changes after each `every` steps."""
+        if not (is_finite_number(t) and 1 <= t < self.horizon + 1):
+            known = f"known for 1 <= t < {self.horizon + 1}"
+            raise ValueError(f"{self.name} is {known}; got t = {shown(t)}")
+        return (int(t) - 1) // every
 
 
-def whole_step(t: float, horizon: int, name: str) -> int:
-    """Index of step `t` = 1, ..., horizon."""
-    if not (is_finite_number(t) and 1 <= t <= horizon and float(t).is_integer()):
-        raise ValueError(f"{name} is known at t = 1, 2, ..., {horizon}; got t = {shown(t)}")
-    return int(t) - 1
+class Drawn(MadeUp):
+    """One that is drawn anew for every seed."""
+
+    seed: Any
+
+    def realise(self, seed: int) -> Self:
+        """Another one of the same kind."""
+        return replace(self, seed=seed)  # type: ignore[type-var]  # a dataclass
+
+
+class OnInterval(MadeUp, ABC):
+    """A formula on an interval, of which there are so many evenly spaced candidates; 0: all of it."""
+
+    ends: ClassVar[tuple[float, float]]
+    candidates: Any
+    ranges: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "candidates": (0, 1_000_000),
+        "horizon": (1, 10_000_000),
+    }
+
+    @cached_property
+    def domain(self) -> Candidates | Box:
+        """The interval, or a grid on it."""
+        if self.candidates == 0:
+            return Box(np.array([self.ends]))
+        return Candidates(np.linspace(*self.ends, self.candidates)[:, None])
+
+    @abstractmethod
+    def value(self, X: Array, t: float) -> Array:
+        """Noise-free reward at points (n, 1), shape (n,)."""
+
+    @abstractmethod
+    def best_of_all(self, t: float) -> float:
+        """Largest reward over the interval at time `t`."""
+
+    def best(self, t: float) -> float:
+        """Largest reward over the domain at time `t`."""
+        if isinstance(self.domain, Candidates):
+            return float(self.value(self.domain.X, t).max())
+        return self.best_of_all(t)
 
 
 class OnCandidates(ABC):
@@ -74,12 +158,10 @@ class OnCandidates(ABC):
         return float(self.rewards_at(t).max())
 
 
-class OnPath(OnCandidates):
+class OnPath(OnCandidates, Drawn):
     """A reward that is known at whole steps: a row of `path`, shape (horizon, A), each."""
 
     path: Any
-    horizon: Any
-    name: Any
 
     @cached_property
     def variation(self) -> float:
@@ -88,28 +170,19 @@ class OnPath(OnCandidates):
 
     def rewards_at(self, t: float) -> Array:
         """A row of the path."""
-        return np.asarray(self.path[whole_step(t, self.horizon, self.name)])
+        return np.asarray(self.path[self.row(t)])
 
 
-class MadeUp:
-    """A reward that is made up, without a unit; no kernel and no drift are known of it but its own."""
+class OnPieces(OnCandidates, Drawn):
+    """A reward that stays between switches: a row of `pieces`, shape (pieces, A), each."""
 
-    unit: ClassVar[str] = ""
-    kernel: Any = None
-    variation: Any = None
+    pieces: Any
 
-
-class Drawn(MadeUp):
-    """One that is drawn anew for every seed."""
-
-    def realise(self, seed: int) -> Self:
-        """Another one of the same kind."""
-        return replace(self, seed=seed)  # type: ignore[type-var]  # a dataclass
-
-
-def mean_change(path: Array) -> float:
-    """Mean over time of the largest change of any candidate in one step, of a path (T, A)."""
-    return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0
+    @cached_property
+    def variation(self) -> float:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)), switches spread over all steps."""
+        jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1, initial=0.0).sum()
+        return float(jumps / max(self.horizon - 1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,18 +262,13 @@ class TableProblem(OnCandidates):
         if self.steps is not None:
             at_most = LARGEST_WHOLE if len(values) == 1 else len(values)
             whole_number("steps", self.steps, at_least=len(values), at_most=at_most)
-        if self.redraw is not None:
-            function("redraw", self.redraw, "a function of a seed, or None")
-        if self.kernel is not None:
-            of_kind("kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
-        if self.noise_variance is not None:
-            settle(
-                self, noise_variance=noise_variance_number("noise_variance", self.noise_variance)
-            )
-        if self.added_noise is not None:
-            not_negative("added_noise", self.added_noise)
+        optional(function, "redraw", self.redraw, "a function of a seed, or None")
+        optional(of_kind, "kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
+        noise = optional(noise_variance_number, "noise_variance", self.noise_variance)
+        optional(not_negative, "added_noise", self.added_noise)
         values.setflags(write=False)
         settle(self, values=values, labels=labels, points=domain.X, domain=domain)
+        settle(self, noise_variance=noise)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.summary}" if self.summary else self.name

@@ -251,29 +251,21 @@ def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
     """
     if every is None:
         return table.groupby(level=0).mean()
-    begins, grid = intervals(table.index, every, table.shape[1])
-    return table.groupby(begins).mean().reindex(grid)
-
-
-def intervals(
-    times: pd.Index[Any], every: str, sensors: int
-) -> tuple[pd.Index[Any], pd.Index[Any]]:
-    """Where the interval of each time begins, and all beginnings from the first to the last."""
-    dates = isinstance(times, pd.DatetimeIndex)
+    times, dates = table.index, isinstance(table.index, pd.DatetimeIndex)
     width, zero = _width(every, dates), times.min().normalize() if dates else 0.0
     # The tiny addition keeps 0.3 / 0.1 from being 2.
     numbers = np.floor(((times - zero) / width).to_numpy(float) + 1e-9)
     first, last = numbers.min(), numbers.max()
-    if (last - first + 1) * sensors > LARGEST:
+    if (last - first + 1) * table.shape[1] > LARGEST:
         raise ValueError(
-            f"every={every} makes {last - first + 1:.3g} steps of {sensors} sensors, from "
+            f"every={every} makes {last - first + 1:.3g} steps of {table.shape[1]} sensors, from "
             f"{times.min()} to {times.max()}: is one of the times wrong?"
         )
     begins, grid = (
-        pd.Index(zero + width * each, name=times.name)
-        for each in (numbers.astype(np.int64), np.arange(first, last + 1).astype(np.int64))
+        pd.Index(zero + width * each.astype(np.int64), name=times.name)
+        for each in (numbers, np.arange(first, last + 1))
     )
-    return begins, grid
+    return table.groupby(begins).mean().reindex(grid)
 
 
 def _width(every: Any, dates: bool) -> Any:

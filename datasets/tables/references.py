@@ -104,8 +104,6 @@ class AllRead:
 
     def _learn(self, errors: Array) -> None:
         """Losses: squared errors of differences, in units of their variance, older ones forgotten."""
-        if errors.shape[1] < 2:
-            return
         squares = errors.var(axis=1)
         share = max(0.02, 1.0 / (self._steps + 1))
         self._variance += share * (float(squares.min()) - self._variance)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import text
+from tvbandits.core.coercion import optional, text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
@@ -62,6 +62,12 @@ def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
     shared = places.duplicated(keep=False)
     if shared.any():
         raise ValueError(f"sites stand at the same place as others: {few(ids[shared])}")
+
+
+def filled_in(kept: pd.DataFrame) -> str:
+    """How many values of a table are gaps, for people."""
+    gaps = int(kept.isna().to_numpy().sum())
+    return f"{gaps} of {kept.size} values filled in ({gaps / kept.size:.1%})"
 
 
 def sensor_field(
@@ -138,8 +144,7 @@ def sensor_field(
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     text("unit", unit)
     text("name", name)
-    if noise_variance is not None:
-        noise_variance_number("noise_variance", noise_variance)
+    optional(noise_variance_number, "noise_variance", noise_variance)
     finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
     given = read_table(sites, "sites")
     rows = read_table(values, "values")
@@ -229,17 +234,14 @@ def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:
         If there is one without the other.
     """
     names = list(columns)
-    found = [
-        next((name for name in names if plain(name) in known), None)
-        for known in (LATITUDE, LONGITUDE)
-    ]
-    latitude, longitude = found
-    if latitude is not None and longitude is not None:
-        return latitude, longitude
-    if latitude is not None or longitude is not None:
+    latitude = next((name for name in names if plain(name) in LATITUDE), None)
+    longitude = next((name for name in names if plain(name) in LONGITUDE), None)
+    if latitude is None and longitude is None:
+        return None
+    if latitude is None or longitude is None:
         there, lacks = (latitude, "longitude") if longitude is None else (longitude, "latitude")
         raise ValueError(f'there is "{there}" but no {lacks} among {few(map(str, names))}')
-    return None
+    return latitude, longitude
 
 
 def in_words(columns: Iterable[str]) -> str:
@@ -323,11 +325,8 @@ def _summary(
 ) -> str:
     """Size, gaps and what was left out, in one line."""
     steps, sensors = kept.shape
-    filled = int(kept.isna().to_numpy().sum())
-    parts = [
-        f"{sensors} sensors, {kept.index[0]} to {kept.index[-1]} ({steps} steps), "
-        f"{filled} of {kept.size} values filled in ({filled / kept.size:.1%})"
-    ]
+    size = f"{sensors} sensors, {kept.index[0]} to {kept.index[-1]} ({steps} steps)"
+    parts = [f"{size}, {filled_in(kept)}"]
     parts += [f"{what}: {few(which)}" for what, which in left_out.items() if which]
     if estimated is not None:
         parts.append(f"noise variance {estimated:.4g} estimated from successive changes")

@@ -44,7 +44,24 @@ from tvbandits.experts.sensors.mqtt_link import (
 _log = logging.getLogger(__name__)
 
 
-class MQTTTransport:
+class _Connected:
+    """What connects to a broker."""
+
+    _link: Link | None = None
+
+    def __init__(self, host: str, port: int, prefix: str, client: ClientSource) -> None:
+        self._address = Address(host, port, prefix, client)
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection, for good."""
+        if self._link is not None:
+            self._link.close()
+
+
+class MQTTTransport(_Connected):
     """Asks stations over an MQTT broker; a `tvbandits.experts.Transport`.
 
     It connects when it is first used, and again by itself after the broker was away. It may be used by
@@ -78,11 +95,10 @@ class MQTTTransport:
         time_out: float = 5.0,
         client: ClientSource = None,
     ) -> None:
-        self._address = Address(host, port, prefix, client)
+        super().__init__(host, port, prefix, client)
         self._time_out = positive_number("time_out", time_out)
         self._name = secrets.token_hex(8)
         self._connecting = threading.Lock()
-        self._link: Link | None = None
         self._closed = False
         self._requests = 0  # this, and what is open, is guarded by the link
         self._open: dict[int, _Request] = {}
@@ -98,14 +114,10 @@ class MQTTTransport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """End the connection, for good."""
         self._closed = True
-        if self._link is not None:
-            self._link.close()
+        super().close()
 
     def request(self, stations: Sequence[str], t: float) -> list[Reading]:
         """Ask stations, and wait until all have answered or the time is out.
@@ -117,7 +129,7 @@ class MQTTTransport:
         """
         now = as_time(t)
         topics = [self._address.topic(name, "ask") for name in stations]
-        asked = _Request(tuple(dict.fromkeys(stations)))
+        asked = _Request(tuple(dict.fromkeys(stations)), now)
         link, deadline = self._linked(), time.monotonic() + self._time_out
         with link.changed:
             link.changed.wait_for(lambda: link.ready or link.refusal, self._time_out)
@@ -133,11 +145,11 @@ class MQTTTransport:
                 link.publish(topic, question)
             with link.changed:
                 link.changed.wait_for(
-                    lambda: asked.lost or not asked.awaited, deadline - time.monotonic()
+                    lambda: asked.lost or asked.complete, deadline - time.monotonic()
                 )
-                if asked.lost and asked.awaited:
+                if asked.lost and not asked.complete:
                     raise ConnectionError(f"lost the connection to {self._address}")
-                return asked.result(now)
+                return asked.result()
         finally:
             with link.changed:
                 del self._open[number]
@@ -149,7 +161,7 @@ class MQTTTransport:
             if self._link is None:
                 topic = f"{self._address.prefix}/+/say/{self._name}"
                 self._link = Link(self._address, topic, self._heard, self._lost)
-                self._link.start(self._address)
+                self._link.start()
             return self._link
 
     def _lost(self) -> None:
@@ -178,43 +190,37 @@ class _Request:
     """What has come in for one request; guarded by the link."""
 
     stations: tuple[str, ...]
-    awaited: set[str] = field(init=False)
+    time: float
     lost: bool = False
-    readings: dict[str, Reading | None] = field(init=False, default_factory=dict)
-    wrong: dict[str, str] = field(init=False, default_factory=dict)
+    readings: dict[str, Reading | None] = field(default_factory=dict)
+    wrong: dict[str, Reading] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.awaited = set(self.stations)
+    @property
+    def complete(self) -> bool:
+        """Whether nobody is waited for."""
+        return len(self.readings | self.wrong) == len(self.stations)
 
     def hear(self, station: str, content: dict[str, Any]) -> None:
         """Take the first good answer of a station: a reading, or that there is none."""
-        if station not in self.stations or station in self.readings:
-            return
-        try:
-            self.readings[station] = reading_in(content, station)
-            self.awaited.discard(station)
-        except ValueError as error:
-            self.give_up(station, str(error))
+        if station in self.stations and station not in self.readings:
+            try:
+                self.readings[station] = reading_in(content, station)
+            except ValueError as error:
+                self.give_up(station, str(error))
 
     def give_up(self, station: str, why: str) -> None:
         """Wait no longer for a station that sends rubbish; a good answer still counts if it comes."""
         if station in self.stations:
-            self.wrong[station] = why
-            self.awaited.discard(station)
+            self.wrong[station] = Reading(station, self.time, math.nan, note=why)
 
-    def result(self, t: float) -> list[Reading]:
+    def result(self) -> list[Reading]:
         """Readings in the order of the stations, and what was wrong where there is none."""
-        found = []
-        for name in self.stations:
-            reading = self.readings.get(name)
-            if name not in self.readings and name in self.wrong:
-                reading = Reading(name, t, math.nan, note=self.wrong[name])
-            if reading is not None:
-                found.append(reading)
-        return found
+        said = self.wrong | self.readings
+        found = (said.get(name) for name in self.stations)
+        return [reading for reading in found if reading is not None]
 
 
-class MQTTStation:
+class MQTTStation(_Connected):
     """A station that answers over MQTT, for the program of a measuring device.
 
     It connects on entering it as a context, and again by itself after the broker was away. A whole
@@ -243,11 +249,10 @@ class MQTTStation:
     ) -> None:
         if not callable(read):
             raise ValueError(f"read must be a function of t, got {shown(read)}")
-        self._address = Address(host, port, prefix, client)
+        super().__init__(host, port, prefix, client)
         self._id = station_id
         self._topic = self._address.topic(station_id, "ask")
         self._read = read
-        self._link: Link | None = None
         self._stopped = threading.Event()
 
     def __repr__(self) -> str:
@@ -257,11 +262,8 @@ class MQTTStation:
         if self._link is not None:
             raise ValueError(f"{self!r} has been started before")
         self._link = Link(self._address, self._topic, self._heard)
-        self._link.start(self._address)
+        self._link.start()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def run(self) -> None:
         """Answer until `close` is called, in a thread or a signal handler, or Ctrl-C is pressed."""
@@ -271,8 +273,7 @@ class MQTTStation:
     def close(self) -> None:
         """End the connection, for good."""
         self._stopped.set()
-        if self._link is not None:
-            self._link.close()
+        super().close()
 
     def _heard(self, _topic: str, payload: bytes | bytearray) -> None:
         assert self._link is not None
@@ -281,17 +282,13 @@ class MQTTStation:
         except ValueError as error:
             _log.warning("station %r was asked what it does not understand: %s", self._id, error)
             return
-        topic = self._address.topic(self._id, "say", question.client)
-        self._link.publish(topic, self._answer(question))
-
-    def _answer(self, question: Question) -> str:
         try:
-            return answer(question.request, self._id, self._read(question.time))
+            said = answer(question.request, self._id, self._read(question.time))
         except Exception as error:  # the device's own program: whatever is wrong with it is told
             _log.warning(
                 "station %r has no reading for t = %g", self._id, question.time, exc_info=True
             )
-            why = Reading(
-                self._id, question.time, math.nan, note=f"{type(error).__name__}: {error}"
-            )
-            return answer(question.request, self._id, why)
+            why = f"{type(error).__name__}: {error}"
+            none = Reading(self._id, question.time, math.nan, note=why)
+            said = answer(question.request, self._id, none)
+        self._link.publish(self._address.topic(self._id, "say", question.client), said)

@@ -13,12 +13,18 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tvbandits.core.arrays import finite_number, is_finite_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.arrays import (
+    finite_number,
+    is_finite_number,
+    is_whole,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.coercion import function, of_kind, optional, shown
 from tvbandits.experts.sensors.expert import Reading, check_id
 
 try:
@@ -57,19 +63,15 @@ class Address:
     client: ClientSource = field(repr=False)
 
     def __post_init__(self) -> None:
-        host, port, prefix, client = self.host, self.port, self.prefix, self.client
-        given: tuple[object, ...] = (host, port, prefix)
-        if not (isinstance(given[0], str) and host):
-            raise ValueError(f"host must be a name or an address, got {shown(host)}")
-        if isinstance(port, bool) or not isinstance(given[1], int) or not 0 < port < 65536:
-            raise ValueError(f"port must be a whole number from 1 to 65535, got {shown(port)}")
-        if not (isinstance(given[2], str) and re.fullmatch(_PREFIX, prefix)):
+        if not (isinstance(self.host, str) and self.host):
+            raise ValueError(f"host must be a name or an address, got {shown(self.host)}")
+        whole_number("port", self.port, at_most=65535)
+        if not (isinstance(self.prefix, str) and re.fullmatch(_PREFIX, self.prefix)):
             raise ValueError(
                 "prefix must be a topic without + and #, and must not begin or end with /, "
-                f"got {shown(prefix)}"
+                f"got {shown(self.prefix)}"
             )
-        if client is not None and not callable(client):
-            raise ValueError(f"client must make a client of paho, got {shown(client)}")
+        optional(function, "client", self.client, "a function that makes a client of paho")
 
     def __str__(self) -> str:
         return f"the broker {self.host}:{self.port}/{self.prefix}"
@@ -139,7 +141,7 @@ class Link:
         self.changed = threading.Condition()
         self.ready = False
         self.refusal = ""
-        self._topic, self._heard, self._lost = topic, heard, lost
+        self._address, self._topic, self._heard, self._lost = address, topic, heard, lost
         client = address.make_client()
         self._client: paho.Client | None = client
         client.on_connect = self._on_connect
@@ -149,10 +151,10 @@ class Link:
         if client.on_socket_open is None:
             client.on_socket_open = _without_delay
 
-    def start(self, address: Address) -> None:
+    def start(self) -> None:
         """Connect, now or later, and stay connected."""
         if self._client is not None:
-            self._client.connect_async(address.host, address.port)
+            self._client.connect_async(self._address.host, self._address.port)
             self._client.loop_start()
 
     def publish(self, topic: str, payload: str) -> None:
@@ -199,9 +201,7 @@ class Link:
             self.ready, self.refusal = True, ""
             self.changed.notify_all()
 
-    def _on_disconnect(
-        self, _client: object, _data: object, _flags: object, _code: object, _more: object
-    ) -> None:
+    def _on_disconnect(self, *_: object) -> None:
         with self.changed:
             self.ready = False
             self._lost()
@@ -238,7 +238,7 @@ class Question:
 
     def written(self) -> str:
         """The message."""
-        return json.dumps({"request": self.request, "client": self.client, "time": self.time})
+        return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, payload: bytes | bytearray) -> Question:
@@ -284,7 +284,7 @@ def object_in(payload: bytes | bytearray) -> dict[str, Any]:
 def request_number(content: Mapping[str, Any]) -> int:
     """The number of the request that a message is about."""
     value = _field(content, "request")
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not is_whole(value):
         raise ValueError(f'"request" must be a whole number, got {shown(value)}')
     return value
 
@@ -295,14 +295,13 @@ def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
     if said != station:
         raise ValueError(f'"station" must be {station!r}, as in the topic, got {shown(said)}')
     note = content.get("note", "")
-    if not isinstance(note, str):
-        raise ValueError(f'"note" must be a text, got {shown(note)}')
+    of_kind('"note"', note, str, "a text")
     if _field(content, "value") is None:
         return Reading(station, math.nan, math.nan, note=note) if note else None
     value, when = _number(content, "value"), _number(content, "time")
-    variance = None if content.get("variance") is None else _number(content, "variance")
-    if variance is not None and variance <= 0:
-        raise ValueError(f'"variance" must be positive, got {variance}')
+    variance = content.get("variance")
+    if variance is not None:
+        variance = positive_number('"variance"', variance)
     return Reading(station, when, value, variance, note)
 
 

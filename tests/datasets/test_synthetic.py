@@ -46,6 +46,7 @@ MADE_UP: list[Any] = [
     GPDrift(points_per_axis=4, horizon=30),
     Switching(every=7, candidates=21, horizon=30),
     NewPeak(candidates=51, appears=3, horizon=30),
+    NewPeak(candidates=0, appears=3, horizon=30),
 ]
 
 
@@ -234,7 +235,9 @@ def test_reflection_is_as_by_two_mirrors() -> None:
 
 
 def plain_peaks(problem: MovingPeaks, x: np.ndarray[Any, Any], t: int) -> float:
-    centres, heights, widths = (each[(t - 1) // problem.every] for each in problem.landscapes)
+    centres, heights, widths = (
+        each[(t - 1) // problem.every] for each in problem.landscapes.values()
+    )
     found = []
     for p, h, w in zip(centres, heights, widths, strict=True):
         apart = float(sum((a - b) ** 2 for a, b in zip(x, p, strict=True)))
@@ -248,7 +251,7 @@ def test_moving_peaks_are_their_formula() -> None:
     for t in (1, 25, 26, 100):
         expected = [plain_peaks(problem, x, t) for x in X]
         np.testing.assert_allclose(problem.value(X, float(t)), expected, rtol=1e-12)
-    centres, heights, widths = problem.landscapes
+    centres, heights, widths = problem.landscapes.values()
     moved = np.sqrt((np.diff(centres, axis=0) ** 2).sum(axis=2))
     assert moved.max() == pytest.approx(1.5)  # less only where a wall is met
     assert centres.min() >= 0

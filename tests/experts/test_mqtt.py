@@ -101,7 +101,7 @@ RUBBISH: list[tuple[Any, str]] = [
     ({"request": 1, "station": "liar"}, 'the field "value" is missing'),
     ({**GOOD, "value": "1.5"}, "\"value\" must be a finite number, got '1.5'"),
     ({"request": 1, "station": "liar", "value": 1.0}, 'the field "time" is missing'),
-    ({**GOOD, "variance": 0}, '"variance" must be positive, got 0.0'),
+    ({**GOOD, "variance": 0}, '"variance" must be positive and finite, got 0'),
     ({**GOOD, "note": 3}, '"note" must be a text, got 3'),
 ]
 

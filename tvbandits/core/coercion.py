@@ -8,13 +8,15 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # What to do about dates where a number is meant.
 DATES = "turn dates and spans of time into numbers first, as a Clock does"
@@ -161,6 +163,13 @@ def function(name: str, value: object, needs: str = "a function") -> None:
     """Raise a `ValueError` unless `value` can be called, and is no class."""
     if isinstance(value, type) or not callable(value):
         raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+
+
+def optional(
+    check: Callable[..., T], name: str, value: object, *more: Any, **rest: Any
+) -> T | None:
+    """What a check returns of a value, where there is one."""
+    return None if value is None else check(name, value, *more, **rest)
 
 
 def of_kind(name: str, value: object, kind: type | tuple[type, ...], needs: str) -> None:
