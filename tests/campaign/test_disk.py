@@ -24,8 +24,7 @@ from tvbandits.campaign import (
     NoCampaignError,
     StorageError,
 )
-from tvbandits.campaign.service.facts import Facts
-from tvbandits.campaign.service.page import campaign_page
+from tvbandits.campaign.service.page import Facts, campaign_page
 from tvbandits.campaign.status import without_formula
 from tvbandits.experts import CallableExpert
 
@@ -298,7 +297,7 @@ def test_a_damaged_field_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", ["coordinates", "names"])
 def test_damaged_names_are_named(tmp_path: Path, name: str, text: str) -> None:
     with Campaign.create(tmp_path / "m.db", plain(), about={name: text}) as campaign:
-        refused(DamagedCampaignError, rf"m\.db: .*'user:{name}'", Facts.of, campaign)
+        refused(DamagedCampaignError, rf"m\.db: .*'user:{name}'", Facts, campaign)
 
 
 def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:

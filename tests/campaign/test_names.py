@@ -137,14 +137,13 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
 
 def test_title_unit_and_map(command: Command) -> None:
     pytest.importorskip("plotly", reason="no plotly: no page")
-    from tvbandits.campaign.service.facts import Facts
-    from tvbandits.campaign.service.page import campaign_page, sites_map
+    from tvbandits.campaign.service.page import Facts, campaign_page, sites_map
 
     tell(command, "AQ02", 21.0, 8)
     fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
     assert " ppb\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
-        facts, text = Facts.of(campaign), campaign_page(campaign)
+        facts, text = Facts(campaign), campaign_page(campaign)
         plot = sites_map(facts, facts.plane)
     layout = plot.layout
     assert layout["xaxis"]["title"]["text"] == "longitude"

@@ -26,9 +26,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
 from tvbandits.bandit.told import decision_time
-from tvbandits.campaign.history import check_not_told, columns_of
-from tvbandits.campaign.ledger import Ledger, NotFollowedError
-from tvbandits.campaign.naming import Names, names_of, number_of, numbers_of
+from tvbandits.campaign.ledger import Ledger, NotFollowedError, check_not_told, columns_of
+from tvbandits.campaign.naming import Names, number_of, numbers_of
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
 from tvbandits.campaign.store.errors import CampaignError, StorageError, reading
 from tvbandits.campaign.store.store import (
@@ -172,16 +171,12 @@ class Campaign:
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
         known = None if expert is None else state_of(JournaledExpert(expert))
-        beginning = Bandit.from_state(
-            replace(bandit.recipe, asking=None if asking is None else replace(asking, expert=None)),
-            bandit.state,
-        )
-        beginning._state = replace(beginning.state, expert=known)
+        first = snapshot_of(bandit.recipe, replace(bandit.state, expert=known))
         with opened(place, patience) as store:
             said = "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)])
             kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
             kept |= {"asks": json.dumps(expert is not None), "clock": said}
-            store.create(kept, snapshot_of(beginning))
+            store.create(kept, first)
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
@@ -360,7 +355,7 @@ class Campaign:
         domain = self.domain
         if self._named is None or self._named[0] is not domain:
             place = str(self._store.place)
-            self._named = domain, names_of(domain, self.about, place, self._rows_of)
+            self._named = domain, Names(domain, self.about, place, self._rows_of)
         return self._named[1]
 
     def when(self, t: float | None) -> str:
@@ -509,8 +504,8 @@ class Campaign:
     def _told(
         self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
     ) -> dict[str, Any]:
-        given = self._readings(self.placed(X, context), "y", y, variance)
-        return {**given, "t": numbers_of(self.clock, t), **_read(outcomes)}
+        given = self._readings(self.placed(X, context), "y", y, variance, outcomes)
+        return {**given, "t": numbers_of(self.clock, t)}
 
     def correct(
         self,
@@ -530,12 +525,8 @@ class Campaign:
         snapshot again, and a snapshot is kept now.
         """
         values = [float("nan")] if y is None else y
-        given = self._readings(self.placed(X, played=True), "y", values, variance)
-        given |= {
-            "t": numbers_of(self.clock, t),
-            "to": numbers_of(self.clock, to, "to"),
-            **_read(outcomes),
-        }
+        given = self._readings(self.placed(X, played=True), "y", values, variance, outcomes)
+        given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
         self._done("corrected", given | ({"y": None} if y is None else {}), key, who)
         return self.info
 
@@ -683,7 +674,8 @@ class Campaign:
         from tvbandits.campaign.following import snapshot_of
 
         if follower.expert is None or follower.expert.present:
-            turn.snapshot(follower.seq, follower.head, snapshot_of(follower.bandit))
+            data = snapshot_of(follower.bandit.recipe, follower.bandit.state)
+            turn.snapshot(follower.seq, follower.head, data)
             follower.snapshot = follower.seq
 
     @contextmanager
@@ -700,14 +692,16 @@ class Campaign:
             yield turn, follower
 
     def _readings(
-        self, X: ArrayLike, name: str, values: ArrayLike | Counted, variance: ArrayLike | None
+        self, X: ArrayLike, name: str, values: Any, variance: Any, outcomes: Outcomes = None
     ) -> dict[str, Any]:
         """Points, and what was read there, as they are written down."""
         values, variance = with_variance(values, variance)
+        read = {each: as_floats(y, each).tolist() for each, y in as_outcomes(outcomes).items()}
         return {
             "X": self.placed(X).tolist(),
             name: as_floats(values, name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
+            **({"outcomes": read} if read else {}),
         }
 
     def _points(self, body: Mapping[str, Any]) -> Array:
@@ -782,12 +776,6 @@ def _check_options(trusted: object, who: object, patience: object, snapshot_ever
         as_name("who", who)
     not_negative("patience", patience)
     whole_number("snapshot_every", snapshot_every)
-
-
-def _read(outcomes: Outcomes) -> dict[str, Any]:
-    """What else was read, as it is written down; nothing where nothing was."""
-    read = {name: as_floats(y, name).tolist() for name, y in as_outcomes(outcomes).items()}
-    return {"outcomes": read} if read else {}
 
 
 def length_of(said: str) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -46,26 +46,53 @@ class Names:
     about : mapping of str to str
         What is kept with a campaign: `names` of its sites, `coordinates`, and `given`, the columns of
         the table of sites where latitude and longitude in it were turned into kilometres.
-    added : sequence of mappings
-        Rows of the journal on sites that were added since.
+    place : str
+        Of the campaign.
+    rows_of : callable, optional
+        The rows of its journal of a kind: those on sites that were added since.
+
+    Raises
+    ------
+    DamagedCampaignError
+        If what is kept cannot be used.
     """
 
     def __init__(
-        self, domain: Domain, about: Mapping[str, str], added: Sequence[Mapping[str, Any]] = ()
+        self,
+        domain: Domain,
+        about: Mapping[str, str],
+        place: str = "",
+        rows_of: Callable[[str], Iterable[Row]] = lambda _: (),
     ) -> None:
         self._domain = domain
-        self.sites: list[str] = json.loads(about.get("names", "[]"))
-        self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
-        for body in added:
-            self.sites += body["names"]
-            for column, values in body["given"].items():
-                self.given[column] += values
-        said = json.loads(about.get("coordinates", "[]"))
-        self.coordinates: list[str] = (
-            list(domain.names)
-            if isinstance(domain, Space)
-            else (self.sites if isinstance(domain, Arms) else said) or coordinate_names(domain)
-        )
+
+        def listed(name: str, *counts: int) -> list[str]:
+            with reading(f"{place}: the field 'user:{name}'"):
+                found: list[str] = json.loads(about.get(name, "[]"))
+                texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
+                if not texts or (counts and len(found) not in counts):
+                    raise ValueError(f"it should be a list of {max(counts, default=0)} texts")
+                return found
+
+        sites = candidates_of(domain)
+        count = 0 if sites is None else len(sites)
+        changed = 0 < len(listed("names")) < count
+        added = [row.body for row in rows_of("sites")] if changed else []
+        first = count - sum(len(body["names"]) for body in added)
+        self.sites = listed("names", 0, first)
+        with reading(f"{place}: the field 'user:given'"):
+            self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
+            for body in added:
+                self.sites += body["names"]
+                for column, values in body["given"].items():
+                    self.given[column] += values
+        if isinstance(domain, Space):
+            named: Sequence[str] = domain.names
+        elif isinstance(domain, Arms):
+            named = self.sites
+        else:
+            named = listed("coordinates", 0, domain.dimension)
+        self.coordinates: list[str] = list(named) or coordinate_names(domain)
 
     @property
     def columns(self) -> list[str]:
@@ -278,6 +305,14 @@ class Names:
         return text if clock is None else _TIMES.sub(times, text)
 
 
+def time_in(text: str | None) -> float | str | None:
+    """The time that a text means: a number, or else a date."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
 def number_of(clock: Clock | None, t: Any, name: str = "t") -> float | None:
     """A time as a number, given as one or, where there is a clock, as a date."""
     if t is None or isinstance(t, int | float | np.number):
@@ -294,37 +329,6 @@ def numbers_of(clock: Clock | None, t: Any, name: str = "t") -> Any:
     if clock and not all(isinstance(each, int | float | np.number) for each in t):
         return clock.number(t).tolist()
     return as_floats(t, name).tolist()
-
-
-def names_of(
-    domain: Domain, about: Mapping[str, str], place: str, rows_of: Callable[[str], list[Row]]
-) -> Names:
-    """What is called how, as it is kept with a campaign at a place.
-
-    Raises
-    ------
-    DamagedCampaignError
-        If that cannot be used.
-    """
-
-    def listed(name: str, count: int | None) -> list[str]:
-        with reading(f"{place}: the field 'user:{name}'"):
-            found: list[str] = json.loads(about.get(name, "[]"))
-            texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
-            if not texts or (count is not None and len(found) not in (0, count)):
-                raise ValueError(f"it should be a list of {count} texts")
-            return found
-
-    sites = candidates_of(domain)
-    count = 0 if sites is None else len(sites)
-    changed = 0 < len(listed("names", None)) < count
-    added = [row.body for row in rows_of("sites")] if changed else []
-    first = count - sum(len(body["names"]) for body in added)
-    listed("names", first)
-    named = domain.names if isinstance(domain, Space) else range(domain.dimension)
-    listed("coordinates", first if isinstance(domain, Arms) else len(named))
-    with reading(f"{place}: the field 'user:given'"):
-        return Names(domain, about, added)
 
 
 def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:

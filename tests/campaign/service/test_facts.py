@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
-from tvbandits.campaign.service.facts import Facts, StationFacts
+from tvbandits.campaign.service.page import Facts, StationFacts
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 from tvbandits.queries import KDPP, PlausibleMaximisers, QueryPlan
 
@@ -32,7 +32,7 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
         for name, values in history.items():
             for t, value in enumerate(values, start=1):
                 made.tell(SITES.X[[NAMES.index(name)]], [value], float(t))
-        return {each.name: each for each in Facts.of(made).stations}
+        return {each.name: each for each in Facts(made).stations}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def asked(folder: Path, offset: float, pairs: int) -> list[StationFacts]:
         for t in range(1, pairs + 1):
             made.tell(SITES.X[[1]], [np.sin(t)], float(t))
             made.answer(SITES.X[[1]], [np.sin(t) + offset + chance[t - 1]], float(t), 0.04)
-        return Facts.of(made).stations
+        return Facts(made).stations
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
         for t in range(1, 6):
             made.tell(SITES.X[[1]], [0.5], float(t))
             made.answer(SITES.X[[1]], [np.sin(t)], float(t), 0.04)
-        (mill,) = Facts.of(made).stations
+        (mill,) = Facts(made).stations
     assert mill.troubles == ("stuck: 0.5 for 5 readings",)
 
 
@@ -106,15 +106,15 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
     expert = Calibrated(Budgeted(CallableExpert(said, 0.01), total=500), probe=True)
     bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, budget=2)
     with campaign(tmp_path, bandit, unit="ppb") as made:
-        assert Facts.of(made).calibrations == []
+        assert Facts(made).calibrations == []
         rng = np.random.default_rng(1)
         for t in range(1, 13):
             X = made.ask(float(t))
             made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
     known = expert.report()
     with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
-        (sentence,) = Facts.of(made).calibrations
-        assert Facts.of(made).budget == "2 a decision on average"
+        (sentence,) = Facts(made).calibrations
+        assert Facts(made).budget == "2 a decision on average"
     assert known.biased
     assert f"by {known.pairs} answers" in sentence
     assert f"biased: {known.bias:+.3g} [ppb]" in sentence
@@ -129,7 +129,7 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
 def test_a_budget_in_words(tmp_path: Path, plan: QueryPlan, words: str) -> None:
     bandit = policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, queries=plan)
     with campaign(tmp_path, bandit) as made:
-        assert Facts.of(made).budget == words
+        assert Facts(made).budget == words
 
 
 @pytest.mark.parametrize("minimise", [False, True])
@@ -143,7 +143,7 @@ def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
             made.drop(made.pending)
             made.tell(SITES.X[[row]], [[0.0, 1.0, -1.0, 0.2][row]], float(t))
         made.ask(6.0)
-        facts = Facts.of(made)
+        facts = Facts(made)
         assert facts.names[facts.best] == ("south" if minimise else "mill")
         assert facts.width == 3.0
         mean, deviation = made.predict(SITES.X, 6.0)
@@ -163,7 +163,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     ) as made:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 08:00")
-        facts = Facts.of(made)
+        facts = Facts(made)
         assert facts.when(facts.now) == "2024-01-02 08:00"
         assert [t for t, *_ in facts.course] == [30.0, 32.0, 34.0, 36.0, 38.0, 42.0]
         for t, mean, deviation in facts.course:
@@ -183,7 +183,7 @@ def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
         X = made.ask(1.0)
         made.tell(X, [0.5], 1.0)
         made.ask(2.0)
-        facts = Facts.of(made)
+        facts = Facts(made)
         assert len(facts.names) == len(facts.places)
         mean, _ = made.predict(facts.places, 1.0)
         np.testing.assert_array_equal(facts.belief[0], mean)
@@ -193,7 +193,7 @@ def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
 
 def test_before_anything(tmp_path: Path) -> None:
     with campaign(tmp_path) as made:
-        facts = Facts.of(made)
+        facts = Facts(made)
         assert facts.stations == []
         assert facts.now == 0.0
         assert facts.budget == "nobody is asked"

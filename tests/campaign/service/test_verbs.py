@@ -163,14 +163,14 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
 def test_looking_does_not_wait_for_writing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty who write stand in line behind one that takes long; there are forty threads."""
     begun, go_on = threading.Event(), threading.Event()
-    ask = served.campaign.ask
+    done = served.campaign._done
 
     def long(*arguments: Any, **options: Any) -> Any:
         begun.set()
         assert go_on.wait(120)
-        return ask(*arguments, **options)
+        return done(*arguments, **options)
 
-    monkeypatch.setattr(served.campaign, "ask", long)
+    monkeypatch.setattr(served.campaign, "_done", long)
 
     def asks(number: int) -> int:
         said = {"t": float(number)}

@@ -25,13 +25,23 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from tvbandits._version import __version__
 from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.naming import time_in
 from tvbandits.campaign.service.door import (
     COOKIE,
     SIGN_IN,
@@ -77,10 +87,19 @@ Points = Annotated[
         min_length=1,
         max_length=MOST,
         fail_fast=True,
+        serialization_alias="X",
         description="Coordinates, or a name as /ask says it, each.",
     ),
 ]
-Values = Annotated[list[Number | None], Field(max_length=MOST, fail_fast=True)]
+
+
+def _with_nan(values: list[float | None]) -> list[float]:
+    return [float("nan") if value is None else float(value) for value in values]
+
+
+Values = Annotated[
+    list[Number | None], Field(max_length=MOST, fail_fast=True), AfterValidator(_with_nan)
+]
 Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
 Outcomes = Annotated[
     dict[Name, Values] | None,
@@ -103,10 +122,19 @@ Circumstances = Annotated[
 ]
 
 
-class Foretold(BaseModel):
-    """Mean and deviation at points, of the reward or of an outcome under a limit."""
+class Said(BaseModel):
+    """What is said of something."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as the campaign's verb takes it."""
+        return self.model_dump(by_alias=True)
+
+
+class Foretold(Said):
+    """Mean and deviation at points, of the reward or of an outcome under a limit."""
+
     points: Points
     context: Circumstances = None
     t: Time = None
@@ -114,10 +142,9 @@ class Foretold(BaseModel):
     relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
 
 
-class Done(BaseModel):
+class Done(Said):
     """What changes something."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
     key: Key = None
 
 
@@ -176,25 +203,34 @@ class Counted(Retracted):
     variance: Variance = None
     outcomes: Outcomes = None
 
-    def y(self) -> Any:
-        """Rewards as `Campaign.tell` takes them; None where there are none."""
+    def arguments(self) -> dict[str, Any]:
+        """The same as the campaign's verb takes it, with `y` for rewards or counts; None: neither."""
+        found = super().arguments()
         names = "rewards", "successes", "trials", "events", "exposure"
-        said = {name for name in names if getattr(self, name) is not None}
+        values = {name: found.pop(name) for name in names}
+        said = {name for name in names if values[name] is not None}
         for made, pair in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
             if said == set(pair):
-                return made(*(_values(getattr(self, name)) for name in pair))
+                return {**found, "y": made(*(values[name] for name in pair))}
         if said - {"rewards"}:
             raise ValueError(
                 "rewards, or successes and trials, or events and exposure must be said, "
                 f"got {', '.join(sorted(said))}"
             )
-        return None if self.rewards is None else _values(self.rewards)
+        return {**found, "y": values["rewards"]}
 
 
 class Told(Counted):
     """What came back; null for a point that was played without a reading."""
 
     context: Circumstances = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as `Campaign.tell` takes it."""
+        found = super().arguments()
+        if found["y"] is None:
+            raise ValueError("tell needs rewards, or successes and trials, or events and exposure")
+        return found
 
 
 class Corrected(Counted):
@@ -265,83 +301,41 @@ def service(
     served = FastAPI(
         title="tvbandits", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    turn, kept = _Turn(), Path(tokens)
+    kept = Path(tokens)
     _look(served, campaign)
-    _play(served, campaign, turn)
+    _play(served, campaign)
     _pages(served, campaign, kept, secure=secure)
     _errors(served)
     return Door(served, kept, limits or Limits(), VERBS, hosts)
 
 
-class _Turn:
-    """Who writes waits here before a thread is taken, so that the threads are left to who looks."""
+def _play(served: FastAPI, campaign: Campaign) -> None:
+    """The verbs that change something: what is said, what the campaign does, what is replied."""
+    turn = asyncio.Lock()
 
-    def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+    def serves(
+        path: str, kind: type[Done], verb: Callable[..., T], reply: Callable[[T], dict[str, Any]]
+    ) -> None:
+        async def done(said: Done, who: Who) -> dict[str, Any]:
+            given = said.arguments()
+            async with turn:  # who waits has no thread yet: threads are left to who looks
+                found = await run_in_threadpool(verb, **given, who=who.name)
+            return await run_in_threadpool(reply, found)
 
-    async def __call__(self, verb: Callable[..., T], *given: Any, key: str | None, who: str) -> T:
-        """What a verb of the campaign returns, once it is one's turn."""
-        async with self._turn:
-            return await run_in_threadpool(verb, *given, key=key, who=who)
+        done.__annotations__["said"] = kind
+        served.post(path, name=path.strip("/"), description=kind.__doc__)(done)
 
+    def told(info: Info) -> dict[str, Any]:
+        return {"told": info.told, "failed": info.failed}
 
-def _play(served: FastAPI, campaign: Campaign, done: _Turn) -> None:
-    """The verbs that change something."""
-
-    @served.post("/ask")
-    async def ask(said: Asked, who: Who) -> dict[str, Any]:
-        """Where to go next; the points are out until they are told or dropped."""
-        given = said.t, said.n, said.among, said.context, said.near
-        return _points(campaign, await done(campaign.ask, *given, key=said.key, who=who.name))
-
-    @served.post("/tell")
-    async def tell(said: Told, who: Who) -> dict[str, Any]:
-        """Rewards, in the order of the points."""
-        read = _outcomes(said.outcomes)
-        y = said.y()
-        if y is None:
-            raise ValueError("tell needs rewards, or successes and trials, or events and exposure")
-        given = said.points, y, said.t, said.variance, read, said.context
-        return _counts(await done(campaign.tell, *given, key=said.key, who=who.name))
-
-    @served.post("/correct")
-    async def correct(said: Corrected, who: Who) -> dict[str, Any]:
-        """Put right what was told wrong; the journal keeps both."""
-        verb = partial(campaign.correct, to=said.to, outcomes=_outcomes(said.outcomes))
-        given = said.points, said.y(), said.t, said.variance
-        return _counts(await done(verb, *given, key=said.key, who=who.name))
-
-    @served.post("/retract")
-    async def retract(said: Retracted, who: Who) -> dict[str, Any]:
-        """Take back what was told; the journal keeps it."""
-        given = said.points, said.t
-        return _counts(await done(campaign.retract, *given, key=said.key, who=who.name))
-
-    @served.post("/sites")
-    async def sites(said: Changed, who: Who) -> dict[str, Any]:
-        """Sites or arms come and go."""
-        given = said.add, said.retire
-        await done(campaign.change_sites, *given, key=said.key, who=who.name)
-        return {"sites": await run_in_threadpool(lambda: campaign.sites)}
-
-    @served.post("/drop")
-    async def drop(said: Dropped, who: Who) -> dict[str, Any]:
-        """Give up on points that are out."""
-        await done(campaign.drop, said.points, key=said.key, who=who.name)
-        return {"pending": len(await run_in_threadpool(lambda: campaign.pending))}
-
-    @served.post("/questions")
-    async def questions(said: Questioned, who: Who) -> dict[str, Any]:
-        """What to ask an expert that the service cannot reach itself."""
-        given = said.t, said.among
-        return _points(campaign, await done(campaign.questions, *given, key=said.key, who=who.name))
-
-    @served.post("/answer")
-    async def answer(said: Answered, who: Who) -> dict[str, Any]:
-        """What the expert said."""
-        given = said.points, _values(said.values), said.t, said.variance
-        info = await done(campaign.answer, *given, key=said.key, who=who.name)
-        return {"answered": info.queries.total_answered}
+    serves("/ask", Asked, campaign.ask, partial(_points, campaign))
+    serves("/questions", Questioned, campaign.questions, partial(_points, campaign))
+    serves("/tell", Told, campaign.tell, told)
+    serves("/correct", Corrected, campaign.correct, told)
+    serves("/retract", Retracted, campaign.retract, told)
+    serves("/drop", Dropped, campaign.drop, lambda _: {"pending": len(campaign.pending)})
+    serves("/sites", Changed, campaign.change_sites, lambda _: {"sites": campaign.sites})
+    serves("/answer", Answered, campaign.answer, lambda i: {"answered": i.queries.total_answered})
 
 
 def _look(served: FastAPI, campaign: Campaign) -> None:
@@ -368,17 +362,16 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
     def recommend(t: str | None = None, context: str | None = None) -> dict[str, Any]:
         """The point of the best mean; a context is "outside=3.2"."""
         given = campaign.names.context(context)
-        point = campaign.recommend(_time(t), context=given)
-        mean, deviation = campaign.predict(point[None, :], _time(t))
+        now = time_in(t)
+        point = campaign.recommend(now, context=given)
+        mean, deviation = campaign.predict(point[None, :], now)
         believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
         return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
 
     @served.post("/predict")
     def predict(said: Foretold) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
-        mean, deviation = campaign.predict(
-            said.points, said.t, said.outcome, said.context, relative=said.relative
-        )
+        mean, deviation = campaign.predict(**said.arguments())
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
     @served.get("/history")
@@ -484,27 +477,6 @@ def _errors(served: FastAPI) -> None:
 def _points(campaign: Campaign, X: Array) -> dict[str, Any]:
     sites = [campaign.names.name(x) for x in X]
     return {"points": X.tolist(), "sites": sites, "dimension": X.shape[1]}
-
-
-def _counts(info: Info) -> dict[str, Any]:
-    return {"told": info.told, "failed": info.failed}
-
-
-def _values(values: list[Any]) -> list[float]:
-    return [float("nan") if value is None else float(value) for value in values]
-
-
-def _outcomes(said: dict[str, list[Any]] | None) -> dict[str, list[float]]:
-    return {name: _values(values) for name, values in (said or {}).items()}
-
-
-def _time(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def default_tokens(place: str) -> Path:

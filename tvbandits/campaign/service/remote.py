@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import Counted, with_variance
+from tvbandits.core.files.journal import plain
 
 RETRIED = (408, 429, 502, 503, 504)
 
@@ -222,23 +223,11 @@ class Remote:
 def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of what is given, in JSON."""
     there = {name: value for name, value in said.items() if value is not None}
-    return {
-        name: _json(SHAPES[name](value) if name in SHAPES else value)
-        for name, value in there.items()
+    shaped = {
+        name: SHAPES[name](value) if name in SHAPES else value for name, value in there.items()
     }
-
-
-def _json(value: Any) -> Any:
-    """Arrays as lists, NaN as null, dates as texts."""
-    if isinstance(value, Mapping):
-        return {name: _json(each) for name, each in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
-    if isinstance(value, float) and np.isnan(value):
-        return None
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    found: dict[str, Any] = plain(shaped, lambda odd: None if np.isnan(odd) else str(odd))
+    return found
 
 
 def _points_or_names(X: ArrayLike) -> Any:

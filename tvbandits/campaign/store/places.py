@@ -149,10 +149,6 @@ class SQLitePlace:
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{target}: cannot be written: {reason_of(error)}") from error
 
-    def close(self) -> None:
-        """Close what is open."""
-        self.engine.dispose()
-
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
@@ -243,10 +239,6 @@ class PostgreSQLPlace:
     def backup(self, target: Path) -> None:  # noqa: ARG002
         """Refuse it."""
         raise CampaignError(f"{self}: a server's campaign is copied by its own tools: pg_dump")
-
-    def close(self) -> None:
-        """Close what is open."""
-        self.engine.dispose()
 
     @contextmanager
     def turn(self, connection: sql.Connection, patience: float) -> Iterator[None]:

@@ -497,7 +497,7 @@ class Store:
     def close(self) -> None:
         """Close what is open."""
         self._closed = True
-        self.place.close()
+        self.place.engine.dispose()
 
 
 @contextmanager

@@ -24,9 +24,11 @@ def as_text(body: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any, odd: Callable[[float], str | None]) -> Any:
-    """Plain values for JSON, in which `odd` takes the place of what is NaN or infinite."""
+    """Plain values for JSON; dates are texts, and `odd` takes the place of what is NaN or infinite."""
     if hasattr(value, "tolist"):
         return plain(value.tolist(), odd)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         return odd(value)
     if isinstance(value, Mapping):
