@@ -168,7 +168,6 @@ def _filtered(
         products=last.products,
         log_det_ratio=last.log_det_ratio,
         now=now,
-        bounds=None,
         filter=last,
     )
 

@@ -395,7 +395,6 @@ class StateSpacePosterior(KernelPosterior):
     kept: tuple[StateSpacePosterior, ...] = field(default=(), repr=False, compare=False)
 
     dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
 
     def __getstate__(self) -> dict[str, Any]:
