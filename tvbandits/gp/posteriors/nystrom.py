@@ -55,8 +55,13 @@ from tvbandits.gp.posteriors.data import (
 )
 from tvbandits.gp.posteriors.features import Features, SpaceFeatures
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior, Posterior
-from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
-from tvbandits.gp.posteriors.weight_filter import WeightFilter
+from tvbandits.gp.posteriors.state_space import (
+    FeatureRows,
+    Filter,
+    StateSpacePosterior,
+    filtered,
+    recall,
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class NystromPosterior(KernelPosterior):
         Whether the dictionary spans every observed point, by construction: nothing is approximated.
     raised : float
         The most that was added to the noise variance of a row that was too small for the dictionary.
-    filter : WeightFilter, optional
+    filter : Filter, optional
         Under a kernel that forgets: what is known at the time of the latest observation.
     """
 
@@ -112,7 +117,7 @@ class NystromPosterior(KernelPosterior):
     variance: Array | None = field(default=None, repr=False, compare=False)
     exact: bool = False
     raised: float = 0.0
-    filter: WeightFilter | None = None
+    filter: Filter | None = None
 
     dense: ClassVar[bool] = False
 
@@ -143,22 +148,18 @@ class NystromPosterior(KernelPosterior):
         latest = self.filter is None or self.now >= self.filter.time
         return bool((times >= self.now).all() if latest else (times == self.now).all())
 
-    def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
+    def _recalled(self, known: Filter, Z: Array) -> tuple[Array, Array]:
         """`predict` about any time: the same dictionary, with its weights of then."""
         here, told = (
             np.column_stack([each[:, :-1], np.full(len(each), self.now)])
             for each in (Z, self.data.Z)
         )
         z, H = embed(self.dictionary, here), embed(self.dictionary, told)
-        prior = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
-        means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
-        for t in np.unique(Z[:, -1]):
-            at = Z[:, -1] == t
-            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, self.data.variance)
-            factor = linalg.cholesky(V, "sparse posterior's V").L
-            half, reach = linalg.solve_lower(factor, moment), linalg.solve_lower(factor, z[at].T)
-            means[at], variances[at] = reach.T @ half, _variances(prior[at], z[at].T, factor)
-        return means, variances
+        left = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
+        _, Y, noise = self.data
+        rows = FeatureRows(self.data.Z[:, -1], H, Y, noise, noise, together=True)
+        means, spread = recall(Filter.prior(known.model, Y.shape[1]), rows, Z[:, -1], z)
+        return means, np.maximum(left, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
     def variances_of(self, Z: Array, z: Array) -> Array:
         """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
