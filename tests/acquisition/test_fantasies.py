@@ -103,21 +103,6 @@ def test_the_lazy_batch_is_the_plain_one_with_fewer_looks(kernel: Kernel, seed: 
     assert 25 <= lazy.looks < 100
 
 
-def test_bounds_that_are_stale_at_the_start_are_looked_at() -> None:
-    """A posterior that was shrunk holds upper bounds only, and they lead to the same points."""
-    setting = Setting(KERNELS["matern"], n=60)
-    setting.part = Nystrom(1e3)
-    exact = setting.condition(60)
-    z = setting.inputs(setting.domain.X[:1])
-    p = exact.shrunk(z, 0.05, None)
-    assert not p.upper_variances()[1].any()
-    setting.width = Width(lambda _: p.means_on_surface()[:, 0], 1.0)
-    lazy = setting.fantasy(LazyFantasy, p)
-    plain = setting.fantasy(PlainFantasy, exact.shrunk(z, 0.05, None))
-    np.testing.assert_array_equal(built(lazy, 8)[0], built(plain, 8)[0])
-    assert lazy.looks > 0
-
-
 def test_a_batch_longer_than_the_dictionary() -> None:
     """Then a factor of V takes over from the sum of what each point takes."""
     setting = Setting(KERNELS["matern"], n=6, times=3.0)

@@ -341,8 +341,8 @@ class LazyFantasy(FantasyModel):
 
     def __post_init__(self) -> None:
         self.looks = 0  # variances that were computed
-        upper, fresh = self.start.upper_variances()
-        self.upper, self.fresh = upper.copy(), fresh.copy()
+        self.upper = self.start.variance.copy()
+        self.fresh = np.ones(len(self.upper), dtype=bool)
         self.V, self.factor = self.start.V, self.start.factor
         # Variances of V at all candidates; those of the batch's start are kept by the posterior.
         self.level: Array | None = None
@@ -389,7 +389,7 @@ class LazyFantasy(FantasyModel):
         noise = self.noise if noise is None else noise
         i = self.surface.index(x)
         at = self.domain.index(x[None, :]) if i is None else np.array([i])
-        start, now = float(self.start.refresh(at)[0]), float(self._variances(at)[0])
+        start, now = float(self.start.variance[at[0]]), float(self._variances(at)[0])
         z = self.start.embedding_on_surface(at)[0]
         half = linalg.solve_lower(self.factor, z)
         w = linalg.solve_lower(self.factor, half, transposed=True)
@@ -407,7 +407,7 @@ class LazyFantasy(FantasyModel):
 
     def _variances(self, points: Index) -> Array:
         """Variances at some of the candidates, now."""
-        level = self.start.refresh(points) if self.level is None else self.level[points]
+        level = (self.start.variance if self.level is None else self.level)[points]
         if self.count == 0:
             return np.asarray(level)
         reach = self.start.embedding_on_surface(points) @ self.taken[: self.count].T

@@ -265,7 +265,7 @@ class UpperConfidenceBound:
         view, batching = decision.view, decision.batching
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         simple = plain and isinstance(batching.rule, One) and not uncertain
-        if simple and view.posterior.settled and (decision.leaders is None or not decision.untold):
+        if simple and (decision.leaders is None or not decision.untold):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             bound = view.bound(decision.beta)
             if len(decision.taken) > 0 or decision.restricted:

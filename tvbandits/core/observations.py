@@ -38,8 +38,8 @@ def changed(value: T, **changes: Any) -> T:
     """
     made, kept = object.__new__(type(value)), value.__dict__
     names = type(value).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
-    if len(kept) > len(names):
-        kept = {name: kept[name] for name in names}
+    if not kept.keys() <= names.keys():  # of which a ClassVar is one, too
+        kept = {name: kept[name] for name in names if name in kept}
     object.__setattr__(made, "__dict__", kept | changes)
     return made
 

@@ -92,8 +92,8 @@ def test_it_starts_again_where_it_must() -> None:
     for again, told in ((other, data), (kernel, changed), (kernel, sample(30, 4))):
         fresh = rule.condition(again, told, surface=surface, now=99.0)
         stale = rule.condition(again, told, surface=surface, now=99.0, previous=made)
-        np.testing.assert_array_equal(stale.mean, fresh.mean)
-        assert not np.array_equal(stale.mean, made.mean)
+        np.testing.assert_array_equal(stale.known.mean, fresh.known.mean)
+        assert not np.array_equal(stale.known.mean, made.known.mean)
 
 
 def test_a_point_beyond_the_features_keeps_its_variance() -> None:
@@ -227,7 +227,7 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
     for count in range(1, 5):
         some = data.rows(0, count)
         made, exact = EVERY_POINT.condition(kernel, some), by_cholesky(kernel, some)
-        assert len(made.mean) == (count > 1)
+        assert len(made.known.mean) == (count > 1)
         tests = np.column_stack([np.random.default_rng(0).random((5, 2)), np.full(5, 4.0)])
         for mine, theirs in zip(made.predict(tests), exact.predict(tests), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-10)
@@ -241,7 +241,7 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     made, ranks = None, []
     for n in range(1, 41):
         made = Nystrom().condition(kernel, data.rows(0, n), now=n, previous=made)
-        ranks.append(len(made.mean))
+        ranks.append(len(made.known.mean))
     assert ranks == sorted(ranks)
     assert ranks[0] == 1
     assert ranks[-1] == ranks[-11] <= 30  # what they span already brings none

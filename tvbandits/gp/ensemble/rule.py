@@ -427,7 +427,6 @@ class CandidatePosterior:
     fantasy: JointPosterior | None
 
     dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
     jitter: ClassVar[float] = 0.0
     products: ClassVar[Array] = np.full((1, 1), np.nan)

@@ -75,7 +75,6 @@ class ExactPosterior(KernelPosterior):
     """Its number of rows when observations of one input were last looked for, to merge them."""
 
     dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
     dense: ClassVar[bool] = True
 
     @property

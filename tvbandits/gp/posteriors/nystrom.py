@@ -38,7 +38,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, flag, positive_number
@@ -56,21 +55,13 @@ from tvbandits.gp.posteriors.data import (
 )
 from tvbandits.gp.posteriors.features import Features, SpaceFeatures
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior, Posterior
-from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
-from tvbandits.gp.posteriors.weight_filter import WeightFilter
-
-
-@dataclass
-class _Bounds:
-    """Variances at the fixed points, brought up to date where they are looked at.
-
-    A conditioned posterior holds exact variances. One that was shrunk by a point without its value has
-    those from before, which are upper bounds; `fresh` tells which are exact. A cache: what it holds
-    changes no result.
-    """
-
-    upper: Array
-    fresh: NDArray[np.bool_]
+from tvbandits.gp.posteriors.state_space import (
+    FeatureRows,
+    Filter,
+    StateSpacePosterior,
+    filtered,
+    recall,
+)
 
 
 @dataclass(frozen=True)
@@ -101,11 +92,13 @@ class NystromPosterior(KernelPosterior):
         log det V: twice the information gain of the embedded observations.
     now : float
         The time that `on_surface` speaks about.
+    variance : array of shape (A,), optional
+        At the fixed points, where there are any.
     exact : bool
         Whether the dictionary spans every observed point, by construction: nothing is approximated.
     raised : float
         The most that was added to the noise variance of a row that was too small for the dictionary.
-    filter : WeightFilter, optional
+    filter : Filter, optional
         Under a kernel that forgets: what is known at the time of the latest observation.
     """
 
@@ -121,10 +114,10 @@ class NystromPosterior(KernelPosterior):
     products: Array
     log_det_ratio: float
     now: float
-    bounds: _Bounds | None = field(repr=False, compare=False)
+    variance: Array | None = field(default=None, repr=False, compare=False)
     exact: bool = False
     raised: float = 0.0
-    filter: WeightFilter | None = None
+    filter: Filter | None = None
 
     dense: ClassVar[bool] = False
 
@@ -137,11 +130,6 @@ class NystromPosterior(KernelPosterior):
     def dictionary_size(self) -> int | None:
         """Number of inducing points m; None where they are only a way to the exact posterior."""
         return None if self.exact else self.dictionary.size
-
-    @property
-    def settled(self) -> bool:
-        """Whether the variances at the fixed points, if there are any, are all exact already."""
-        return self.bounds is None or bool(self.bounds.fresh.all())
 
     @property
     def jitter(self) -> float:
@@ -160,22 +148,18 @@ class NystromPosterior(KernelPosterior):
         latest = self.filter is None or self.now >= self.filter.time
         return bool((times >= self.now).all() if latest else (times == self.now).all())
 
-    def _recalled(self, known: WeightFilter, Z: Array) -> tuple[Array, Array]:
+    def _recalled(self, known: Filter, Z: Array) -> tuple[Array, Array]:
         """`predict` about any time: the same dictionary, with its weights of then."""
         here, told = (
             np.column_stack([each[:, :-1], np.full(len(each), self.now)])
             for each in (Z, self.data.Z)
         )
         z, H = embed(self.dictionary, here), embed(self.dictionary, told)
-        prior = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
-        means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
-        for t in np.unique(Z[:, -1]):
-            at = Z[:, -1] == t
-            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, self.data.variance)
-            factor = linalg.cholesky(V, "sparse posterior's V").L
-            half, reach = linalg.solve_lower(factor, moment), linalg.solve_lower(factor, z[at].T)
-            means[at], variances[at] = reach.T @ half, _variances(prior[at], z[at].T, factor)
-        return means, variances
+        left = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
+        _, Y, noise = self.data
+        rows = FeatureRows(self.data.Z[:, -1], H, Y, noise, noise, together=True)
+        means, spread = recall(Filter.prior(known.model, Y.shape[1]), rows, Z[:, -1], z)
+        return means, np.maximum(left, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
     def variances_of(self, Z: Array, z: Array) -> Array:
         """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
@@ -201,11 +185,7 @@ class NystromPosterior(KernelPosterior):
         factor = self.factor
         for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
             factor = linalg.rank_one_update(factor, x / np.sqrt(own))
-        smaller = replace(self, factor=factor)
-        if self.bounds is None:
-            return smaller
-        stale = np.zeros(len(self.bounds.upper), dtype=bool)
-        return replace(smaller, bounds=_Bounds(self.bounds.upper.copy(), stale))
+        return replace(self, factor=factor)._with_variance()
 
     def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> None:
         """None: more observations take `condition`."""
@@ -218,7 +198,13 @@ class NystromPosterior(KernelPosterior):
         on = GridPosterior(
             AppendBuffer.of(V), self.now, 1.0, none, np.einsum("ij,ij->j", V, V), prior
         )
-        return _settled(replace(self, dictionary=replace(self.dictionary, surface=on)))
+        return replace(self, dictionary=replace(self.dictionary, surface=on))._with_variance()
+
+    def _with_variance(self) -> NystromPosterior:
+        """With the variances at the fixed points, where there are any."""
+        if self.dictionary.surface is None:
+            return self
+        return replace(self, variance=self.variances_with(self.factor, slice(None)))
 
     def expansion(self, worst: float) -> Expansion | None:
         """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
@@ -241,28 +227,14 @@ class NystromPosterior(KernelPosterior):
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
-        bounds = self._bounds
-        stale = np.flatnonzero(~bounds.fresh)
-        self.refresh(stale)
-        return self.means_on_surface(), bounds.upper.copy()
+        if self.variance is None:
+            raise ValueError(UNCONDITIONED)
+        return self.means_on_surface(), self.variance
 
     def means_on_surface(self) -> Array:
         """Means (A, c) at the fixed points."""
         on = self._on
         return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
-
-    def upper_variances(self) -> tuple[Array, NDArray[np.bool_]]:
-        """Upper bounds (A,) of the variances at the fixed points, and which of them are exact."""
-        return self._bounds.upper, self._bounds.fresh
-
-    def refresh(self, points: Index) -> Array:
-        """Bring the variances at some of the fixed points up to date, and return them."""
-        bounds = self._bounds
-        stale = points[~bounds.fresh[points]]
-        if len(stale):
-            bounds.upper[stale] = self.variances_with(self.factor, stale)
-            bounds.fresh[stale] = True
-        return np.asarray(bounds.upper[points])
 
     def variances_with(self, factor: Array, points: Index | slice) -> Array:
         """Variances at some of the fixed points, if the factor of V were `factor`."""
@@ -302,12 +274,6 @@ class NystromPosterior(KernelPosterior):
         if self.dictionary.surface is None:
             raise ValueError(UNCONDITIONED)
         return self.dictionary.surface
-
-    @cached_property
-    def _bounds(self) -> _Bounds:
-        if self.bounds is None:
-            raise ValueError(UNCONDITIONED)
-        return self.bounds
 
 
 def _variances(residual: Array, z: Array, factor: Array) -> Array:
@@ -351,7 +317,7 @@ def assemble(
     # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
     # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
     misfit = rows.Y - embedded @ coefficients
-    posterior = NystromPosterior(
+    return NystromPosterior(
         kernel=kernel,
         data=data,
         groups=groups,
@@ -364,17 +330,9 @@ def assemble(
         products=(precision[:, None] * misfit).T @ misfit + coefficients.T @ coefficients,
         log_det_ratio=linalg.log_determinant(made.L),
         now=now,
-        bounds=None,
         exact=exact,
         raised=float((rows.variance - given).max(initial=0.0)),
-    )
-    return posterior if dictionary.surface is None else _settled(posterior)
-
-
-def _settled(posterior: NystromPosterior) -> NystromPosterior:
-    """With all variances at the fixed points."""
-    variances = posterior.variances_with(posterior.factor, slice(None))
-    return replace(posterior, bounds=_Bounds(variances, np.ones(len(variances), dtype=bool)))
+    )._with_variance()
 
 
 def embedding(Z: Array, dictionary: ExactPosterior, previous: NystromPosterior | None) -> Array:

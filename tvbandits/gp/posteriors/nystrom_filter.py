@@ -4,7 +4,7 @@ Under a kernel space * time whose correlation r in time is Markov, such as that 
 of a dictionary's embedding z (`tvbandits.gp.posteriors.nystrom`) move in time, each on its own:
 
     f(x, t) = z(x)^T w_t + what the dictionary leaves out
-    after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`weight_filter`)
+    after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`state_space`)
 
 With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
 where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score
@@ -29,9 +29,10 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
+from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.gp.posteriors.weight_filter import WeightFilter
+from tvbandits.gp.posteriors.state_space import FeatureRows, Filter, recall
 
 # A reading counts as long as its noise about now is at most so many prior variances.
 COUNTS = 1e4
@@ -144,17 +145,24 @@ def _filtered(
 ) -> NystromPosterior:
     """The posterior about the time `now` on a dictionary of that time; `data` are in order of time."""
     rows, counts = faded(kernel, term, data, now)
-    last = WeightFilter.prior(term.time_scale, dictionary.size, data.Y.shape[1])
-    first = told = int(counts.argmax()) if len(data) else 0
+    m, here = dictionary.size, present(data, now)
+    weights = SpaceFeatures((term,), (), (0,), np.ones(m))
+    prior, first = Filter.prior(weights, data.Y.shape[1]), int(counts.argmax()) if len(data) else 0
+
+    def since(n: int) -> FeatureRows:
+        """The observations from row n on, on the dictionary."""
+        Z, Y, noise = data.rows(n)
+        return FeatureRows(Z[:, -1], embed(dictionary, here[n:]), Y, noise, noise, together=True)
+
     if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
-        last, told = known.filter, len(known.data)
-    start = told if now >= data.Z[-1:, -1].max(initial=-np.inf) else min(first, told)
-    times, Y, variance = data.Z[start:, -1], data.Y[start:], data.variance[start:]
-    H, fresh = embed(dictionary, present(data, now)[start:]), slice(told - start, None)
-    last = last.told(times[fresh], H[fresh], Y[fresh], variance[fresh])
-    V, moment = last.about(now, times, H, Y, variance)
-    factor = linalg.cholesky(V, "sparse posterior's V").L
-    half = linalg.solve_lower(factor, moment)
+        last = known.filter.told(since(len(known.data)))
+    else:
+        last = prior.told(since(first))
+    if now >= last.time:
+        mean, P = last.at(now).mean, last.at(now).covariance
+    else:
+        mean, P = recall(prior, since(first), np.full(m, now), np.eye(m))
+    V = linalg.inverse(linalg.cholesky(P, "weights of a dictionary").L)
     return NystromPosterior(
         kernel=kernel,
         data=data,
@@ -163,12 +171,11 @@ def _filtered(
         dictionary=dictionary,
         embedded=embed(dictionary, rows.Z),
         V=V,
-        factor=factor,
-        coefficients=linalg.solve_lower(factor, half, transposed=True),
+        factor=linalg.cholesky(V, "sparse posterior's V").L,
+        coefficients=mean,
         products=last.products,
         log_det_ratio=last.log_det_ratio,
         now=now,
-        bounds=None,
         filter=last,
     )
 

@@ -1,7 +1,7 @@
 """What every posterior can do, what conditions one, and what a posterior may offer beyond that.
 
 Nobody else asks which posterior it has: all of them answer the questions of `Posterior`. Only a batch
-asks for `NystromPosterior`, which can leave variances at the fixed points uncomputed.
+asks for `NystromPosterior`, on whose dictionary it looks at variances one by one.
 """
 
 from __future__ import annotations
@@ -72,10 +72,6 @@ class Posterior(Protocol):
     @property
     def jitter(self) -> float:
         """What had to be added to a diagonal, in prior units; 0 in good health."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether the variances at the fixed points, if there are any, are all computed already."""
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""

@@ -13,35 +13,38 @@ its reward, so that no variance is lost (the FITC approximation).
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.observations import changed
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, KernelPosterior, Posterior
 
 # --- the one Kalman filter, and what it knows about its past --------------------------------------
-# A state s (m,) of diagonal prior covariance P0 is stationary and moves in time by a linear law F_h; a
-# reward is y = h^T s + noise. Between rewards and at one (Anderson & Moore 1979, Optimal filtering,
-# chapter 3; [HS] = Hartikainen & Sarkka 2010, docs/references.md):
+# A state s (m,) of diagonal prior covariance P0 is stationary and moves in time by a linear law F_h;
+# rewards of one time are y = H s + noise, one or several of them. Between rewards and at them (Anderson
+# & Moore 1979, Optimal filtering, chapter 3; [HS] = Hartikainen & Sarkka 2010, docs/references.md):
 #
 #     move:     mean <- F mean,                      P <- P0 - F (P0 - P) F^T
-#     correct:  mean <- mean + P h error / spread,   P <- P - P h h^T P / spread
-#               with error = y - h^T mean and spread = h^T P h + noise
+#     correct:  mean <- mean + G^T L^-1 error,       P <- P - G^T G
+#               with error = y - H mean, L L^T = H P H^T + noise and G = L^-1 H P
 #
-# The decomposition of prediction errors gives y^T (K + Sigma)^-1 y = sum error^2 / spread and log
-# det(K + Sigma) = sum log spread.
+# The decomposition of prediction errors gives y^T (K + Sigma)^-1 y = sum |L^-1 error|^2 and log
+# det(K + Sigma) = sum log det L L^T.
 #
 # About the past it answers by fixed-point smoothing (Anderson & Moore 1979, chapter 7): values w^T
 # s of the state at an earlier time are carried along while later rewards come in, with their
-# covariance with the state of the present. No matrix is inverted.
+# covariance with the state of the present. No matrix of states is inverted.
 
 
 # Noise below this share of a point's prior variance is raised to it, which is reported as jitter.
@@ -62,6 +65,9 @@ class FeatureRows:
         As the filter takes it: never below rounding of the prior.
     variance : array of shape (n,)
         As it was told.
+    together : bool
+        Those of one time are taken in together. It is faster, but whoever is told them one by one comes
+        to other bits.
     """
 
     times: Array
@@ -69,17 +75,21 @@ class FeatureRows:
     Y: Array
     noise: Array
     variance: Array
+    together: bool = False
+
+    @property
+    def pieces(self) -> list[slice]:
+        """What is taken in at once."""
+        n = len(self.times)
+        if not self.together:
+            return [slice(i, i + 1) for i in range(n)]
+        starts = np.flatnonzero(np.diff(self.times, prepend=-math.inf)).tolist()
+        return [slice(*each) for each in pairwise([*starts, n])]
 
 
-def gain_of(P: Array, h: Array, noise: float) -> tuple[Array, float]:
-    """P h (m,), and the variance of a reward seen through h (m,) with its noise."""
-    reach = P @ h
-    return reach, max(float(h @ reach), 0.0) + noise
-
-
-@dataclass
+@dataclass(frozen=True)
 class Filter:
-    """A filter at work; the arrays that it is given are its own, and change.
+    """What is known of a state at one time.
 
     Attributes
     ----------
@@ -107,32 +117,47 @@ class Filter:
         mean, products = np.zeros((len(model.prior), columns)), np.zeros((columns, columns))
         return cls(model, mean, np.diag(model.prior), -math.inf, products, 0.0)
 
-    def move(self, t: float) -> None:
+    def at(self, t: float) -> Filter:
         """On to the time `t`; one before the present is no move."""
+        if not t > self.time:
+            return self
+        mean, covariance = self.model.advanced(self.mean, self.covariance, t - self.time)
+        return changed(self, mean=mean, covariance=covariance, time=t)
+
+    def step(self, rows: FeatureRows, piece: slice) -> tuple[Filter, Array, Array, Array]:
+        """At the time of some rows, with them; and their L (k, k), G (k, m) and L^-1 error (k, c)."""
+        t, H, mean, P = float(rows.times[piece.start]), rows.H[piece], self.mean, self.covariance
         if t > self.time:
-            h = t - self.time
-            self.mean, self.covariance = self.model.advanced(self.mean, self.covariance, h)
-            self.time = t
+            mean, P = self.model.advanced(mean, P, t - self.time)
+        reach, error = P @ H.T, rows.Y[piece] - H @ mean
+        spread = H @ reach
+        spread.flat[:: len(H) + 1] += rows.noise[piece]
+        if len(H) == 1:  # mostly: a number has no factor
+            L = np.sqrt(spread)
+            G, white, told = reach.T / L, error / L, error / spread
+            products = error.T * error / spread
+        else:
+            L = linalg.cholesky(spread, "rewards of one time").L
+            G, white = linalg.solve_lower(L, reach.T), linalg.solve_lower(L, error)
+            told, products = linalg.solve_lower(L, white, transposed=True), white.T @ white
+        after = changed(
+            self,
+            mean=mean + reach @ told,
+            covariance=P - G.T @ G,
+            time=t,
+            products=self.products + products,
+            log_det_ratio=self.log_det_ratio + 2.0 * sum(map(math.log, L.diagonal().tolist())),
+        )
+        return after, L, G, white
 
-    def correct(self, rows: FeatureRows, i: int) -> tuple[Array, Array, float]:
-        """Take in row i, of the present; returns P h / sqrt(spread) (m,), error (c,) and spread."""
-        h, noise = rows.H[i], float(rows.noise[i])
-        reach, spread = gain_of(self.covariance, h, noise)
-        error = rows.Y[i] - h @ self.mean
-        self.mean += reach[:, None] * (error / spread)
-        reach /= math.sqrt(spread)
-        self.covariance -= reach[:, None] * reach
-        self.products += error[:, None] * error / spread
-        told = float(rows.variance[i])
-        self.log_det_ratio += math.log(spread / noise) + math.log(noise / told)
-        return reach, error, spread
-
-    def run(self, rows: FeatureRows) -> Filter:
-        """Take in all rows, none of which is before the present."""
-        for i, t in enumerate(rows.times):
-            self.move(float(t))
-            self.correct(rows, i)
-        return self
+    def told(self, rows: FeatureRows) -> Filter:
+        """With all rows, none of which is before the present."""
+        known = self
+        for piece in rows.pieces:
+            known, *_ = known.step(rows, piece)
+        return changed(
+            known, log_det_ratio=known.log_det_ratio - float(np.log(rows.variance).sum())
+        )
 
 
 def recall(start: Filter, rows: FeatureRows, times: Array, H: Array) -> tuple[Array, Array]:
@@ -143,7 +168,7 @@ def recall(start: Filter, rows: FeatureRows, times: Array, H: Array) -> tuple[Ar
     Parameters
     ----------
     start : Filter
-        Where to start; it is used up. It speaks about a time before all rows, and all `times`.
+        Where to start: it speaks about a time before all rows, and all `times`.
     rows : FeatureRows
     times : array of shape (q,)
     H : array of shape (q, m)
@@ -176,21 +201,21 @@ def _carried(known: Filter, rows: FeatureRows, times: Array, H: Array) -> tuple[
     """
     q, (m, columns) = len(times), known.mean.shape
     means, across, D = np.empty((q, columns)), np.empty((m, q)), np.empty((q, q))
-    n = i = 0
-    while n < q or i < len(rows.times):
-        row = i < len(rows.times) and not (n < q and times[n] < rows.times[i])
-        t = float(rows.times[i] if row else times[n])
+    pieces, n = deque(rows.pieces), 0
+    while n < q or pieces:
+        first = float(rows.times[pieces[0].start]) if pieces else math.inf
+        told = not (n < q and times[n] < first)
+        t = first if told else float(times[n])
         across[:, :n] = known.model.moved(across[:, :n], max(t - known.time, 0.0))
-        known.move(t)
-        if row:
-            told = across[:, :n].T @ rows.H[i]
-            reach, error, spread = known.correct(rows, i)
-            told /= math.sqrt(spread)
-            means[:n] += np.outer(told, error / math.sqrt(spread))
-            across[:, :n] -= np.outer(reach, told)
-            D[:n, :n] -= np.outer(told, told)
-            i += 1
+        if told:
+            piece = pieces.popleft()
+            known, L, G, error = known.step(rows, piece)
+            seen = linalg.solve_lower(L, rows.H[piece] @ across[:, :n])
+            means[:n] += seen.T @ error
+            across[:, :n] -= G.T @ seen
+            D[:n, :n] -= seen.T @ seen
         else:
+            known = known.at(t)
             end = int(np.searchsorted(times, known.time, side="right"))
             fresh = slice(n, end)
             means[fresh], across[:, fresh] = H[fresh] @ known.mean, known.covariance @ H[fresh].T
@@ -296,21 +321,10 @@ def filtered(
     known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
     for start in known:
         if start.continues(kernel, data, surface):
-            return replace(start, now=now).told(data)
+            return changed(start, now=now).told(data)
     made = space()
-    none, columns = np.empty((0, data.Z.shape[1])), data.Y.shape[1]
-    prior = Filter.prior(made, columns)
-    return StateSpacePosterior(
-        kernel=kernel,
-        data=Data(none, np.empty((0, columns)), np.empty(0)),
-        sight=ObservationModel(made, surface, grows),
-        mean=prior.mean,
-        covariance=prior.covariance,
-        last=prior.time,
-        now=now,
-        products=prior.products,
-        log_det_ratio=prior.log_det_ratio,
-    ).told(data)
+    prior, sight = Filter.prior(made, data.Y.shape[1]), ObservationModel(made, surface, grows)
+    return StateSpacePosterior(kernel, data.rows(0, 0), sight, prior, now).told(data)
 
 
 @dataclass(frozen=True)
@@ -365,16 +379,11 @@ class StateSpacePosterior(KernelPosterior):
     kernel : scikit-learn kernel
     data : Data
         In order of time.
-    sight : Sight
-    mean : array of shape (m, c)
-    covariance : array of shape (m, m)
-        Of the state at the time `last`.
-    last : float
-        Time of the latest observation; minus infinity where there is none.
+    sight : ObservationModel
+    known : Filter
+        At the time of the latest observation.
     now : float
         The time that `on_surface` speaks about.
-    products : array of shape (c, c)
-    log_det_ratio : float
     jitter : float
         The most that was added to a noise variance below rounding.
     kept : tuple of StateSpacePosterior
@@ -385,17 +394,12 @@ class StateSpacePosterior(KernelPosterior):
     kernel: Any
     data: Data
     sight: ObservationModel
-    mean: Array
-    covariance: Array
-    last: float
+    known: Filter
     now: float
-    products: Array
-    log_det_ratio: float
     jitter: float = 0.0
     kept: tuple[StateSpacePosterior, ...] = field(default=(), repr=False, compare=False)
 
     dictionary_size: ClassVar[None] = None
-    settled: ClassVar[bool] = True
     dense: ClassVar[bool] = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -403,9 +407,14 @@ class StateSpacePosterior(KernelPosterior):
         return {**self.__dict__, "kept": ()}
 
     @property
-    def space(self) -> SpaceFeatures:
-        """The state of all terms."""
-        return self.sight.space
+    def products(self) -> Array:
+        """Y^T (K + Sigma)^-1 Y, shape (c, c)."""
+        return self.known.products
+
+    @property
+    def log_det_ratio(self) -> float:
+        """Log det(K + Sigma) - log det Sigma."""
+        return self.known.log_det_ratio
 
     @property
     def size(self) -> int:
@@ -418,7 +427,9 @@ class StateSpacePosterior(KernelPosterior):
         if not same or self.sight.surface is not surface or not data.starts_with(self.data):
             return False
         rest = data.Z[len(self.data) :]
-        return len(rest) == 0 or bool(rest[0, -1] >= self.last and self.sight.spans(rest[:, :-1]))
+        return len(rest) == 0 or bool(
+            rest[0, -1] >= self.known.time and self.sight.spans(rest[:, :-1])
+        )
 
     def told(self, data: Data) -> StateSpacePosterior:
         """With the rows of `data` (sorted by time) that come after those known."""
@@ -426,21 +437,11 @@ class StateSpacePosterior(KernelPosterior):
         if len(rest) == 0:
             return self
         rows, jitter = self._as_rows(rest)
-        made = self._filter().run(rows)
         kept = self.kept
         if not kept or len(self.data) - len(kept[0].data) >= STRIDE:
-            kept = (replace(self, kept=()), *kept[:1])
-        return replace(
-            self,
-            data=data,
-            mean=made.mean,
-            covariance=made.covariance,
-            last=made.time,
-            products=made.products,
-            log_det_ratio=made.log_det_ratio,
-            jitter=max(self.jitter, jitter),
-            kept=kept,
-        )
+            kept = (changed(self, kept=()), *kept[:1])
+        jitter = max(self.jitter, jitter)
+        return changed(self, data=data, known=self.known.told(rows), jitter=jitter, kept=kept)
 
     def continued(
         self,
@@ -451,50 +452,48 @@ class StateSpacePosterior(KernelPosterior):
         """With observations more, speaking about the time `now`; None if that takes a new start."""
         if len(rows) == 0:
             # What was computed for this time is not computed again.
-            return self if now == self.now else replace(self, now=now)
+            return self if now == self.now else changed(self, now=now)
         order = np.argsort(rows.Z[:, -1], kind="stable")
         rows = Data(rows.Z[order], rows.Y[order], rows.variance[order])
-        if rows.Z[0, -1] < self.last or not self.sight.spans(rows.Z[:, :-1]):
+        if rows.Z[0, -1] < self.known.time or not self.sight.spans(rows.Z[:, :-1]):
             return None
-        return replace(self, now=now).told(self.data.append(rows))
+        return changed(self, now=now).told(self.data.append(rows))
 
     def since(self, t: float) -> StateSpacePosterior:
         """The same without the rows from before a time: the state holds what they told."""
         data = self.data.since(t)
         left = len(self.data) - len(data)
         kept = tuple(
-            replace(each, data=each.data.since(t)) for each in self.kept if len(each.data) >= left
+            changed(each, data=each.data.since(t)) for each in self.kept if len(each.data) >= left
         )
-        return replace(self, data=data, kept=kept)
-
-    def _filter(self) -> Filter:
-        """A filter that starts from what is known."""
-        mean, P, products = self.mean.copy(), self.covariance.copy(), self.products.copy()
-        return Filter(self.space, mean, P, self.last, products, self.log_det_ratio)
+        return changed(self, data=data, kept=kept)
 
     def _as_rows(self, data: Data) -> tuple[FeatureRows, float]:
         """Observations as the filter sees them, and the most that a noise was raised by."""
         H, left = self.sight.rows(data.Z[:, :-1])
         # Below the rounding of the prior variance a noise would be lost, and the filter with it.
-        lowest = ROUNDING * (H**2 @ self.space.prior)
+        lowest = ROUNDING * (H**2 @ self.known.model.prior)
         noise = np.maximum(data.variance + left, lowest)
         raised = float((lowest - data.variance - left).max(initial=0.0))
         return FeatureRows(data.Z[:, -1], H, data.Y, noise, data.variance), raised
 
     def _recalled(self, times: Array, H: Array) -> tuple[Array, Array]:
         """Means and covariance of values H s of the state at any times, of all observations."""
-        for start in self.kept:
-            if start.last <= times.min(initial=math.inf):
-                rows, _ = self._as_rows(self.data.rows(len(start.data)))
-                return recall(start._filter(), rows, times, H)
-        rows, _ = self._as_rows(self.data)
-        return recall(Filter.prior(self.space, self.mean.shape[1]), rows, times, H)
+        starts = ((each.known, len(each.data)) for each in self.kept)
+        late = ((known, n) for known, n in starts if known.time <= times.min(initial=math.inf))
+        start, n = next(late, (self._prior, 0))
+        return recall(start, self._as_rows(self.data.rows(n))[0], times, H)
+
+    @property
+    def _prior(self) -> Filter:
+        """Before all observations."""
+        return Filter.prior(self.known.model, self.data.Y.shape[1])
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, c) and variances (n,) at inputs [x, t]."""
         H, left = self.sight.rows(Z[:, :-1])
-        means, variances = np.empty((len(Z), self.mean.shape[1])), np.empty(len(Z))
-        early = Z[:, -1] < self.last
+        means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
+        early = Z[:, -1] < self.known.time
         if early.any():
             means[early], spread = self._recalled(Z[early, -1], H[early])
             variances[early] = np.diagonal(spread) + left[early]
@@ -540,7 +539,7 @@ class StateSpacePosterior(KernelPosterior):
         same = (Z1[:, None, :] == Z2[None, :, :]).all(axis=2)
         apart = np.where(same, left1[:, None], 0.0)
         times = np.concatenate([Z1[:, -1], Z2[:, -1]])
-        if (times < self.last).any():
+        if (times < self.known.time).any():
             _, covariance = self._recalled(times, np.concatenate([H1, H2]))
             return np.asarray(covariance[: len(Z1), len(Z1) :] + apart)
         out = np.empty((len(Z1), len(Z2)))
@@ -549,7 +548,7 @@ class StateSpacePosterior(KernelPosterior):
                 one, other = Z1[:, -1] == s, Z2[:, -1] == t
                 _, P = self._at(float(min(s, t)))
                 early, late = (H1[one], H2[other]) if s <= t else (H2[other], H1[one])
-                ahead = self.space.moved(P @ early.T, abs(float(t) - float(s)))
+                ahead = self.known.model.moved(P @ early.T, abs(float(t) - float(s)))
                 block = ahead.T @ late.T
                 out[np.ix_(one, other)] = block if s <= t else block.T
         return out + apart
@@ -570,26 +569,16 @@ class StateSpacePosterior(KernelPosterior):
         grown = Data(*(np.concatenate([old[:at], new, old[at:]]) for old, new in columns))
         if at == len(self.data):
             return self.told(grown)
-        first = Filter.prior(self.space, self.mean.shape[1])
-        made = first.run(self._as_rows(grown)[0])
-        return replace(
-            self,
-            data=grown,
-            mean=made.mean,
-            covariance=made.covariance,
-            products=made.products,
-            log_det_ratio=made.log_det_ratio,
-            kept=(),
-        )
+        known = self._prior.told(self._as_rows(grown)[0])
+        return changed(self, data=grown, known=known, kept=())
 
     def expansion(self, worst: float) -> None:
         """None: it is no sum of kernel rows."""
 
     def effective_dimension(self) -> float:
         """How many numbers of the state the observations still determine."""
-        return float(
-            len(self.space.prior) - (np.diagonal(self.covariance) / self.space.prior).sum()
-        )
+        prior = self.known.model.prior
+        return float(len(prior) - (np.diagonal(self.known.covariance) / prior).sum())
 
     @cached_property
     def _present(self) -> tuple[Array, Array]:
@@ -597,7 +586,8 @@ class StateSpacePosterior(KernelPosterior):
 
     def _at(self, t: float) -> tuple[Array, Array]:
         """Mean and covariance of the state at a time."""
-        if t < self.last:
-            m = len(self.mean)
+        if t < self.known.time:
+            m = len(self.known.mean)
             return self._recalled(np.full(m, t), np.eye(m))
-        return self.space.advanced(self.mean, self.covariance, t - self.last)
+        known = self.known.at(t)
+        return known.mean, known.covariance
