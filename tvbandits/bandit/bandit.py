@@ -35,7 +35,6 @@ from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     checked_answers,
     corrected,
-    decision_time,
     readings_at,
     told_next,
     with_rewards,
@@ -283,7 +282,7 @@ class Bandit:
         return self._model.conditioned(self._state, now, rng), now, rng
 
     def _decision_time(self, t: float | None) -> float:
-        return decision_time(self._state) if t is None else as_time(t)
+        return self._state.decision_time if t is None else as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
@@ -361,7 +360,7 @@ class Bandit:
             If the bandit asks its expert before decisions, and the expert is broken.
         """
         state = self._state
-        now = decision_time(state) if t is None else as_time(t)
+        now = state.decision_time if t is None else as_time(t)
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
@@ -790,5 +789,5 @@ class Bandit:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
         when = consulting.question_time(recipe, state, state.questions.latest if t is None else t)
         fresh, refused = checked_answers(recipe, X, values, when, variance)
-        self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
+        self._state = consulting.with_answers(recipe.asking, state, fresh, refused, replaces=False)
         return self._state.info

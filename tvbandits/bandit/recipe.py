@@ -45,7 +45,7 @@ from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Gone, Observations, Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
@@ -472,6 +472,7 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         visited=none.X,
         time=None,
         asked_for=None,
+        gone=Gone(),
         model=ModelState(
             _first_scaling(recipe), recipe.kernel, recipe.aging, noise=learned_noise(recipe, none)
         ),

@@ -272,13 +272,10 @@ def check_types(kind: type, parts: Mapping[str, Any]) -> None:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    restored = getattr(kind, "__restored__", None)
-    if restored is not None:
-        return get_type_hints(restored)
-    if issubclass(kind, tuple):
-        return get_type_hints(kind)
-    # A dataclass's own names, not what its bases are given.
-    return get_type_hints(inspect.unwrap(kind.__init__))
+    made: Any = getattr(kind, "__restored__", None)
+    if made is None:
+        made = kind if is_dataclass(kind) or issubclass(kind, tuple) else kind.__init__
+    return get_type_hints(made)
 
 
 def fits(value: Any, hint: Any) -> bool:
