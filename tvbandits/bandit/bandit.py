@@ -274,7 +274,8 @@ class Bandit:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
-        return best_point(self._model, self._outcomes, state, now, domain, free, rng)
+        decision = self._model.decision(state, now, 0.0, None, domain, free)
+        return best_point(self._outcomes, decision, state, rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -375,13 +376,11 @@ class Bandit:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
         beta = model.beta(state)
+        decision, rule = model.decision(state, now, beta, n, domain, free), recipe.acquisition
         if recipe.chooses_plainly and near is None:
-            decision = model.decision(state, now, beta, n, domain, free)
-            rule = recipe.acquisition
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
-            options = state, now, beta, n, domain, free, near, rng
-            state, X = points_of_decision(recipe, model, self._outcomes, *options)
+            state, X = points_of_decision(recipe, self._outcomes, decision, state, near, rng)
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)

@@ -478,14 +478,9 @@ class Outcomes:
 
 def points_of_decision(
     recipe: Recipe,
-    model: Model,
     outcomes: Outcomes,
+    decision: Decision,
     state: State,
-    now: float,
-    beta: float,
-    n: int | None,
-    domain: Domain,
-    free: Available | None,
     near: float | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
@@ -497,13 +492,12 @@ def points_of_decision(
     ----------
     outcomes : Outcomes
         Of the recipe's limits.
+    decision : Decision
+        As if there were none of these.
     state : State
-        Conditioned for the time `now`.
-    beta : float
-    n, near
+        Conditioned for its time.
+    near
         As of `Bandit.ask`.
-    domain, free
-        What is chosen from.
     rng : numpy.random.Generator
         Of the acquisition.
 
@@ -513,11 +507,11 @@ def points_of_decision(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     """
-    control = _control_first(recipe, state, now, n, free, near)
-    rest = None if n is None else n - len(control)
-    if rest == 0:  # the control is all that is played
-        return state, control
-    decision = model.decision(state, now, beta, rest, domain, free)
+    domain, control = decision.domain, _control_first(recipe, decision, state, near)
+    if decision.n is not None:
+        if decision.n == len(control):  # it is all that is played
+            return state, control
+        decision = replace(decision, n=decision.n - len(control))
     if near is not None or recipe.move_cost is not None:
         start = _position(recipe, state)
         if start is not None:  # one is where one is, whatever the context is now
@@ -527,7 +521,7 @@ def points_of_decision(
         if near is not None:
             decision = _within(decision, recipe.domain, check_near(near, start), start)
     if outcomes:
-        state, beliefs, own = outcomes.believed(state, now)
+        state, beliefs, own = outcomes.believed(state, decision.view.now)
         first, rule = outcomes.start(state, decision.available), recipe.acquisition
         X = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
         state = state if len(first) else outcomes.played(state, beliefs, X)
@@ -563,14 +557,7 @@ def _within(decision: Decision, whole: Domain, reach: float, start: Position | N
     return replace(decision, domain=nearby(domain, here, reach), available=free)
 
 
-def _control_first(
-    recipe: Recipe,
-    state: State,
-    now: float,
-    n: int | None,
-    free: Available | None,
-    near: float | None,
-) -> Array:
+def _control_first(recipe: Recipe, decision: Decision, state: State, near: float | None) -> Array:
     """The control (c, d), as often as it is to be played at a time before others are chosen.
 
     Once, where it is available and within reach; of more points than there are candidates, in its equal
@@ -580,6 +567,7 @@ def _control_first(
     if recipe.control is None:
         return none
     control = np.array(recipe.control)[None]
+    now, n, free = decision.view.now, decision.n, decision.available
     known = any(
         (recipe.is_control(each.X) & (each.t == now)).any()
         for each in (state.pending, state.rewards, state.failed)
@@ -603,27 +591,20 @@ def _control_first(
 
 
 def best_point(
-    model: Model,
-    outcomes: Outcomes,
-    state: State,
-    now: float,
-    domain: Domain,
-    free: Available | None,
-    rng: np.random.Generator,
+    outcomes: Outcomes, decision: Decision, state: State, rng: np.random.Generator
 ) -> Array:
     """The point (d,) of the best mean of a conditioned state, where limits are known to hold.
 
     Where they do nowhere, the point where they are likeliest to.
     """
-    beliefs: list[OutcomeBeliefs] = []
-    own = rng
     if any(len(each.rewards) for each in state.outcomes.values()):
-        _, beliefs, own = outcomes.believed(state, now)
-        free, likeliest, holds = where_limits_hold(domain, free, beliefs, own)
+        _, beliefs, own = outcomes.believed(state, decision.view.now)
+        free, likeliest, holds = where_limits_hold(
+            decision.domain, decision.available, beliefs, own
+        )
         if not holds:
             return np.asarray(likeliest[0])
-    decision = model.decision(state, now, 0.0, None, domain, free)
-    decision = priced(decision, beliefs, own)
+        decision = priced(replace(decision, available=free), beliefs, own)
     if decision.leaders is not None:
         decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
     none = decision.taken[:0]

@@ -216,7 +216,7 @@ class Model:
             least, gone = self.noise_variance(state), state.gone.rewards + state.gone.answers
             scaled = standardisation.learn(model.scaling, model.kernel, some, those, least, gone)
             if scaled is not model.scaling:
-                state = replace(state, model=replace(model, scaling=scaled))
+                state = state.with_model(scaling=scaled)
         used = np.logical_and(used, self._remembered(state, every))
         return state, every if used.all() else every.take(used), effective[used]
 
@@ -449,13 +449,9 @@ class Model:
             error = self._sign * float(told.y[i]) - float(mean[0])
             noise = float(told.variance[i])
             if flag("the reset", trigger(error, float(deviation[0]), noise, count)):
-                about = replace(state.info.model, resets=state.info.model.resets + 1)
+                made = state.with_model(about={"resets": state.info.model.resets + 1})
                 # The reward that was the event is the first that is kept.
-                return replace(
-                    state,
-                    since=(len(state.rewards) + i, len(state.answers)),
-                    info=replace(state.info, model=about),
-                )
+                return replace(made, since=(len(state.rewards) + i, len(state.answers)))
         return state
 
     def learned(self, state: State, before: int) -> State:
@@ -470,13 +466,7 @@ class Model:
     def _with_noise(self, state: State) -> State:
         """With the noise variance that everything told and answered suggests."""
         found = learned_noise(self._recipe, state.rewards.append(state.answers))
-        about = replace(state.info.model, noise=found)
-        return replace(
-            state,
-            model=replace(state.model, noise=found),
-            posterior=None,
-            info=replace(state.info, model=about),
-        )
+        return replace(state.with_model(noise=found, about={"noise": found}), posterior=None)
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
@@ -493,9 +483,8 @@ class Model:
             return state
         aged = model.aging.at_pace(pace)
         known = aged.pace if isinstance(aged, Paced) else pace
-        about = replace(state.info.model, fits=state.info.model.fits + 1, pace=known)
-        return replace(
-            state, model=replace(model, aging=aged), info=replace(state.info, model=about)
+        return state.with_model(
+            aging=aged, about={"fits": state.info.model.fits + 1, "pace": known}
         )
 
     def _refitted(self, state: State, every: Every) -> State:
@@ -518,13 +507,10 @@ class Model:
             model.scaling.scale / scaled.scale,
         )
         learned = replace(learned, at=(len(state.rewards), len(state.answers)))
-        about = replace(state.info.model, fits=learned.fits)
-        return replace(
-            state,
-            model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),
-            posterior=None,
-            info=replace(state.info, model=about),
+        made = state.with_model(
+            scaling=scaled, kernel=learned.kernel, learned=learned, about={"fits": learned.fits}
         )
+        return replace(made, posterior=None)
 
     def members(self, state: State, visited: Array) -> CandidatePool:
         """The points that a query plan may choose from, grown by those of `visited` that are new."""

@@ -309,6 +309,13 @@ class State(Record):
         """All rewards in the order they were told, with the outliers among them."""
         return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
 
+    def with_model(self, *, about: Mapping[str, Any] | None = None, **parts: Any) -> State:
+        """With other parts of the model, and in `about` what people are told of them."""
+        info = self.info
+        if about is not None:
+            info = replace(info, model=replace(info.model, **about))
+        return replace(self, model=replace(self.model, **parts), info=info)
+
     def with_outliers(self, told: Observations, out: NDArray[np.bool_]) -> State:
         """The state that knows all of these readings but the outliers; what is forgotten stays so.
 
@@ -352,7 +359,7 @@ class State(Record):
             posterior=posterior,
             since=kept(self.since),
             outliers=outliers,
-            **self.since(until),
+            **self.left_from(until),
         )
 
     @property

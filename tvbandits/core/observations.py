@@ -507,7 +507,7 @@ class Record:
             "asked_for": self.asked_for if out else None,
         }
 
-    def since(self, until: float) -> dict[str, Any]:
+    def left_from(self, until: float) -> dict[str, Any]:
         """What is left of it from a time on."""
         known = {name: getattr(self, name) for name in ("rewards", "answers", "failed")}
         made = {name: each.take(each.t >= until) for name, each in known.items()}
