@@ -627,11 +627,11 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        X = self._played(X)
-        told = corrected(self._recipe, self._state, X, y, t, variance, to)
-        read = self._outcomes.corrected(self._state, told, X, t, outcomes)
-        made = retold(self._recipe, self._model, self._state, told)
-        self._state = replace(made, outcomes=read)
+        recipe, state = self._recipe, self._state
+        before, told, points, rows = corrected(recipe, state, self._played(X), y, t, variance, to)
+        right = self._outcomes.right(outcomes, len(rows))
+        read = self._outcomes.retold(state, points, before.t[rows], told.t[rows], right)
+        self._state = replace(retold(recipe, self._model, state, told), outcomes=read)
         return self._state.info
 
     @in_turn

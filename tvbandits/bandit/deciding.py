@@ -41,7 +41,6 @@ from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
     ToldReadings,
     checked_told,
-    readings_at,
     values_and_variance,
     with_rewards,
 )
@@ -67,6 +66,9 @@ MOST_SAVED, MOST_EXCESS = 0.5, 10.0
 
 # Where they do, a point that is played is as likely as not to satisfy the limit, at least.
 LIKELY = 0.5
+
+# Of no outcome.
+NO_READINGS: Mapping[str, Array] = {}
 
 # Points that are compared as looks and as what they could open, where there are more.
 POOL = 512
@@ -359,17 +361,13 @@ class Outcomes:
             warnings.warn_explicit(text, LimitWarning, *where, registry={})
         self._warned = text is not None
 
-    def check(self, name: str) -> None:
-        """Raise a `ValueError` if there is no limit on such an outcome."""
-        check_outcome(name, self._parts)
-
     def told(
         self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known."""
         known = dict(state.outcomes)
         for name, values in as_outcomes(outcomes).items():
-            self.check(name)
+            check_outcome(name, self._parts)
             _, recipe, model = self._parts[name]
             before = known[name]
             usual = recipe.domain, recipe.noise_variance, before.pending, 1.0
@@ -379,21 +377,13 @@ class Outcomes:
             known[name] = changed(after, random=rng.bit_generator.state)
         return known
 
-    def corrected(
-        self,
-        state: State,
-        told: ToldReadings,
-        X: ArrayLike,
-        t: ArrayLike | None,
-        outcomes: Mapping[str, ArrayLike] | None,
-    ) -> Mapping[str, State]:
-        """Their states, with right values and times of points (n, d) that were told at times (n,)."""
-        before, points, rows = readings_at(self._recipe, state, X, t)
-        right = as_outcomes(outcomes)
-        for name, values in right.items():
-            self.check(name)
-            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
-        return self.retold(state, points, before.t[rows], told.t[rows], right)
+    def right(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
+        """Right readings (n,) of outcomes, by name; None: there are none."""
+        found = {}
+        for name, values in as_outcomes(outcomes).items():
+            check_outcome(name, self._parts)
+            found[name] = values_and_variance(name, values, n, None, 1.0)[0]
+        return found
 
     def retold(
         self,
@@ -401,7 +391,7 @@ class Outcomes:
         X: Array,
         t: Array,
         to: Array | None = None,
-        right: Mapping[str, ArrayLike] | None = None,
+        right: Mapping[str, Array] = NO_READINGS,
     ) -> Mapping[str, State]:
         """Their states, with other readings of points (n, d) that were told at times (n,).
 
@@ -424,14 +414,14 @@ class Outcomes:
             if to is None:
                 read = read.without(rows)
             else:
-                more = {"y": np.asarray(right[name])[which]} if right and name in right else {}
+                more = {"y": right[name][which]} if name in right else {}
                 read = read.with_rows(rows, t=to[which], **more)
             made[name] = retold(recipe, model, made[name], read)
         return made
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
         """Mean and deviation of an outcome at points (m, d)."""
-        self.check(name)
+        check_outcome(name, self._parts)
         known, model = state.outcomes[name], self._parts[name][2]
         conditioned = model.conditioned(known, now, generator_of(known.random))
         return model.view(conditioned, now).reward(X)

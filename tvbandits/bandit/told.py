@@ -382,8 +382,11 @@ def corrected(
     t: ArrayLike | None,
     variance: ArrayLike | None,
     to: ArrayLike | None,
-) -> ToldReadings:
-    """Everything told, with what is right in the place of what was wrong, as `Bandit.correct`."""
+) -> tuple[ToldReadings, ToldReadings, Array, Index]:
+    """Everything told, and with what is right in the place of what was wrong, as `Bandit.correct`.
+
+    And the points that are meant, and which rows they are.
+    """
     count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
     given = np.zeros(count) if y is None else y
     noise = recipe.noise_variance
@@ -393,7 +396,8 @@ def corrected(
     keeps = variance is None and not isinstance(y, Counted)
     variances = told.variance[rows] if keeps else variances
     times = told.t[rows] if to is None else as_times(to, len(points), "to")
-    return told.with_rows(rows, t=times, y=values, variance=variances)
+    right = told.with_rows(rows, t=times, y=values, variance=variances)
+    return told, right, points, rows
 
 
 def still_out(asked_for: float | None, time: float | None) -> float | None:

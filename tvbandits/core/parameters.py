@@ -312,16 +312,9 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
             raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
-        names = list(points.columns)
-        return [
-            dict(zip(names, row, strict=True)) for row in points.itertuples(index=False, name=None)
-        ]
-    if isinstance(points, Mapping) or is_series(points):
-        return [_by_name(points)]
-    rows = (
-        list(points) if isinstance(points, Sequence) and not isinstance(points, str) else [points]
-    )
-    return [_by_name(row) for row in rows]
+        return points.to_dict(orient="records")
+    listed = isinstance(points, Sequence) and not isinstance(points, str)
+    return [_by_name(row) for row in (points if listed else [points])]
 
 
 def _by_name(row: object) -> Mapping[str, Any]:

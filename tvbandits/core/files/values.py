@@ -299,15 +299,15 @@ def fits(value: Any, hint: Any) -> bool:
     return _is_a(value, origin or hint)
 
 
+# What is of a kind of number; a truth value is of its own alone.
+_NUMBERS = {float: float | int | np.floating, int: int | np.integer, bool: bool | np.bool_}
+
+
 def _is_a(value: Any, kind: Any) -> bool:
     if kind is None or kind is types.NoneType:
         return value is None
-    if kind is float:
-        return isinstance(value, float | int | np.floating) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if kind is bool:
-        return isinstance(value, bool | np.bool_)
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and (kind is bool or not isinstance(value, bool))
     if kind is Callable:
         return callable(value)
     if not isinstance(kind, type) or kind is Any:
