@@ -98,11 +98,11 @@ BAD_EXPERTS: dict[str, tuple[Callable[[Array, float], Any], str]] = {
     "too few": (lambda X, t: answer(X[1:], t), r"expert must answer (\d) points, got \d values"),
     "infinite": (
         lambda X, t: Answers(reward(X, t) / 0.0, 0.01),
-        "ValueError: values must be finite, or NaN for no answer; got -?inf",
+        r"ValueError: values must be at most 1e\+50 in size, got -?inf",
     ),
     "variance zero": (
         lambda X, t: Answers(reward(X, t), 0.0),
-        r"variance must be positive and finite, got 0\.0",
+        r"variance must be positive, got 0\.0",
     ),
     "variance of one": (
         lambda X, t: Answers(reward(X, t), np.full(1, 0.01)),

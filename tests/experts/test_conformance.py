@@ -299,7 +299,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "mistaken": (By(mistaken), FORM,
         "raised TypeError: no such thing (a bandit stops, as it is bro"),
     "an array": (By(an_array), FORM, "must return Answers, got ndarray"),
-    "secret": (By(secretly_negative), FORM, "variance must be positive and finite, got -0.01"),
+    "secret": (By(secretly_negative), FORM, "variance must be positive, got -0.01"),
     "cost": (By(endless_cost), FORM, "cost must be finite and not negative, got inf"),
     "fresh": (Fresh(), SAME, "asking again changed the answer for row 0"),
     "mutating": (By(mutating), "leaves X as it was", "X was changed in place"),

@@ -35,7 +35,6 @@ from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import (
     checked_answers,
     corrected,
-    decision_time,
     readings_at,
     told_next,
     with_rewards,
@@ -275,7 +274,8 @@ class Bandit:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain if domain is None else domain
         state, now, rng = self._conditioned_for(t)
-        return best_point(self._model, self._outcomes, state, now, domain, free, rng)
+        decision = self._model.decision(state, now, 0.0, None, domain, free)
+        return best_point(self._outcomes, decision, state, rng)
 
     def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
         """The state conditioned for a look that changes nothing, and a generator for its ties."""
@@ -283,7 +283,7 @@ class Bandit:
         return self._model.conditioned(self._state, now, rng), now, rng
 
     def _decision_time(self, t: float | None) -> float:
-        return decision_time(self._state) if t is None else as_time(t)
+        return self._state.decision_time if t is None else as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
@@ -361,7 +361,7 @@ class Bandit:
             If the bandit asks its expert before decisions, and the expert is broken.
         """
         state = self._state
-        now = decision_time(state) if t is None else as_time(t)
+        now = state.decision_time if t is None else as_time(t)
         if state.time is not None and now < state.time:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
@@ -376,13 +376,11 @@ class Bandit:
             state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
         beta = model.beta(state)
+        decision, rule = model.decision(state, now, beta, n, domain, free), recipe.acquisition
         if recipe.chooses_plainly and near is None:
-            decision = model.decision(state, now, beta, n, domain, free)
-            rule = recipe.acquisition
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
-            options = state, now, beta, n, domain, free, near, rng
-            state, X = points_of_decision(recipe, model, self._outcomes, *options)
+            state, X = points_of_decision(recipe, self._outcomes, decision, state, near, rng)
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)
@@ -629,11 +627,11 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        X = self._played(X)
-        told = corrected(self._recipe, self._state, X, y, t, variance, to)
-        read = self._outcomes.corrected(self._state, told, X, t, outcomes)
-        made = retold(self._recipe, self._model, self._state, told)
-        self._state = replace(made, outcomes=read)
+        recipe, state = self._recipe, self._state
+        before, told, points, rows = corrected(recipe, state, self._played(X), y, t, variance, to)
+        right = self._outcomes.right(outcomes, len(rows))
+        read = self._outcomes.retold(state, points, before.t[rows], told.t[rows], right)
+        self._state = replace(retold(recipe, self._model, state, told), outcomes=read)
         return self._state.info
 
     @in_turn
@@ -790,5 +788,5 @@ class Bandit:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
         when = consulting.question_time(recipe, state, state.questions.latest if t is None else t)
         fresh, refused = checked_answers(recipe, X, values, when, variance)
-        self._state = consulting.with_answers(recipe.asking, state, fresh, refused)
+        self._state = consulting.with_answers(recipe.asking, state, fresh, refused, replaces=False)
         return self._state.info

@@ -17,13 +17,13 @@ import numpy as np
 from tvbandits.acquisition.availability import Available
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import QueryInfo, Questions, State
+from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import kept_answers
 from tvbandits.core.arrays import Array, Index, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
-from tvbandits.core.observations import Observations, Source, Told, changed
+from tvbandits.core.observations import Observations, Told, changed
 from tvbandits.core.protocols import (
     Answers,
     Domain,
@@ -107,32 +107,28 @@ def _with_answers_of_the_expert(
     assert expert is not None  # otherwise nothing is due
     state, points = chosen(recipe, model, state, about, rng)
     said, failure = asked(expert, points, about)
-    has = said.answered
-    answered = int(np.count_nonzero(has))
-    columns = points[has], np.full(answered, about), said.values[has], said.variance[has]
-    fresh = Observations.checked(*columns, Source.EXPERT)
-    answers, since = kept_answers(asking, state.answers, state.since, fresh, True)
-    before, number = state.info.queries, len(points)
-    queries = QueryInfo(
-        asked=number,
-        answered=answered,
-        refused=number - answered,
-        total_asked=before.total_asked + number,
-        total_answered=before.total_answered + answered,
-        total_refused=before.total_refused + number - answered,
-        failures=before.failures + (failure is not None),
+    fresh = Observations.of_answers(points, about, said.values, said.variance)
+    down = failure is not None
+    before, q = state.info.queries, len(points)
+    state = with_answers(
+        asking,
+        state,
+        fresh,
+        q - len(fresh.t),
+        replaces=True,
+        asked=q,
+        total_asked=before.total_asked + q,
+        failures=before.failures + down,
         notes=said.notes,
         cost=said.cost,
         total_cost=before.total_cost + said.cost,
     )
-    info = changed(state.info, queries=queries)
-    questions = _with_answers(state.questions, fresh)
     # An expert that is asked nothing may be down still.
-    if len(points) > 0 and questions.down != (failure is not None):
+    if q > 0 and state.questions.down != down:
         if failure is not None:
             warn_of(failure, about)
-        questions = changed(questions, down=failure is not None)
-    return changed(state, answers=answers, since=since, questions=questions, info=info)
+        state = changed(state, questions=changed(state.questions, down=down))
+    return state
 
 
 def chosen(
@@ -164,14 +160,9 @@ def chosen(
         state.questions.decisions + 1,
     )
     rows = _checked_rows(asking.plan.choose(pool, rng), len(points))
-    questions = changed(
-        state.questions,
-        asked=state.questions.asked + len(rows),
-        decisions=pool.decisions,
-        due=False,
-        latest=about,
-    )
-    return changed(state, questions=questions), points[rows]
+    known, total = state.questions, state.questions.asked + len(rows)
+    known = changed(known, asked=total, decisions=pool.decisions, due=False, latest=about)
+    return changed(state, questions=known), points[rows]
 
 
 def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
@@ -241,37 +232,39 @@ def asked_out(
     if free is not None:
         state = replace(state, questions=replace(state.questions, available=free))
     state, points = chosen(recipe, model, state, about, rng)
-    total = state.info.queries.total_asked + len(points)
-    queries = replace(state.info.queries, asked=len(points), total_asked=total)
-    return replace(state, info=replace(state.info, queries=queries)), points
+    queries, q = state.info.queries, len(points)
+    queries = changed(queries, asked=q, total_asked=queries.total_asked + q)
+    return changed(state, info=changed(state.info, queries=queries)), points
 
 
-def with_answers(asking: Asking, state: State, fresh: Observations, refused: int) -> State:
-    """The state with answers that somebody brought, all about one time."""
-    answers, since = kept_answers(asking, state.answers, state.since, fresh, False)
-    about = state.info.queries
-    queries = replace(
-        about,
-        answered=len(fresh),
-        refused=refused,
-        total_answered=about.total_answered + len(fresh),
-        total_refused=about.total_refused + refused,
-    )
-    return replace(
-        state,
-        answers=answers,
-        since=since,
-        questions=_with_answers(state.questions, fresh),
-        info=replace(state.info, queries=queries),
-    )
+def with_answers(
+    asking: Asking, state: State, fresh: Observations, refused: int, *, replaces: bool, **more: Any
+) -> State:
+    """The state with answers about one time: of a query, or such as somebody brought.
 
-
-def _with_answers(questions: Questions, fresh: Observations) -> Questions:
-    if len(fresh.t) == 0:
-        return questions
-    known = np.isfinite(fresh.variance).all()  # else it is learned
-    stated = statistics.median(fresh.variance.tolist()) if known else questions.variance
-    return changed(questions, informed=True, variance=stated)
+    Parameters
+    ----------
+    refused : int
+        How many points have none.
+    replaces : bool
+        They are all of a query; see `kept_answers`.
+    more
+        What else people are told of it, as `QueryInfo` calls it.
+    """
+    rule = asking.reuse_answers, asking.most_answers
+    answers, since = kept_answers(*rule, state.answers, state.since, fresh, replaces)
+    about, questions, count = state.info.queries, state.questions, len(fresh.t)
+    total = {
+        "total_answered": about.total_answered + count,
+        "total_refused": about.total_refused + refused,
+    }
+    queries = changed(about, answered=count, refused=refused, **total, **more)
+    if count:
+        known = np.isfinite(fresh.variance).all()  # else it is learned
+        stated = statistics.median(fresh.variance.tolist()) if known else questions.variance
+        questions = changed(questions, informed=True, variance=stated)
+    info = changed(state.info, queries=queries)
+    return changed(state, answers=answers, since=since, questions=questions, info=info)
 
 
 def _checked_rows(rows: Any, size: int) -> Any:

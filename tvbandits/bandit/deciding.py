@@ -41,7 +41,6 @@ from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
     ToldReadings,
     checked_told,
-    readings_at,
     values_and_variance,
     with_rewards,
 )
@@ -67,6 +66,9 @@ MOST_SAVED, MOST_EXCESS = 0.5, 10.0
 
 # Where they do, a point that is played is as likely as not to satisfy the limit, at least.
 LIKELY = 0.5
+
+# Of no outcome.
+NO_READINGS: Mapping[str, Array] = {}
 
 # Points that are compared as looks and as what they could open, where there are more.
 POOL = 512
@@ -359,17 +361,13 @@ class Outcomes:
             warnings.warn_explicit(text, LimitWarning, *where, registry={})
         self._warned = text is not None
 
-    def check(self, name: str) -> None:
-        """Raise a `ValueError` if there is no limit on such an outcome."""
-        check_outcome(name, self._parts)
-
     def told(
         self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known."""
         known = dict(state.outcomes)
         for name, values in as_outcomes(outcomes).items():
-            self.check(name)
+            check_outcome(name, self._parts)
             _, recipe, model = self._parts[name]
             before = known[name]
             usual = recipe.domain, recipe.noise_variance, before.pending, 1.0
@@ -379,21 +377,13 @@ class Outcomes:
             known[name] = changed(after, random=rng.bit_generator.state)
         return known
 
-    def corrected(
-        self,
-        state: State,
-        told: ToldReadings,
-        X: ArrayLike,
-        t: ArrayLike | None,
-        outcomes: Mapping[str, ArrayLike] | None,
-    ) -> Mapping[str, State]:
-        """Their states, with right values and times of points (n, d) that were told at times (n,)."""
-        before, points, rows = readings_at(self._recipe, state, X, t)
-        right = as_outcomes(outcomes)
-        for name, values in right.items():
-            self.check(name)
-            right[name] = values_and_variance(name, values, len(rows), None, 1.0)[0]
-        return self.retold(state, points, before.t[rows], told.t[rows], right)
+    def right(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
+        """Right readings (n,) of outcomes, by name; None: there are none."""
+        found = {}
+        for name, values in as_outcomes(outcomes).items():
+            check_outcome(name, self._parts)
+            found[name] = values_and_variance(name, values, n, None, 1.0)[0]
+        return found
 
     def retold(
         self,
@@ -401,7 +391,7 @@ class Outcomes:
         X: Array,
         t: Array,
         to: Array | None = None,
-        right: Mapping[str, ArrayLike] | None = None,
+        right: Mapping[str, Array] = NO_READINGS,
     ) -> Mapping[str, State]:
         """Their states, with other readings of points (n, d) that were told at times (n,).
 
@@ -424,14 +414,14 @@ class Outcomes:
             if to is None:
                 read = read.without(rows)
             else:
-                more = {"y": np.asarray(right[name])[which]} if right and name in right else {}
+                more = {"y": right[name][which]} if name in right else {}
                 read = read.with_rows(rows, t=to[which], **more)
             made[name] = retold(recipe, model, made[name], read)
         return made
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
         """Mean and deviation of an outcome at points (m, d)."""
-        self.check(name)
+        check_outcome(name, self._parts)
         known, model = state.outcomes[name], self._parts[name][2]
         conditioned = model.conditioned(known, now, generator_of(known.random))
         return model.view(conditioned, now).reward(X)
@@ -478,14 +468,9 @@ class Outcomes:
 
 def points_of_decision(
     recipe: Recipe,
-    model: Model,
     outcomes: Outcomes,
+    decision: Decision,
     state: State,
-    now: float,
-    beta: float,
-    n: int | None,
-    domain: Domain,
-    free: Available | None,
     near: float | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
@@ -497,13 +482,12 @@ def points_of_decision(
     ----------
     outcomes : Outcomes
         Of the recipe's limits.
+    decision : Decision
+        As if there were none of these.
     state : State
-        Conditioned for the time `now`.
-    beta : float
-    n, near
+        Conditioned for its time.
+    near
         As of `Bandit.ask`.
-    domain, free
-        What is chosen from.
     rng : numpy.random.Generator
         Of the acquisition.
 
@@ -513,11 +497,11 @@ def points_of_decision(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     """
-    control = _control_first(recipe, state, now, n, free, near)
-    rest = None if n is None else n - len(control)
-    if rest == 0:  # the control is all that is played
-        return state, control
-    decision = model.decision(state, now, beta, rest, domain, free)
+    domain, control = decision.domain, _control_first(recipe, decision, state, near)
+    if decision.n is not None:
+        if decision.n == len(control):  # it is all that is played
+            return state, control
+        decision = replace(decision, n=decision.n - len(control))
     if near is not None or recipe.move_cost is not None:
         start = _position(recipe, state)
         if start is not None:  # one is where one is, whatever the context is now
@@ -527,7 +511,7 @@ def points_of_decision(
         if near is not None:
             decision = _within(decision, recipe.domain, check_near(near, start), start)
     if outcomes:
-        state, beliefs, own = outcomes.believed(state, now)
+        state, beliefs, own = outcomes.believed(state, decision.view.now)
         first, rule = outcomes.start(state, decision.available), recipe.acquisition
         X = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
         state = state if len(first) else outcomes.played(state, beliefs, X)
@@ -563,14 +547,7 @@ def _within(decision: Decision, whole: Domain, reach: float, start: Position | N
     return replace(decision, domain=nearby(domain, here, reach), available=free)
 
 
-def _control_first(
-    recipe: Recipe,
-    state: State,
-    now: float,
-    n: int | None,
-    free: Available | None,
-    near: float | None,
-) -> Array:
+def _control_first(recipe: Recipe, decision: Decision, state: State, near: float | None) -> Array:
     """The control (c, d), as often as it is to be played at a time before others are chosen.
 
     Once, where it is available and within reach; of more points than there are candidates, in its equal
@@ -580,6 +557,7 @@ def _control_first(
     if recipe.control is None:
         return none
     control = np.array(recipe.control)[None]
+    now, n, free = decision.view.now, decision.n, decision.available
     known = any(
         (recipe.is_control(each.X) & (each.t == now)).any()
         for each in (state.pending, state.rewards, state.failed)
@@ -603,27 +581,20 @@ def _control_first(
 
 
 def best_point(
-    model: Model,
-    outcomes: Outcomes,
-    state: State,
-    now: float,
-    domain: Domain,
-    free: Available | None,
-    rng: np.random.Generator,
+    outcomes: Outcomes, decision: Decision, state: State, rng: np.random.Generator
 ) -> Array:
     """The point (d,) of the best mean of a conditioned state, where limits are known to hold.
 
     Where they do nowhere, the point where they are likeliest to.
     """
-    beliefs: list[OutcomeBeliefs] = []
-    own = rng
     if any(len(each.rewards) for each in state.outcomes.values()):
-        _, beliefs, own = outcomes.believed(state, now)
-        free, likeliest, holds = where_limits_hold(domain, free, beliefs, own)
+        _, beliefs, own = outcomes.believed(state, decision.view.now)
+        free, likeliest, holds = where_limits_hold(
+            decision.domain, decision.available, beliefs, own
+        )
         if not holds:
             return np.asarray(likeliest[0])
-    decision = model.decision(state, now, 0.0, None, domain, free)
-    decision = priced(decision, beliefs, own)
+        decision = priced(replace(decision, available=free), beliefs, own)
     if decision.leaders is not None:
         decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
     none = decision.taken[:0]

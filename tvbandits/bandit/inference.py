@@ -85,7 +85,6 @@ class Model:
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
-        self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
@@ -216,7 +215,7 @@ class Model:
             least, gone = self.noise_variance(state), state.gone.rewards + state.gone.answers
             scaled = standardisation.learn(model.scaling, model.kernel, some, those, least, gone)
             if scaled is not model.scaling:
-                state = replace(state, model=replace(model, scaling=scaled))
+                state = state.with_model(scaling=scaled)
         used = np.logical_and(used, self._remembered(state, every))
         return state, every if used.all() else every.take(used), effective[used]
 
@@ -449,13 +448,9 @@ class Model:
             error = self._sign * float(told.y[i]) - float(mean[0])
             noise = float(told.variance[i])
             if flag("the reset", trigger(error, float(deviation[0]), noise, count)):
-                about = replace(state.info.model, resets=state.info.model.resets + 1)
+                made = state.with_model(about={"resets": state.info.model.resets + 1})
                 # The reward that was the event is the first that is kept.
-                return replace(
-                    state,
-                    since=(len(state.rewards) + i, len(state.answers)),
-                    info=replace(state.info, model=about),
-                )
+                return replace(made, since=(len(state.rewards) + i, len(state.answers)))
         return state
 
     def learned(self, state: State, before: int) -> State:
@@ -470,13 +465,7 @@ class Model:
     def _with_noise(self, state: State) -> State:
         """With the noise variance that everything told and answered suggests."""
         found = learned_noise(self._recipe, state.rewards.append(state.answers))
-        about = replace(state.info.model, noise=found)
-        return replace(
-            state,
-            model=replace(state.model, noise=found),
-            posterior=None,
-            info=replace(state.info, model=about),
-        )
+        return replace(state.with_model(noise=found, about={"noise": found}), posterior=None)
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
@@ -493,9 +482,8 @@ class Model:
             return state
         aged = model.aging.at_pace(pace)
         known = aged.pace if isinstance(aged, Paced) else pace
-        about = replace(state.info.model, fits=state.info.model.fits + 1, pace=known)
-        return replace(
-            state, model=replace(model, aging=aged), info=replace(state.info, model=about)
+        return state.with_model(
+            aging=aged, about={"fits": state.info.model.fits + 1, "pace": known}
         )
 
     def _refitted(self, state: State, every: Every) -> State:
@@ -518,13 +506,10 @@ class Model:
             model.scaling.scale / scaled.scale,
         )
         learned = replace(learned, at=(len(state.rewards), len(state.answers)))
-        about = replace(state.info.model, fits=learned.fits)
-        return replace(
-            state,
-            model=replace(model, scaling=scaled, kernel=learned.kernel, learned=learned),
-            posterior=None,
-            info=replace(state.info, model=about),
+        made = state.with_model(
+            scaling=scaled, kernel=learned.kernel, learned=learned, about={"fits": learned.fits}
         )
+        return replace(made, posterior=None)
 
     def members(self, state: State, visited: Array) -> CandidatePool:
         """The points that a query plan may choose from, grown by those of `visited` that are new."""
@@ -565,14 +550,6 @@ class Model:
             effective[:rewards] = np.inf
             effective[told : told + answers] = np.inf
         used: Any = np.isfinite(effective) if whole else effective <= self._most_noise(state)
-        gone = 0
-        if not whole and len(used):
-            gone = min(int(used.argmax()), len(state.rewards.t) - start)
-        if gone:
-            newest, least = float(seen.t[:gone].max()), float(seen.variance[:gone].min())
-            if start and self._gone is not None:
-                newest, least = max(newest, self._gone[2]), min(least, self._gone[3])
-            self._gone = state.rewards, start + gone, newest, least
         return seen, effective, used
 
     def _most_noise(self, state: State) -> float:
@@ -587,21 +564,22 @@ class Model:
         """How many of the first rewards are forgotten, as far as that can be known by one of them.
 
         They are if all others are newer, and their newest one would be forgotten, had it the least
-        variance of them: a step need not look at all that was ever told.
+        variance of them: a step need not age all that was ever told.
         """
-        aging = self._aging(state)
-        if self._gone is None or state.since != (0, 0) or not getattr(aging, "monotone", False):
+        aging, rewards, kept = self._aging(state), state.rewards, MANY
+        if state.since != (0, 0) or not getattr(aging, "monotone", False):
             return 0
-        rewards, start, newest, least = self._gone
-        t, about = state.rewards.t, state.answers.t
-        if not state.rewards.begins_with(rewards):
-            return 0
-        if min(t[start:].min(initial=math.inf), about.min(initial=math.inf)) < newest:
-            return 0
-        age = np.array([max(latest - newest, 0.0)])
-        ages = Ages(age, np.array([len(t) - start]), state.told)
-        least = min(least, self.noise_variance(state))
-        return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
+        while kept < len(rewards.t):
+            start = len(rewards.t) - kept
+            newest, left = rewards.t[:start].max(), (rewards.t[start:], state.answers.t)
+            # NaN where the variance is learned.
+            least = np.fmin.reduce(rewards.variance[:start], initial=self.noise_variance(state))
+            ages = Ages(np.maximum([latest - newest], 0.0), np.array([kept]), state.told)
+            forgotten = aging(np.array([least]), ages)[0] > self._most_noise(state)
+            if forgotten and all(t.min(initial=math.inf) >= newest for t in left):
+                return start
+            kept *= 2
+        return 0
 
     def trimmed(self, state: State, before: int) -> State:
         """Without its oldest rows, where the history is long enough; looked at now and then.

@@ -33,7 +33,6 @@ from tvbandits.core.arrays import (
     not_negative,
     whole_number,
 )
-from tvbandits.core.box import Box
 from tvbandits.core.candidates import (
     Candidates,
     CandidatesInContext,
@@ -45,7 +44,7 @@ from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.context import measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Gone, Observations, Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
@@ -380,31 +379,18 @@ class Recipe:
         length scales and a drift of its own. An ensemble holds models that are wrong, too, and takes an
         outcome for less known than it is: at the edge of a limit that costs most.
         """
-        posterior, domain = self.posterior, self.domain
+        domain, posterior = self.domain, self.posterior
         apart = isinstance(posterior, IndependentArms) or isinstance(domain, Arms)
         both = isinstance(posterior, ModelEnsemble) and posterior.both
         least = 1 if both else SMALL_NETWORK + 1
+        names = ("kernel", "aging", "posterior", "learn", "reset", "lead")
+        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
-            low, high = domain.X.min(axis=0), domain.X.max(axis=0)
-            box = Box(np.column_stack([low, np.where(high > low, high, low + 1.0)]))
-            kernel, latest = joint_box_kernel(box), Window(last=OUTCOME_READINGS)
-            return Recipe(
-                domain, kernel, limit.noise_variance, aging=latest, learn=OUTCOME_RULE,
-                history=self.history,
-            )  # fmt: skip
-        if isinstance(posterior, ModelEnsemble):
-            posterior = replace(posterior, unit=0.0)  # an outcome has a unit of its own
-        return Recipe(
-            self.domain,
-            self.kernel,
-            limit.noise_variance,
-            aging=self.aging,
-            posterior=posterior,
-            learn=self.learn,
-            reset=self.reset,
-            lead=self.lead,
-            history=self.history,
-        )
+            latest = Window(last=OUTCOME_READINGS)
+            parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
+        elif isinstance(posterior, ModelEnsemble):  # an outcome has a unit of its own
+            parts["posterior"] = replace(posterior, unit=0.0)
+        return Recipe(domain, noise_variance=limit.noise_variance, history=self.history, **parts)
 
     def _check_numbers(self) -> None:
         if self.noise_variance is not None:
@@ -475,6 +461,7 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         visited=none.X,
         time=None,
         asked_for=None,
+        gone=Gone(),
         model=ModelState(
             _first_scaling(recipe), recipe.kernel, recipe.aging, noise=learned_noise(recipe, none)
         ),
@@ -505,7 +492,7 @@ def check_state(recipe: object, state: object) -> None:
 def state_for(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
-        state = replace(state, model=replace(state.model, scaling=_first_scaling(recipe)))
+        state = state.with_model(scaling=_first_scaling(recipe))
     if state.outliers is not None and not recipe.robust:
         told = state.readings
         state = replace(state.with_outliers(told, np.zeros(len(told), dtype=bool)), posterior=None)
@@ -604,13 +591,12 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
     if given is None:
         if state.model.noise is not None:
             return state
-        noise = learned_noise(recipe, state.rewards.append(state.answers))
-        return replace(state, model=replace(state.model, noise=noise))
-    learned, model = state.model.noise, replace(state.model, noise=None)
+        return state.with_model(noise=learned_noise(recipe, state.rewards.append(state.answers)))
+    learned = state.model.noise
+    posterior = state.posterior if learned is None or learned.variance == given else None
     rewards, answers = state.rewards.with_noise(given), state.answers.with_noise(given)
-    same = learned is None or learned.variance == given
-    posterior = state.posterior if same else None
-    return replace(state, rewards=rewards, answers=answers, model=model, posterior=posterior)
+    made = state.with_model(noise=None)
+    return replace(made, rewards=rewards, answers=answers, posterior=posterior)
 
 
 def _first_scaling(recipe: Recipe) -> Scaling:
@@ -629,12 +615,7 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
         and given.at_pace(1.0) == known.at_pace(1.0)
     ):
         return state
-    about = replace(state.info.model, pace=math.nan)
-    return replace(
-        state,
-        model=replace(state.model, aging=given),
-        info=replace(state.info, model=about),
-    )
+    return state.with_model(aging=given, about={"pace": math.nan})
 
 
 def _with_kernel_of(recipe: Recipe, state: State) -> State:
@@ -643,6 +624,6 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
     if recipe.learn is not None and learned is not None:
         given, known = (recipe.kernel, *recipe.learn.rivals), learned.kernels
         if len(given) == len(known) and all(map(same_form, known, given)):
-            return replace(state, model=replace(state.model, kernel=learned.kernel))
-    model = replace(state.model, kernel=recipe.kernel, learned=None)
-    return replace(state, model=model, calibration=IntervalCalibration())
+            return state.with_model(kernel=learned.kernel)
+    made = state.with_model(kernel=recipe.kernel, learned=None)
+    return replace(made, calibration=IntervalCalibration())

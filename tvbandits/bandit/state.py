@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
-from tvbandits.core.observations import Gone, Observations, Outliers, Plays
+from tvbandits.core.observations import Observations, Outliers, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
 from tvbandits.forgetting.aging import Aging
@@ -239,25 +239,17 @@ class ModelState:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class State:
+class State(Record):
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
 
     Two states are equal if a bandit goes on from both in the same way, to the last bit.
 
     Attributes
     ----------
-    rewards, answers : Observations
-        In the sign and unit of the user.
-    failed : Plays
-        Points that were played without a reading.
-    pending : Plays
-        Points asked and not told.
+    rewards, answers, failed, pending, time, asked_for, gone
+        As of `Record`; without the outliers.
     visited : array of shape (N, d)
         Distinct points played, in the order of their first play.
-    time : float or None
-        The latest time told.
-    asked_for : float or None
-        The time of the decision that is still out.
     model : ModelState
     posterior : Posterior or None
         The latest, from which the next one is made.
@@ -279,8 +271,6 @@ class State:
         What was learned about each outcome that has a limit: its readings stand there as rewards.
     outliers : Outliers or None
         Readings that a robust bandit has set aside, if any; they are not among the rewards.
-    gone : Gone
-        What is no longer among rewards, answers and failed plays.
     info : Info
         For people; does not count in equality.
 
@@ -295,13 +285,7 @@ class State:
     True 1
     """
 
-    rewards: Observations
-    answers: Observations
-    failed: Plays
-    pending: Plays
     visited: Array
-    time: float | None
-    asked_for: float | None
     model: ModelState
     posterior: Posterior | None
     questions: Questions
@@ -313,7 +297,6 @@ class State:
     expert: Mapping[str, Any] | None = None
     outcomes: Mapping[str, State] = field(default_factory=dict)
     outliers: Outliers | None = None
-    gone: Gone = field(default_factory=Gone)
     info: Info = field(default_factory=Info, compare=False)
 
     @property
@@ -325,6 +308,13 @@ class State:
     def readings(self) -> Observations:
         """All rewards in the order they were told, with the outliers among them."""
         return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
+
+    def with_model(self, *, about: Mapping[str, Any] | None = None, **parts: Any) -> State:
+        """With other parts of the model, and in `about` what people are told of them."""
+        info = self.info
+        if about is not None:
+            info = replace(info, model=replace(info.model, **about))
+        return replace(self, model=replace(self.model, **parts), info=info)
 
     def with_outliers(self, told: Observations, out: NDArray[np.bool_]) -> State:
         """The state that knows all of these readings but the outliers; what is forgotten stays so.
@@ -363,14 +353,13 @@ class State:
             out[outliers.rows] = True
             stays = out | (readings.t >= until)
             outliers = Outliers.of(readings.take(stays), out[stays])
-        left = self.gone.grown(until, self.rewards, self.answers, self.failed)
         return replace(
             self,
             model=model,
             posterior=posterior,
             since=kept(self.since),
             outliers=outliers,
-            **left,
+            **self.left_from(until),
         )
 
     @property
@@ -389,10 +378,7 @@ class State:
         """With so many more coordinates of points, all 0; what is computed from them is left out."""
         return replace(
             self,
-            rewards=self.rewards.widened(columns),
-            answers=self.answers.widened(columns),
-            failed=self.failed.widened(columns),
-            pending=self.pending.widened(columns),
+            **self.with_coordinates(columns),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,
             questions=replace(self.questions, pool=CandidatePool.none(), available=None),

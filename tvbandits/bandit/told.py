@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.observations import Gone, Observations, Plays, Source, Told, changed
+from tvbandits.core.observations import (
+    Observations,
+    Plays,
+    Record,
+    Told,
+    changed,
+)
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
@@ -23,63 +29,6 @@ if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
     from tvbandits.gp.fitting.calibration import IntervalCalibration
-
-
-class Record(Protocol):
-    """What is on record before a tell: a bandit's state, or what a journal says of it."""
-
-    @property
-    def rewards(self) -> Observations:
-        """Told."""
-
-    @property
-    def readings(self) -> Observations:
-        """The same, with what stands aside."""
-        ...
-
-    @property
-    def failed(self) -> Plays:
-        """Played without a reading."""
-
-    @property
-    def pending(self) -> Plays:
-        """Asked and not told."""
-
-    @property
-    def time(self) -> float | None:
-        """The latest time told."""
-
-    @property
-    def asked_for(self) -> float | None:
-        """The time of the decision that is still out."""
-
-    @property
-    def gone(self) -> Gone:
-        """What is no longer among rewards and failed plays."""
-
-
-def noted(before: Record, told: Told) -> dict[str, Any]:
-    """What a tell changes of what is on record."""
-    # A late reward does not take the time of the decision that is still out.
-    latest = told.latest
-    out = before.asked_for is not None and latest < before.asked_for
-    failed = before.failed
-    if len(failed.t):
-        failed = failed.replaced_by(told.rewards.X, told.rewards.t)
-    if len(told.failed.t):
-        failed = failed.append(told.failed.X, told.failed.t)
-    return {
-        "rewards": before.rewards.append(told.rewards),
-        "failed": failed,
-        "pending": before.pending.without(told.X, told.t),
-        "time": latest if before.time is None else max(before.time, latest),
-        "asked_for": before.asked_for if out else None,
-    }
-
-
-def decision_time(before: Record) -> float:
-    """The time of the next decision, if nobody says another."""
-    return 1.0 if before.time is None else before.time + 1.0
 
 
 def checked_told(
@@ -133,7 +82,7 @@ def told_next(
     variance: ArrayLike | None,
 ) -> Told:
     """What is told after all that is on record, if it can be used; see `checked_told`."""
-    asked_for = decision_time(before) if before.asked_for is None else before.asked_for
+    asked_for = before.decision_time if before.asked_for is None else before.asked_for
     usual = recipe.domain, recipe.noise_variance, before.pending, asked_for
     return checked_told(*usual, X, y, t, variance)
 
@@ -162,27 +111,15 @@ def checked_answers(
         If something has no form that can be used.
     """
     points = recipe.domain.check(X)
-    n = len(points)
-    said, variances = values_and_variance("values", values, n, variance, recipe.noise_variance)
-    has = ~np.isnan(said)
-    columns = points[has], np.full(int(has.sum()), t), said[has], variances[has]
-    return Observations.checked(*columns, Source.EXPERT), int((~has).sum())
-
-
-class Keeping(Protocol):
-    """How many answers are kept: an `Asking`, or what is on record of it."""
-
-    @property
-    def reuse_answers(self) -> bool:
-        """Whether answers stay when others come."""
-
-    @property
-    def most_answers(self) -> int | None:
-        """How many at the most."""
+    usual = recipe.noise_variance
+    said, variances = values_and_variance("values", values, len(points), variance, usual)
+    fresh = Observations.of_answers(points, t, said, variances)
+    return fresh, len(points) - len(fresh)
 
 
 def kept_answers(
-    asking: Keeping,
+    reuses: bool,
+    most: int | None,
     before: Observations,
     since: tuple[int, int],
     fresh: Observations,
@@ -194,7 +131,7 @@ def kept_answers(
     parts replace those about earlier times.
     """
     rewards, forgotten = since
-    if not asking.reuse_answers:
+    if not reuses:
         if replaces:
             return fresh, (rewards, 0)
         if len(fresh) and (before.t < fresh.t[0]).any():
@@ -202,7 +139,7 @@ def kept_answers(
             forgotten = int(newest[:forgotten].sum())
             before = before.take(newest)
     answers = before.append(fresh)
-    surplus = len(answers) - (asking.most_answers or len(answers))
+    surplus = len(answers) - (most or len(answers))
     if surplus <= 0:
         return answers, (rewards, forgotten)
     return answers.take(slice(surplus, None)), (rewards, max(forgotten - surplus, 0))
@@ -313,7 +250,7 @@ def with_rewards(
         state = model.reset_at_events(state, rewards, rng)
     questions = state.questions
     visited = visited_with(state.visited, told.X)
-    known = noted(state, told)
+    known = state.noted(told)
     if len(every.t) > len(told.rewards.t):  # nobody has to read the outliers once more
         failed = state.failed.replaced_by(every.X, every.t)
         known["failed"] = failed.append(told.failed.X, told.failed.t)
@@ -445,8 +382,11 @@ def corrected(
     t: ArrayLike | None,
     variance: ArrayLike | None,
     to: ArrayLike | None,
-) -> ToldReadings:
-    """Everything told, with what is right in the place of what was wrong, as `Bandit.correct`."""
+) -> tuple[ToldReadings, ToldReadings, Array, Index]:
+    """Everything told, and with what is right in the place of what was wrong, as `Bandit.correct`.
+
+    And the points that are meant, and which rows they are.
+    """
     count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
     given = np.zeros(count) if y is None else y
     noise = recipe.noise_variance
@@ -456,7 +396,8 @@ def corrected(
     keeps = variance is None and not isinstance(y, Counted)
     variances = told.variance[rows] if keeps else variances
     times = told.t[rows] if to is None else as_times(to, len(points), "to")
-    return told.with_rows(rows, t=times, y=values, variance=variances)
+    right = told.with_rows(rows, t=times, y=values, variance=variances)
+    return told, right, points, rows
 
 
 def still_out(asked_for: float | None, time: float | None) -> float | None:

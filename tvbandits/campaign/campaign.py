@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
-from tvbandits.bandit.told import decision_time
 from tvbandits.campaign.ledger import Ledger, NotFollowedError, check_not_told, columns_of
 from tvbandits.campaign.naming import Names, number_of, numbers_of
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
@@ -665,7 +664,7 @@ class Campaign:
         """Points that are out for longer than `drop_after` when something is asked for."""
         if self.drop_after is None:
             return []
-        out, t = state.pending, decision_time(state) if given["t"] is None else given["t"]
+        out, t = state.pending, state.decision_time if given["t"] is None else given["t"]
         found: list[list[float]] = out.X[t - out.t >= self.drop_after].tolist()
         return found
 

@@ -14,9 +14,7 @@ import numpy as np
 
 from tvbandits.bandit.told import (
     checked_told,
-    decision_time,
     kept_answers,
-    noted,
     told_again,
     told_next,
     usual_variance,
@@ -30,7 +28,7 @@ from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit, check_outcome
 from tvbandits.core.moving import MoveCost
-from tvbandits.core.observations import Gone, Observations, Plays, Source
+from tvbandits.core.observations import Observations, Plays, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns, in_time
 
@@ -47,7 +45,7 @@ class NotFollowedError(Exception):
 
 
 @dataclass(frozen=True)
-class Ledger:
+class Ledger(Record):
     """What is on record after so many rows.
 
     Attributes
@@ -59,7 +57,7 @@ class Ledger:
     domain, noise_variance, control, move_cost, history
         As of the recipe.
     rewards, answers, failed, pending, time, asked_for, gone
-        As of a bandit's state; what stands aside as an outlier is among the rewards.
+        As of `Record`; what stands aside as an outlier is among the rewards.
     outcomes : mapping of Limit to Observations
         What was read of the outcomes that have limits.
     questions, cost : int, float
@@ -79,13 +77,6 @@ class Ledger:
     control: tuple[float, ...] | None
     move_cost: MoveCost | None
     history: int | None
-    rewards: Observations
-    answers: Observations
-    failed: Plays
-    pending: Plays
-    time: float | None
-    asked_for: float | None
-    gone: Gone
     outcomes: Mapping[Limit, Observations]
     questions: int
     cost: float
@@ -127,11 +118,6 @@ class Ledger:
 
         return replace(self, seq=seq, head=head, open=tuple(begun), **_on_record(look))
 
-    @property
-    def readings(self) -> Observations:
-        """The rewards."""
-        return self.rewards
-
     def caught_up(self, store: Store) -> Ledger:
         """At the end of the journal.
 
@@ -163,7 +149,7 @@ class Ledger:
             return self.told(body)[1]
         if kind == "asked":
             X = points(body["got"], d)
-            now = decision_time(self) if body["t"] is None else float(body["t"])
+            now = self.decision_time if body["t"] is None else float(body["t"])
             pending = self.pending.append(X, np.full(len(X), now))
             return replace(self, pending=pending, asked_for=now)
         if kind == "sites":
@@ -181,11 +167,11 @@ class Ledger:
     def _on(self, domain: Candidates) -> Ledger:
         """On other candidates; arms that are new are coordinates more."""
         columns = domain.dimension - self.domain.dimension
-        names = ("rewards", "answers", "failed", "pending")
-        wide: dict[str, Any] = {name: getattr(self, name).widened(columns) for name in names}
         read = {limit: seen.widened(columns) for limit, seen in self.outcomes.items()}
         control = None if self.control is None else (*self.control, *(0.0,) * columns)
-        return replace(self, domain=domain, outcomes=read, control=control, **wide)
+        return replace(
+            self, domain=domain, outcomes=read, control=control, **self.with_coordinates(columns)
+        )
 
     def told(self, given: Mapping[str, Any]) -> tuple[Array, Ledger]:
         """The times of what is told, and what is on record then.
@@ -207,7 +193,7 @@ class Ledger:
             usual = self.domain, limit.noise_variance, self.pending, 1.0
             more = checked_told(*usual, told.X, values, told.t, None, name).rewards
             read[limit] = read[limit].append(more)
-        made = replace(self, outcomes=read, **noted(self, told))
+        made = replace(self, outcomes=read, **self.noted(told))
         if self.history is not None and len(made.rewards) >= 2 * self.history:
             raise NotFollowedError("a long history")
         return told.t, made
@@ -220,12 +206,12 @@ class Ledger:
         return replace(asked._answered(body, replaces=True), cost=self.cost + float(body["cost"]))
 
     def _answered(self, body: Mapping[str, Any], *, replaces: bool) -> Ledger:
-        values = numbers(body["values"])
-        has = ~np.isnan(values)
-        X, t = points(body["X"], self.domain.dimension)[has], np.full(has.sum(), float(body["t"]))
-        variance = np.broadcast_to(numbers(body["variance"]), len(values))[has]
-        fresh = Observations.checked(X, t, values[has], variance, Source.EXPERT)
-        answers, _ = kept_answers(self, self.answers, (0, 0), fresh, replaces)
+        X, values = points(body["X"], self.domain.dimension), numbers(body["values"])
+        variance = np.broadcast_to(numbers(body["variance"]), len(values))
+        fresh = Observations.of_answers(X, float(body["t"]), values, variance)
+        answers, _ = kept_answers(
+            self.reuse_answers, self.most_answers, self.answers, (0, 0), fresh, replaces
+        )
         return replace(self, answers=answers)
 
 

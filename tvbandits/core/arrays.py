@@ -200,9 +200,8 @@ def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int
 
 def check_sizes(values: Array, name: str) -> None:
     """Raise a `ValueError` that names the first of `values` beyond `LARGEST_VALUE`; NaN passes."""
-    bad = np.abs(values) > LARGEST_VALUE
-    if bad.any():
-        refuse(bad, values, f"{name} must be at most {LARGEST_VALUE:g} in size")
+    large = np.abs(values) > LARGEST_VALUE
+    refuse(large, values, f"{name} must be at most {LARGEST_VALUE:g} in size")
 
 
 def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
@@ -215,16 +214,11 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
     """
     column = columned(values, n, name)
     if not ((column >= SMALLEST_VARIANCE) & (column <= LARGEST_VARIANCE)).all():
-        check_variances(as_column(column, n, name), name)
+        column = as_column(column, n, name)
+        refuse(column <= 0, column, f"{name} must be positive")
+        refuse(column < SMALLEST_VARIANCE, column, f"{name} must be at least {SMALLEST_VARIANCE:g}")
+        refuse(column > LARGEST_VARIANCE, column, f"{name} must be at most {LARGEST_VARIANCE:g}")
     return column
-
-
-def check_variances(values: Array, name: str) -> None:
-    """Raise a `ValueError` that names the first of `values` that is no usable variance; NaN passes."""
-    if ((values < SMALLEST_VARIANCE) | (values > LARGEST_VARIANCE)).any():
-        refuse(values <= 0, values, f"{name} must be positive")
-        refuse(values < SMALLEST_VARIANCE, values, f"{name} must be at least {SMALLEST_VARIANCE:g}")
-        refuse(values > LARGEST_VARIANCE, values, f"{name} must be at most {LARGEST_VARIANCE:g}")
 
 
 def usable_variances(values: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, as_points, refuse
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.coercion import settle, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
@@ -36,10 +36,7 @@ def as_bounds(bounds: ArrayLike) -> Array:
     intervals = as_points(bounds, 2, name="bounds")
     if len(intervals) == 0:
         raise ValueError("bounds must have at least one row, got shape (0, 2)")
-    empty = ~(intervals[:, 0] < intervals[:, 1])
-    if empty.any():
-        row = int(empty.argmax())
-        raise ValueError(f"bounds must have low < high, got {intervals[row].tolist()} in row {row}")
+    refuse(~(intervals[:, 0] < intervals[:, 1]), intervals, "bounds must have low < high")
     return intervals
 
 
@@ -136,11 +133,7 @@ class Box:
         slack = TOLERANCE * (high - low)
         outside = ((points < low - slack) | (points > high + slack)).any(axis=1)
         if outside.any():
-            row = int(outside.argmax())
-            raise ValueError(
-                f"{name} must be inside the box {self.bounds.tolist()}, "
-                f"got {points[row].tolist()} in row {row}"
-            )
+            refuse(outside, points, f"{name} must be inside the box {self.bounds.tolist()}")
         return np.asarray(np.clip(points, low, high))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import Protocol, runtime_checkable
 
@@ -161,7 +161,7 @@ def _evolve(
 
 
 def _ascended(
-    sloped: Sloped, U: Array, values: Array, radius: float, tolerance: float, turns: int
+    sloped: Sloped, radius: float, tolerance: float, turns: int, U: Array, values: Array
 ) -> tuple[Array, Array]:
     """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
 
@@ -264,9 +264,7 @@ def climb(
     chosen = _separated(U, values, starts, radius)
     tolerance = 1e-5 * float(np.ptp(values))
 
-    def refine(U: Array, heights: Array) -> tuple[Array, Array]:
-        return _ascended(sloped, U, heights, radius, tolerance, 20)
-
+    refine = partial(_ascended, sloped, radius, tolerance, 20)
     beside, _ = cells.neighbours(U[chosen[:1]])
     heights = evaluate(beside) if len(beside) else np.empty(0)
     U, heights = np.concatenate([U[chosen], beside]), np.concatenate([values[chosen], heights])
@@ -313,9 +311,7 @@ def search(
     tolerance = 1e-9 * float(np.ptp(heights[np.isfinite(heights)]))
     sloped = _differences(evaluate, cells.free)
 
-    def refine(U: Array, heights: Array) -> tuple[Array, Array]:
-        return _ascended(sloped, U, heights, radius, tolerance, 60)
-
+    refine = partial(_ascended, sloped, radius, tolerance, 60)
     U, heights = _moved(evaluate, refine, cells, *refine(U[chosen], heights[chosen]))
     found, height = U[heights.argmax()], float(heights.max())
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.

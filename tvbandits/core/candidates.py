@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 LARGEST_GRID = 10_000_000
 
 
-# So many points are looked for one by one.
+# So many points are looked for one by one, where there is no table of all.
 MOST_PLAYED = 64
 
-# Of more candidates, a point is looked for in block after block.
+# Of more candidates there is no table: a point is looked for in block after block.
 MOST_INDEXED = 50_000
 
 
@@ -188,10 +188,21 @@ class Candidates:
         return cls(kept, context, retired)
 
     @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        """Lowest and highest value of each coordinate, (d,) each."""
+        ends = [(X.min(axis=0), X.max(axis=0)) for _, X in self.blocks()]
+        return np.min([a for a, _ in ends], axis=0), np.max([b for _, b in ends], axis=0)
+
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
+        low, high = self._ends
+        return np.column_stack([low, np.where(high > low, high, low + 1.0)])
+
+    @cached_property
     def _extent(self) -> Array:
         """Extent of the set along each coordinate, (d,); the size of the numbers where it is 0."""
-        ends = [(X.min(axis=0), X.max(axis=0)) for _, X in self.blocks()]
-        low, high = np.min([a for a, _ in ends], axis=0), np.max([b for _, b in ends], axis=0)
+        low, high = self._ends
         extent, size = high - low, np.maximum(np.abs(low), np.abs(high))
         # Of a set with a wide offset and a tiny extent, rounding decides what can be told apart.
         floor = np.where(extent > 0, 16 * np.finfo(float).eps / TOLERANCE * size, size)
@@ -205,9 +216,14 @@ class Candidates:
         return cKDTree(self.X / self._extent)
 
     @cached_property
+    def _all_known(self) -> bool:
+        """Whether a table has the rows of all of them."""
+        return self.held and len(self) <= MOST_INDEXED
+
+    @cached_property
     def _known(self) -> dict[bytes, int]:
         """Rows by the bytes of their points: of all, or of so many candidates of what was played."""
-        if not self.held or len(self) > MOST_INDEXED:
+        if not self._all_known:
             return {}
         return {key: row for row, key in enumerate(row_keys(self.X))}
 
@@ -217,32 +233,28 @@ class Candidates:
         `ValueError` names the first point that is no candidate, and its nearest candidate.
         """
         points = as_points(X, self.dimension, name) + 0.0
-        few = len(points) <= MOST_PLAYED
-        if (few and len(self) > MOST_INDEXED) or not self.held:
-            return self._index_in_blocks(points, name)
-        if few:
-            found = [self._known.get(key) for key in row_keys(points)]
-            if None not in found:
-                return np.array(found, dtype=np.int64)
-        distance, nearest = map(np.asarray, self._tree.query(points / self._extent, p=np.inf))
-        return self._checked_rows(points, distance, nearest, name)
-
-    def _index_in_blocks(self, points: Array, name: str) -> Index:
-        """As `index`, without a table of all: what was played is known, all else is looked for."""
         rows = np.array([self._known.get(key, -1) for key in row_keys(points)], dtype=np.int64)
-        if (rows < 0).any():
+        if (rows < 0).any() and not self._all_known:
+            # A table of all is what there is no room for: what was played is known, all else looked for.
             keys, first, of_key = np.unique(keys_of(points), return_index=True, return_inverse=True)
             found = np.full(len(keys), -1)
-            for start, X in self.blocks():
-                of_block = keys_of(X)
+            for start, block in self.blocks():
+                of_block = keys_of(block)
                 there = np.flatnonzero(np.isin(of_block, keys))
                 at = np.searchsorted(keys, of_block[there])
-                same = (X[there] == points[first[at]]).all(axis=1)
+                same = (block[there] == points[first[at]]).all(axis=1)
                 found[at[same]] = start + there[same]
             rows = found[of_key]
             self._remember(rows[rows >= 0], points[rows >= 0])
-        if (rows < 0).any():
-            rows[rows < 0] = self._nearest(points[rows < 0], name)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            distance, rows[unknown] = self._nearest(points[unknown])
+            if (distance > TOLERANCE).any():
+                row = unknown[(distance > TOLERANCE).argmax()]
+                raise ValueError(
+                    f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
+                    f"the nearest candidate is {self._points_at(rows[[row]])[0].tolist()}"
+                )
         return rows
 
     def _remember(self, rows: Index, X: Array) -> None:
@@ -250,32 +262,26 @@ class Candidates:
 
         Some of them may: a table of all candidates is what there is no room for.
         """
-        if self.held and len(self) <= MOST_INDEXED:
-            return  # all are known
+        if self._all_known:
+            return
         if len(self._known) + len(rows) > MOST_INDEXED:
             self._known.clear()
         self._known.update(
             zip(row_keys(X[:MOST_INDEXED]), rows[:MOST_INDEXED].tolist(), strict=True)
         )
 
-    def _nearest(self, points: Array, name: str) -> Index:
-        distance, nearest = np.full(len(points), np.inf), np.zeros(len(points), dtype=np.int64)
-        for start, X in self.blocks():
-            for i, point in enumerate(points):
-                apart = np.abs((X - point) / self._extent).max(axis=1)
-                if apart.min() < distance[i]:
-                    distance[i], nearest[i] = apart.min(), start + apart.argmin()
-        return self._checked_rows(points, distance, nearest, name)
-
-    def _checked_rows(self, points: Array, distance: Array, nearest: Index, name: str) -> Index:
-        outside = distance > TOLERANCE
-        if outside.any():
-            row = int(outside.argmax())
-            raise ValueError(
-                f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
-                f"the nearest candidate is {self._points_at(nearest[[row]])[0].tolist()}"
-            )
-        return np.asarray(nearest, dtype=np.int64)
+    def _nearest(self, X: Array) -> tuple[Array, Index]:
+        """How far the nearest candidate is from each of points (n, d), in extents, and its row."""
+        if self._all_known or (self.held and len(X) > MOST_PLAYED):
+            apart, rows = self._tree.query(X / self._extent, p=np.inf)
+            return np.asarray(apart), np.asarray(rows, dtype=np.int64)
+        distance, nearest = np.full(len(X), np.inf), np.zeros(len(X), dtype=np.int64)
+        for start, block in self.blocks():
+            for i, x in enumerate(X):
+                away = np.abs((block - x) / self._extent).max(axis=1)
+                if away.min() < distance[i]:
+                    distance[i], nearest[i] = away.min(), start + away.argmin()
+        return distance, nearest
 
     def rows_of(self, context: Any) -> Index:
         """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
@@ -402,11 +408,9 @@ class CandidatesInContext:
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
-        X = self.chosen.X
-        low, high = X.min(axis=0), X.max(axis=0)
+        """Lowest and highest value of each coordinate, (d, 2)."""
         ranges = [(part.low, part.high) for part in self.measured.values()]  # type: ignore[union-attr]
-        return np.vstack([np.column_stack([low, np.where(high > low, high, low + 1.0)]), ranges])
+        return np.vstack([self.chosen.bounds, ranges])
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as candidates and contexts, free of rounding."""
@@ -448,8 +452,7 @@ def rows_apart(X: Array) -> Candidates:
 
 def with_retired(chosen: Candidates, X: Array) -> Candidates:
     """The candidates, and behind them those of `X` (n, d) that are none, each once, as retired."""
-    apart, _ = chosen._tree.query(X / chosen._extent, p=np.inf)
-    gone = np.unique(X[np.asarray(apart) > TOLERANCE], axis=0)
+    gone = np.unique(X[chosen._nearest(X)[0] > TOLERANCE], axis=0)
     rows = range(len(chosen), len(chosen) + len(gone))
     return Candidates(np.concatenate([chosen.X, gone]), chosen.context, (*chosen.retired, *rows))
 

@@ -247,17 +247,13 @@ def _as_moment(given: object, name: str) -> pd.Timestamp:
     """A point in time, in nanoseconds."""
     import pandas as pd
 
-    text = isinstance(given, str)
-    if given is pd.NaT or not isinstance(given, datetime | date | np.datetime64 | str):
+    if not isinstance(given, Moment) or pd.isna(given):  # type: ignore[call-overload]
         raise ValueError(f"{name} must be a date and time, got {shown(given)}")
-    if text and not _ISO.fullmatch(str(given)):
+    if isinstance(given, str) and not _ISO.fullmatch(given):
         raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {shown(given)}')
     try:
-        moment = pd.Timestamp(given)
-        if isinstance(moment, pd.Timestamp):
-            return moment.as_unit("ns")
+        return pd.Timestamp(given).as_unit("ns")
     except (ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} must be a date and time, and within 292 years of 1970, got {shown(given)}"
         ) from error
-    raise ValueError(f"{name} must be a date and time, got {shown(given)}")

@@ -169,20 +169,18 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
     chosen: Any = domain.chosen  # type: ignore[attr-defined]
     if has_names(X):
         rows = rows_by_name(X)
-        if all(set(parts) & set(row) for row in rows):
-            whole = domain.check(rows)  # type: ignore[arg-type]
-        else:
-            whole, X = None, chosen.check(rows)
+        whole = all(set(parts) & set(row) for row in rows)
+        X = (domain if whole else chosen).check(rows)
     else:
         X = as_points(X)
-        whole = X if X.shape[1] == domain.dimension else None
-        X = X if whole is not None else chosen.check(X)
-    if whole is not None:
+        whole = X.shape[1] == domain.dimension
+        X = X if whole else chosen.check(X)
+    if whole:
         if context is not None:
             raise ValueError(
                 f"the points have a context, and another one is given: {shown(context)}"
             )
-        return whole
+        return X
     if context is not None:
         return joined(X, context_columns(domain, context))
     places = np.empty((0, domain.dimension)) if known is None else known

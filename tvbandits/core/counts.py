@@ -68,11 +68,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     k, n = _columns(("successes", successes), ("trials", trials))
     if np.count_nonzero(k > n):
         refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
-    if around is None:
-        pooled = (k.sum(where=n > 0) + DEVIATIONS**2 / 2) / (n.sum() + DEVIATIONS**2)
-        p = np.full(len(k), pooled)
-    else:
-        p = _around(around, len(k), 1.0)
+    p = _mean(around, k, n, DEVIATIONS**2, 1.0)
     return _per(k, n, p * (1.0 - p))
 
 
@@ -103,10 +99,7 @@ def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = 
     """
     k, e = _columns(("events", events), ("exposure", exposure))
     refuse((k > 0) & (e == 0), k, "there are no events without exposure")
-    if around is None:
-        pooled = (k.sum(where=e > 0) + DEVIATIONS**2 / 2) / (e.sum() or 1.0)
-        return _per(k, e, np.full(len(k), pooled))
-    return _per(k, e, _around(around, len(k), np.inf))
+    return _per(k, e, _mean(around, k, e, 0.0, np.inf))
 
 
 def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
@@ -132,12 +125,14 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
 
 
-def _around(given: ArrayLike, n: int, below: float) -> Array:
-    """What the variances are made with, as somebody says, shape (n,)."""
-    column = columned(given, n, "around")
-    refuse(
-        ~((column > 0) & (column < below)), column, f"around must be above 0 and below {below:g}"
-    )
+def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: float) -> Array:
+    """What the variances are made with (n,): as somebody says, or of all counts and `more`."""
+    if around is None:
+        whole = float(size.sum()) + more
+        return np.full(len(k), (k.sum(where=size > 0) + DEVIATIONS**2 / 2) / (whole or 1.0))
+    column = columned(around, len(k), "around")
+    bad = ~((column > 0) & (column < below))
+    refuse(bad, column, f"around must be above 0 and below {below:g}")
     return column
 
 

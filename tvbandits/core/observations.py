@@ -162,6 +162,13 @@ class Observations:
         return _trusted(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
 
     @classmethod
+    def of_answers(cls, X: Array, t: float, values: Array, variance: Array) -> Observations:
+        """What an expert said about points (q, d) at one time, checked; NaN where it said nothing."""
+        said = ~np.isnan(values)
+        times = np.full(np.count_nonzero(said), t)
+        return cls.checked(X[said], times, values[said], variance[said], Source.EXPERT)
+
+    @classmethod
     def __restored__(
         cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
     ) -> Observations:
@@ -443,16 +450,78 @@ class Gone:
     until: float = -math.inf
     first: float = math.nan
 
-    def grown(
-        self, until: float, rewards: Observations, answers: Observations, failed: Plays
-    ) -> dict[str, Any]:
-        """The history from a time on, and `gone`: this and what was before that time."""
-        known: dict[str, Any] = {"rewards": rewards, "answers": answers, "failed": failed}
+
+@dataclass(frozen=True)
+class Record:
+    """What was told and asked: of a bandit's state, and of a journal without any beliefs.
+
+    Attributes
+    ----------
+    rewards, answers : Observations
+        In the sign and unit of the user.
+    failed : Plays
+        Points that were played without a reading.
+    pending : Plays
+        Points asked and not told.
+    time : float or None
+        The latest time told.
+    asked_for : float or None
+        The time of the decision that is still out.
+    gone : Gone
+        What is no longer among rewards, answers and failed plays.
+    """
+
+    rewards: Observations
+    answers: Observations
+    failed: Plays
+    pending: Plays
+    time: float | None
+    asked_for: float | None
+    gone: Gone
+
+    @property
+    def readings(self) -> Observations:
+        """All rewards in the order they were told."""
+        return self.rewards
+
+    @property
+    def decision_time(self) -> float:
+        """The time of the next decision, if nobody says another."""
+        return 1.0 if self.time is None else self.time + 1.0
+
+    def noted(self, told: Told) -> dict[str, Any]:
+        """What a tell changes of it."""
+        # A late reward does not take the time of the decision that is still out.
+        latest = told.latest
+        out = self.asked_for is not None and latest < self.asked_for
+        failed = self.failed
+        if len(failed.t):
+            failed = failed.replaced_by(told.rewards.X, told.rewards.t)
+        if len(told.failed.t):
+            failed = failed.append(told.failed.X, told.failed.t)
+        return {
+            "rewards": self.rewards.append(told.rewards),
+            "failed": failed,
+            "pending": self.pending.without(told.X, told.t),
+            "time": latest if self.time is None else max(self.time, latest),
+            "asked_for": self.asked_for if out else None,
+        }
+
+    def left_from(self, until: float) -> dict[str, Any]:
+        """What is left of it from a time on."""
+        known = {name: getattr(self, name) for name in ("rewards", "answers", "failed")}
         made = {name: each.take(each.t >= until) for name, each in known.items()}
-        first = self.first if self.rewards else float(rewards.y[0])
-        left = {name: len(each) - len(made[name]) for name, each in known.items()}
-        counts = {name: getattr(self, name) + count for name, count in left.items()}
+        counts = {
+            name: getattr(self.gone, name) + len(each) - len(made[name])
+            for name, each in known.items()
+        }
+        first = self.gone.first if self.gone.rewards else float(self.rewards.y[0])
         return {**made, "gone": Gone(**counts, until=until, first=first)}
+
+    def with_coordinates(self, columns: int) -> dict[str, Any]:
+        """Its points with so many more coordinates, all 0."""
+        names = ("rewards", "answers", "failed", "pending")
+        return {name: getattr(self, name).widened(columns) for name in names}
 
 
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:

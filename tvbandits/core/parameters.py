@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
-from tvbandits.core.coercion import is_of, several, shown
+from tvbandits.core.coercion import is_of, settle, several, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,16 @@ class _Ordered:
     high: Any
     width: ClassVar[int] = 1
     needs: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        settle(self, low=self._end("low", self.low), high=self._end("high", self.high))
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
+
+    @staticmethod
+    def _end(name: str, value: object) -> float:
+        """An end of the range as a number of this kind."""
+        return finite_number(name, value)
 
     def columns(self, codes: Array) -> Array:
         """Columns (n, 1) of codes (n,)."""
@@ -73,12 +84,6 @@ class Real(_Ordered):
     size: ClassVar[int] = 0
     """Number of values; 0 where they are not counted."""
 
-    def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, finite_number(name, getattr(self, name)))
-        if not self.low < self.high:
-            raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
-
     def __str__(self) -> str:
         return f"({_exactly(self.low)}, {_exactly(self.high)})"
 
@@ -87,12 +92,8 @@ class Real(_Ordered):
         values = columns[:, 0]
         slack = TOLERANCE * (self.high - self.low)
         outside = ~((values >= self.low - slack) & (values <= self.high + slack))
-        if outside.any():
-            row = int(outside.argmax())
-            raise ParameterError(
-                f"{name} must be from {_exactly(self.low)} to {_exactly(self.high)}, "
-                f"got {_exactly(float(values[row]))} in row {row}"
-            )
+        needs = f"{name} must be from {_exactly(self.low)} to {_exactly(self.high)}"
+        _refuse(outside, columns, needs)
         return np.asarray(np.clip(values, self.low, self.high))
 
     def values(self, codes: Array) -> Any:
@@ -112,6 +113,15 @@ def _exactly(number: float) -> str:
     """A number without the ".0" of whole ones, from which it can be read again."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
+
+
+def _refuse(bad: NDArray[np.bool_], columns: Array, needs: str) -> None:
+    """Raise a `ParameterError` that names the first row of columns (n, width) that is bad."""
+    if bad.any():
+        row = int(bad.argmax())
+        got = columns[row].tolist()
+        said = _exactly(got[0]) if len(got) == 1 else got
+        raise ParameterError(f"{needs}, got {said} in row {row}")
 
 
 class _Stepped:
@@ -146,12 +156,9 @@ class Integer(_Stepped, _Ordered):
 
     needs: ClassVar[str] = "a whole number"
 
-    def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            end = whole_number(name, getattr(self, name), -EXACT, EXACT)
-            object.__setattr__(self, name, end)
-        if not self.low < self.high:
-            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+    @staticmethod
+    def _end(name: str, value: object) -> int:
+        return whole_number(name, value, -EXACT, EXACT)
 
     def __str__(self) -> str:
         return f"Integer({self.low}, {self.high})"
@@ -167,12 +174,7 @@ class Integer(_Stepped, _Ordered):
         whole = np.rint(values)
         slack = min(TOLERANCE * self.extent, 1e-6)
         wrong = ~((np.abs(values - whole) <= slack) & (whole >= self.low) & (whole <= self.high))
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise ParameterError(
-                f"{name} must be a whole number from {self.low} to {self.high}, "
-                f"got {_exactly(float(values[row]))} in row {row}"
-            )
+        _refuse(wrong, columns, f"{name} must be {self.needs} from {self.low} to {self.high}")
         return np.asarray(whole + 0.0)
 
     def values(self, codes: Array) -> Any:
@@ -225,12 +227,7 @@ class Category(_Stepped):
         """Codes (n,) of columns (n, width), which must be a 1 among 0s up to rounding."""
         codes = np.asarray(columns.argmax(axis=1))
         wrong = (np.abs(columns - np.eye(self.width)[codes]) > TOLERANCE).any(axis=1)
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise ParameterError(
-                f"{name} must be a 1 among 0s, for one of {self}, "
-                f"got {columns[row].tolist()} in row {row}"
-            )
+        _refuse(wrong, columns, f"{name} must be a 1 among 0s, for one of {self}")
         return codes.astype(np.float64)
 
     def columns(self, codes: Array) -> Array:
@@ -315,16 +312,9 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
             raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
-        names = list(points.columns)
-        return [
-            dict(zip(names, row, strict=True)) for row in points.itertuples(index=False, name=None)
-        ]
-    if isinstance(points, Mapping) or is_series(points):
-        return [_by_name(points)]
-    rows = (
-        list(points) if isinstance(points, Sequence) and not isinstance(points, str) else [points]
-    )
-    return [_by_name(row) for row in rows]
+        return points.to_dict(orient="records")
+    listed = isinstance(points, Sequence) and not isinstance(points, str)
+    return [_by_name(row) for row in (points if listed else [points])]
 
 
 def _by_name(row: object) -> Mapping[str, Any]:

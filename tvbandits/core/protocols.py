@@ -15,8 +15,8 @@ from tvbandits.core.arrays import (
     SMALLEST_VARIANCE,
     Array,
     as_floats,
+    as_variances,
     check_sizes,
-    check_variances,
     columned,
     not_negative,
     refuse,
@@ -143,12 +143,13 @@ class Answers:
             raise ValueError(f"variance must have shape {values.shape}, got {variance.shape}")
         plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
         if not (plain & (variance <= LARGEST_VARIANCE)).all():
-            _check_answered(values, variance)
+            check_sizes(values, "values")
+            as_variances(np.where(np.isnan(values), 1.0, variance), len(values))
         cost = not_negative("cost", self.cost)
-        for name, column in (("values", values), ("variance", variance)):
-            column.setflags(write=False)
+        for name, column in (("values", values), ("variance", variance), ("cost", cost)):
             object.__setattr__(self, name, column)
-        object.__setattr__(self, "cost", cost)
+        values.setflags(write=False)
+        variance.setflags(write=False)
         if type(self.notes) is not tuple or self.notes:
             notes = several("notes", self.notes, "a tuple of texts")
             for note in notes:
@@ -168,20 +169,6 @@ class Answers:
     def answered(self) -> NDArray[np.bool_]:
         """Which points have an answer, shape (q,)."""
         return ~np.isnan(self.values)
-
-
-def _check_answered(values: Array, variance: Array) -> None:
-    """Raise a `ValueError` that names the first value, or variance of an answer, that is unusable."""
-    if np.isinf(values).any():
-        where = int(np.isinf(values).argmax())
-        raise ValueError(
-            f"values must be finite, or NaN for no answer; got {values[where]} at {where}"
-        )
-    check_sizes(values, "values")
-    answered = ~np.isnan(values)
-    bad = answered & ~((variance > 0) & np.isfinite(variance))
-    refuse(bad, variance, "variance must be positive and finite")
-    check_variances(np.where(answered, variance, 1.0), "variance")
 
 
 def checked_answers(said: object, q: int, name: str = "the expert") -> Answers:

@@ -8,7 +8,7 @@ that are not finite are refused as soon as they are read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -47,7 +47,7 @@ class Rows(Protocol):
         ...
 
     @property
-    def sizes(self) -> list[int]:
+    def sizes(self) -> Sequence[int]:
         """Numbers of rows of the blocks, in their order."""
         ...
 
@@ -118,14 +118,9 @@ class ParquetRows:
 
     path: str
     shape: tuple[int, int]
-    groups: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     __len__ = __array__ = _not_held
-
-    @property
-    def sizes(self) -> list[int]:
-        """Those of the row groups."""
-        return list(self.groups)
 
     def block(self, number: int) -> BlockReader:
         """What reads a block."""
@@ -240,10 +235,10 @@ def _mapped(rows: MappedRows) -> NDArray[Any]:
 
 def _parquet_rows(path: str) -> ParquetRows:
     about = parquet_file(path).metadata
-    groups = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    sizes = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
     shape = (about.num_rows, about.num_columns)
     _check_table(shape, np.dtype(float))
-    return ParquetRows(path, shape, groups)
+    return ParquetRows(path, shape, sizes)
 
 
 def parquet_file(path: str | os.PathLike[str]) -> Any:

@@ -113,14 +113,14 @@ def history_columns(
     1   1.0  1.0     NaN  failed
     """
     parts = [
-        _rows(rewards, "bandit", "reward"),
-        *([] if outliers is None else [_rows(outliers, "bandit", "outlier")]),
-        _rows(failed, "bandit", "failed"),
-        _rows(answers, "expert", "answer"),
-        _rows(pending, "bandit", "pending"),
+        (rewards, "bandit", "reward"),
+        *([] if outliers is None else [(outliers, "bandit", "outlier")]),
+        (failed, "bandit", "failed"),
+        (answers, "expert", "answer"),
+        (pending, "bandit", "pending"),
     ]
-    columns: dict[str, Any] = {"time": np.concatenate([part["time"] for part in parts])}
-    points = np.concatenate([part["X"] for part in parts])
+    columns: dict[str, Any] = {"time": np.concatenate([seen.t for seen, _, _ in parts])}
+    points = np.concatenate([seen.X for seen, _, _ in parts])
     decode = getattr(domain, "decode", None)
     if callable(decode):
         named = decode(points)
@@ -128,8 +128,12 @@ def history_columns(
     else:
         values = dict(zip(coordinate_names(domain), points.T, strict=True))
     columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
-    for name in ("reward", "variance", "source", "kind"):
-        columns[name] = np.concatenate([part[name] for part in parts])
+    for name, column in (("reward", "y"), ("variance", "variance")):
+        given = [getattr(seen, column, np.full(len(seen), np.nan)) for seen, _, _ in parts]
+        columns[name] = np.concatenate(given)
+    counts = [len(seen) for seen, _, _ in parts]
+    columns["source"] = np.repeat(np.array([each for _, each, _ in parts], dtype=object), counts)
+    columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
     if control is not None:
         columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
     plays = np.column_stack([points, columns["time"]])
@@ -162,17 +166,3 @@ def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Columns in the order of their times."""
     order = np.argsort(columns["time"], kind="stable")
     return {name: column[order] for name, column in columns.items()}
-
-
-def _rows(seen: Observations | Plays, source: str, kind: str) -> dict[str, Any]:
-    n = len(seen)
-    none = np.full(n, np.nan)
-    y, variance = (seen.y, seen.variance) if isinstance(seen, Observations) else (none, none)
-    return {
-        "time": seen.t,
-        "X": seen.X,
-        "reward": y,
-        "variance": variance,
-        "source": np.full(n, source, dtype=object),
-        "kind": np.full(n, kind, dtype=object),
-    }

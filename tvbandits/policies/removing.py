@@ -397,12 +397,9 @@ def w_dbo(
     whole_number("first", first)
     choice("removal", removal, ("relevance", "oldest", "random"))
     chosen = chosen_of(domain)
-    if isinstance(chosen, Candidates):
-        low, high = np.min(chosen.X, axis=0), np.max(chosen.X, axis=0)
-    elif isinstance(chosen, Box):
-        low, high = chosen.bounds.T
-    else:
+    if not isinstance(chosen, Box | Candidates):
         raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
+    low, high = chosen.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
     rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
     return adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)

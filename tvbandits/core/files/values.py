@@ -272,13 +272,10 @@ def check_types(kind: type, parts: Mapping[str, Any]) -> None:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    restored = getattr(kind, "__restored__", None)
-    if restored is not None:
-        return get_type_hints(restored)
-    if issubclass(kind, tuple):
-        return get_type_hints(kind)
-    # A dataclass's own names, not what its bases are given.
-    return get_type_hints(inspect.unwrap(kind.__init__))
+    made: Any = getattr(kind, "__restored__", None)
+    if made is None:
+        made = kind if is_dataclass(kind) or issubclass(kind, tuple) else kind.__init__
+    return get_type_hints(made)
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -302,15 +299,15 @@ def fits(value: Any, hint: Any) -> bool:
     return _is_a(value, origin or hint)
 
 
+# What is of a kind of number; a truth value is of its own alone.
+_NUMBERS = {float: float | int | np.floating, int: int | np.integer, bool: bool | np.bool_}
+
+
 def _is_a(value: Any, kind: Any) -> bool:
     if kind is None or kind is types.NoneType:
         return value is None
-    if kind is float:
-        return isinstance(value, float | int | np.floating) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if kind is bool:
-        return isinstance(value, bool | np.bool_)
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and (kind is bool or not isinstance(value, bool))
     if kind is Callable:
         return callable(value)
     if not isinstance(kind, type) or kind is Any:
