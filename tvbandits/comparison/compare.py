@@ -251,7 +251,7 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     workers = 1 if plan.n_jobs == -1 and few else plan.n_jobs
     alone = functools.partial(_one_thread, os.getpid())
     prepared = {
-        (made.label, made.seed): made
+        (made.label, made.known.seed): made
         for made in _parallel(workers, len(places))(
             delayed(alone)(prepare, label, plan.problems[label], seed, plan.steps[label])
             for label, seed in places
