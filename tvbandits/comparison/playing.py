@@ -86,7 +86,11 @@ def play_equally(
 ) -> list[Run]:
     """One run of every policy on one realisation, those that ask nobody after those that do."""
     entries = [_Entry.made(prepared, name, maker, conditions) for name, maker in makers.items()]
-    runs = {each.name: each.played() for each in entries if _asks(each.player)}
+    runs = {
+        each.name: each.played()
+        for each in entries
+        if isinstance(each.player, Bandit) and each.player.recipe.asking is not None
+    }
     if not runs or conditions.expert is None:
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
@@ -109,10 +113,6 @@ def _informed(player: Player, expert: Expert, counts: list[int]) -> Player:
     plan = RandomPoints(Following(tuple(counts)))
     asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
-
-
-def _asks(player: Player) -> bool:
-    return isinstance(player, Bandit) and player.recipe.asking is not None
 
 
 def _suited(player: Player, problem: Problem, points: int | None) -> Player:

@@ -150,13 +150,13 @@ def outcomes_of(
     """
     readings, broken = {}, np.zeros(len(X))
     for k, limit in enumerate(limits_of(problem)):
-        found = np.empty((len(X), 2))
+        true, noise = np.empty((2, len(X)))
         for i, t in enumerate(times.tolist()):
             x = X[i : i + 1]
-            found[i, 0] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
-            found[i, 1] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
-        broken += ~limit.holds(found[:, 0])
-        readings[limit.name] = found[:, 0] + (limit.noise_variance or 0.0) ** 0.5 * found[:, 1]
+            true[i] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
+            noise[i] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
+        broken += ~limit.holds(true)
+        readings[limit.name] = true + (limit.noise_variance or 0.0) ** 0.5 * noise
     return readings, broken
 
 
