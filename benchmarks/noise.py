@@ -43,7 +43,7 @@ def run(prepared: Prepared, name: str, **options: None) -> tuple[float, Player]:
     """Regret of a policy on a problem, and the player at the end."""
     prepared = begun(prepared)
     player = POLICIES[name].make(prepared.setting(None, simulated), **options)
-    run = course(player, prepared.problem, prepared.seed, prepared.horizon)
+    run = course(player, prepared.problem, prepared.known.seed, prepared.known.horizon)
     return float(run.regret.sum()), player
 
 

@@ -70,7 +70,7 @@ class Served:
 def one_run(python: str, name: str, prepared: Any, minutes: float) -> dict[str, Any]:
     """Regrets, seconds a step, and what went wrong, of one peer and seed in at most so many minutes."""
     prepared = begun(prepared)
-    problem, seed = prepared.problem, prepared.seed
+    problem, seed = prepared.problem, prepared.known.seed
     domain, peer = problem.domain, None
     bounds = (
         domain.bounds
@@ -81,9 +81,9 @@ def one_run(python: str, name: str, prepared: Any, minutes: float) -> dict[str, 
     seconds: list[float] = []
     failure, version = "", ""
     try:
-        peer = Served(python, name, bounds.tolist(), prepared.horizon, seed)
+        peer = Served(python, name, bounds.tolist(), prepared.known.horizon, seed)
         version = peer.version
-        for t in range(1, prepared.horizon + 1):
+        for t in range(1, prepared.known.horizon + 1):
             asked = peer.call({"ask": float(t)})
             X = np.array([asked["x"]])
             # On a finite domain the nearest candidate is played, and told.
@@ -117,7 +117,7 @@ def nearest(candidates: Any, X: Any) -> Any:
 
 def our_run(text: str, problem: Any, prepared: Prepared, name: str) -> dict[str, Any]:
     """The same of ours, in this process."""
-    plan = Comparison({text: problem}, [name], [prepared.seed], prepared.horizon)
+    plan = Comparison({text: problem}, [name], [prepared.known.seed], prepared.known.horizon)
     begun = time.process_time()
     run = play_one(prepared, name, plan.policies[name], plan.conditions)
     worked = (time.process_time() - begun) / len(run.rows)

@@ -10,7 +10,6 @@ from tvbandits import Box, Candidates, policies
 from tvbandits.core.observations import Plays
 from tvbandits.policies.removing import (
     Relevant,
-    over_candidates,
     over_future,
     over_space,
     precision,
@@ -49,11 +48,6 @@ def test_relevances_are_those_of_the_authors_program() -> None:
     C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
     found = relevance(precision(kernel_of(X, t), 0.05), y, C)
     np.testing.assert_allclose(found, AUTHORS, atol=1e-8)
-
-
-def test_products_over_candidates_are_means() -> None:
-    cross = np.array([[1.0, 2.0], [3.0, 4.0]])
-    np.testing.assert_allclose(over_candidates(cross), [[2.5, 5.5], [5.5, 12.5]])
 
 
 def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> Any:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from scipy.stats import friedmanchisquare, studentized_range
 
 from tvbandits._version import __version__
 from tvbandits.comparison.files import PACKAGES
@@ -122,16 +122,14 @@ def ranks(table: pd.DataFrame) -> Ranks:
     The critical difference is q sqrt(k (k + 1) / (6 N)), with the quantile q of the studentised range
     over sqrt 2.
     """
-    values = np.asarray(table, dtype=np.float64)
-    N, k = values.shape
-    each = np.array([rankdata(line) for line in values])
-    mean = pd.Series(each.mean(axis=0), index=table.columns).sort_values(kind="stable")
+    N, k = table.shape
+    mean = table.rank(axis=1).mean().sort_values(kind="stable")
     difference = p_value = math.nan
     if N > 1 and k > 1:
         quantile = float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2)
         difference = quantile * math.sqrt(k * (k + 1) / (6 * N))
     if N > 1 and k > 2:
-        p_value = float(friedmanchisquare(*values.T).pvalue)
+        p_value = float(friedmanchisquare(*table.to_numpy().T).pvalue)
     return Ranks(mean, difference, p_value, N)
 
 
@@ -148,15 +146,13 @@ def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
 
     What speaks against ours comes first.
     """
-    own = [name for name in table.columns if name.partition(":")[0] in ours]
-    lines = []
-    for problem, line in table.iterrows():
-        best = str(line.idxmin())
-        mine = str(line[own].idxmin()) if own else ""
-        ratio = float(line[mine] / line[best]) if mine and line[best] > 0 else math.nan
-        lines.append((problem, best, float(line[best]), mine, ratio))
-    columns = ["problem", "best", "regret", "ours", "times_the_best"]
-    found = pd.DataFrame(lines, columns=columns)
+    least = table.min(axis=1)
+    own = table[[name for name in table.columns if name.partition(":")[0] in ours]]
+    found = pd.DataFrame({"best": table.idxmin(axis=1), "regret": least, "ours": ""})
+    if len(own.columns):
+        found["ours"] = own.idxmin(axis=1)
+    found["times_the_best"] = own.min(axis=1) / least.where(least > 0)
+    found = found.rename_axis("problem").reset_index()
     return found.sort_values("times_the_best", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -288,19 +284,8 @@ def profile_figure(shares: pd.DataFrame) -> Figure:
     styles = styles_of([str(name) for name in shares.columns])
     every = max(len(shares) // 6, 1)
     for i, name in enumerate(shares.columns):
-        look = styles[str(name)]
-        axes.step(
-            shares.index,
-            shares[name],
-            where="post",
-            color=look.colour,
-            linestyle=look.dashes,
-            linewidth=look.width,
-            marker=look.marker,
-            markevery=(i % every, every),
-            markersize=6,
-            label=str(name),
-        )
+        line = styles[str(name)].line | {"markersize": 6, "markevery": (i % every, every)}
+        axes.step(shares.index, shares[name], where="post", label=str(name), **line)
     axes.set_xscale("log")
     ticks = [1, 1.5, 2, 3, 5, 10]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -399,11 +384,22 @@ def write(board: Board, made: Made, out: Path) -> list[str]:
 def text(board: Board, made: Made) -> str:
     """The board as Markdown, what speaks against ours first."""
     found = ranks(board.table)
+    ranked = found.mean.rename("rank").rename_axis("policy").reset_index()
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
-    wins: Any = winners(board.table, OURS).itertuples(index=False)
-    beaten = [
-        [w.problem, w.best, f"{w.regret:.4g}", w.ours, _number(w.times_the_best)] for w in wins
-    ]
+    beaten = {
+        "problem": "problem",
+        "best": "best",
+        "regret": "average regret",
+        "ours": "best of ours",
+        "times_the_best": "times the best",
+    }
+    of_problem = {
+        "policy": "policy",
+        "average_regret": "regret at plays",
+        "average_regret_ci95": "95% +-",
+        "held_regret": "regret of the held action",
+        "ms_per_step": "ms a step",
+    }
     lines = [
         f"# Board {made.suite}",
         "",
@@ -413,29 +409,19 @@ def text(board: Board, made: Made) -> str:
         "",
         f"First where the policies of this suite ({', '.join(OURS)}) are beaten most.",
         "",
-        *_markdown(["problem", "best", "average regret", "best of ours", "times the best"], beaten),
+        *_markdown(beaten, winners(board.table, OURS)),
         "",
         "## Mean ranks",
         "",
         _tested(found),
         "",
-        *_markdown(["policy", "mean rank"], [[n, f"{rank:.2f}"] for n, rank in found.mean.items()]),
+        *_markdown({"policy": "policy", "rank": "mean rank"}, ranked),
     ]
     for problem, part in board.summary.groupby("problem", sort=False):
-        lines += _section(str(problem), part)
+        played = f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds."
+        lines += ["", f"## {problem}", "", played, ""]
+        lines += _markdown(of_problem, part.sort_values("average_regret"))
     return "\n".join(lines) + "\n"
-
-
-def _section(problem: str, part: pd.DataFrame) -> list[str]:
-    """The lines of one problem."""
-    played = f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds."
-    headings = ["policy", "regret at plays", "95% +-", "regret of the held action", "ms a step"]
-    rows = []
-    for line in part.sort_values("average_regret").to_dict(orient="records"):
-        regret, interval = f"{line['average_regret']:.4g}", _number(line["average_regret_ci95"])
-        held, ms = f"{line['held_regret']:.4g}", f"{line['ms_per_step']:.1f}"
-        rows.append([line["policy"], regret, interval, held, ms])
-    return ["", f"## {problem}", "", played, "", *_markdown(headings, rows)]
 
 
 def _tested(found: Ranks) -> str:
@@ -444,15 +430,19 @@ def _tested(found: Ranks) -> str:
         return "Over one problem alone: nothing can be tested."
     return (
         f"Over {found.problems} problems; mean ranks that differ by less than "
-        f"{_number(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
-        f"Friedman p = {_number(found.p_value)}."
+        f"{_cell(found.critical_difference)} do not differ at the 5% level (Nemenyi); "
+        f"Friedman p = {_cell(found.p_value)}."
     )
 
 
-def _number(value: float) -> str:
-    return "-" if value != value else f"{value:.3g}"
-
-
-def _markdown(headings: Sequence[str], lines: Sequence[Sequence[object]]) -> list[str]:
+def _markdown(headings: Mapping[str, str], table: pd.DataFrame) -> list[str]:
+    """Columns of a table as Markdown, under their headings."""
     rule = ["---", *["---:"] * (len(headings) - 1)]
-    return ["| " + " | ".join(map(str, cells)) + " |" for cells in (headings, rule, *lines)]
+    cells = [[_cell(value) for value in line] for line in table[list(headings)].to_numpy()]
+    return [f"| {' | '.join(line)} |" for line in (headings.values(), rule, *cells)]
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "-" if math.isnan(value) else f"{value:.4g}"

@@ -30,11 +30,12 @@ from tvbandits.comparison.entrants import (
     labelled_problems,
     makers_of,
     steps_of,
+    text_of_width,
 )
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
-from tvbandits.core.arrays import flag, is_finite_number, is_whole, whole_number
+from tvbandits.core.arrays import flag, is_whole, whole_number
 from tvbandits.core.coercion import function, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
@@ -149,7 +150,8 @@ class Comparison:
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=MOST_JOBS)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
-        conditions = Conditions(width, _text(self.confidence), self.expert, self.batch)
+        text = None if width is None else text_of_width(self.confidence)
+        conditions = Conditions(width, text, self.expert, self.batch)
         settle(self, problems=problems, policies=policies, seeds=seeds)
         settle(self, steps=steps, conditions=conditions)
 
@@ -249,30 +251,34 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
     few = len(plan.runs) < FEW_RUNS and steps <= FEW_STEPS
     workers = 1 if plan.n_jobs == -1 and few else plan.n_jobs
-    alone = functools.partial(_one_thread, os.getpid())
+    found = functools.partial(_in_parallel, workers)
     prepared = {
-        (made.label, made.seed): made
-        for made in _parallel(workers, len(places))(
-            delayed(alone)(prepare, label, plan.problems[label], seed, plan.steps[label])
-            for label, seed in places
+        (made.label, made.known.seed): made
+        for made in found(
+            prepare,
+            [(label, plan.problems[label], seed, plan.steps[label]) for label, seed in places],
         )
     }
     if plan.equal_information:
-        contests = _parallel(workers, len(places))(
-            delayed(alone)(play_equally, made, plan.policies, plan.conditions)
-            for made in prepared.values()
-        )
+        given = [(made, plan.policies, plan.conditions) for made in prepared.values()]
+        contests = found(play_equally, given)
         yield from (run for contest in contests for run in contest if run.key not in finished)
         return
-    yield from _parallel(workers, len(plan.runs))(
-        delayed(alone)(play_one, prepared[label, seed], name, plan.policies[name], plan.conditions)
-        for label, name, seed in wanted
+    yield from found(
+        play_one,
+        [
+            (prepared[label, seed], name, plan.policies[name], plan.conditions)
+            for label, name, seed in wanted
+        ],
     )
 
 
-def _parallel(workers: int, tasks: int) -> Any:
-    """So many processes, and none but this one for a single task."""
-    return Parallel(n_jobs=1 if tasks == 1 else workers, return_as="generator")
+def _in_parallel(workers: int, call: Callable[..., Any], given: Sequence[Any]) -> Iterator[Any]:
+    """Results of calls by so many processes, and none but this one for a single task."""
+    alone = delayed(functools.partial(_one_thread, os.getpid(), call))
+    parallel = Parallel(n_jobs=1 if len(given) == 1 else workers, return_as="generator")
+    results: Iterator[Any] = parallel(alone(*each) for each in given)
+    return results
 
 
 def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -307,22 +313,12 @@ def _end_with(parent: int) -> None:
 
 
 def as_width(confidence: Confidence | float | str | None) -> Confidence | None:
-    """As `as_confidence`, and "package.module:Width"; messages speak of confidence."""
+    """As `as_confidence`, and "package.module:Width"."""
     if confidence is None:
         return None
     if isinstance(confidence, str) and PATH.fullmatch(confidence):
         confidence = instance_of(load(confidence))
-    try:
-        return as_confidence(confidence)
-    except ValueError as error:
-        said = str(error).removeprefix("confidence ").removeprefix("value ")
-        raise ValueError(f"confidence {said}") from error
-
-
-def _text(confidence: Confidence | float | str | None) -> str | None:
-    if confidence is None or isinstance(confidence, str):
-        return confidence
-    return f"{confidence:g}" if is_finite_number(confidence) else repr(confidence)
+    return as_confidence(confidence)
 
 
 # --- on a cluster -----------------------------------------------------------------------------------

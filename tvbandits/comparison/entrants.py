@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
-from tvbandits.core.arrays import whole_number
+from tvbandits.core.arrays import is_finite_number, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import several, shown
 from tvbandits.core.protocols import Expert, Problem
@@ -95,14 +95,12 @@ class Named:
     def width_text(self, asked: str | None) -> str | None:
         """What rows call its width, if `asked` is that of the comparison; None: it is not known yet."""
         policy, given = self.policy, parse_spec(self.text)[1]
-        if "confidence" in given:
-            return _as_text(given["confidence"])
-        if policy is None:
-            return asked
-        if "confidence" not in policy.parameters:
+        if policy is not None and "confidence" not in policy.parameters:
             return NO_WIDTH
-        usual = policy.parameters["confidence"].default
-        return asked if asked is not None or usual is None else _as_text(usual)
+        width = given.get("confidence", asked)
+        if width is None and policy is not None:
+            width = policy.parameters["confidence"].default
+        return None if width is None else text_of_width(width)
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,11 @@ class NamedExpert:
         return expert
 
 
-def _as_text(width: Any) -> str:
-    return f"{width:g}" if isinstance(width, int | float) else str(width)
+def text_of_width(width: Any) -> str:
+    """A width as rows show it."""
+    if isinstance(width, str):
+        return width
+    return f"{width:g}" if is_finite_number(width) else repr(width)
 
 
 def makers_of(
@@ -201,11 +202,9 @@ def labelled_problems(
     else:
         some = isinstance(problems, Iterable) and not isinstance(problems, NOT_SEVERAL)
         listed: list[Any] = list(problems) if some else [problems]  # type: ignore[arg-type]
-        for problem in listed:
-            _check_kind(problem)
-        labelled = {getattr(problem, "name", ""): problem for problem in listed}
+        names = [_checked_kind(problem).name for problem in listed]
+        labelled = dict(zip(names, listed, strict=True))
         if len(labelled) < len(listed):
-            names = [problem.name for problem in listed]
             raise ValueError(f"problems must have different names, or labels of yours; got {names}")
     if not labelled:
         raise ValueError("problems must hold at least one problem, got none")
@@ -214,7 +213,7 @@ def labelled_problems(
     return labelled
 
 
-def _check_kind(problem: object) -> None:
+def _checked_kind(problem: Any) -> Problem:
     """Refuse what is not a problem, and say what it is if it could make one."""
     if isinstance(problem, str):
         raise TypeError(
@@ -229,11 +228,17 @@ def _check_kind(problem: object) -> None:
         raise ValueError(
             f"problems: {shown(problem)} is not a problem: it has no {', '.join(missing)}"
         )
+    made: Problem = problem
+    return made
+
+
+def _has(problem: object, name: str) -> bool:
+    """Whether there is such a member; what takes work to compute is not computed for this."""
+    return getattr_static(problem, name, None) is not None or hasattr(problem, name)
 
 
 def _check_problem(label: str, problem: Problem) -> None:
-    _check_kind(problem)
-    noise = problem.noise_variance
+    noise = _checked_kind(problem).noise_variance
     if noise is not None and not (math.isfinite(noise) and noise > 0):
         raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
     with np.errstate(all="ignore"):
@@ -242,11 +247,6 @@ def _check_problem(label: str, problem: Problem) -> None:
         raise ValueError(
             f"{label}: the numbers of a kernel must be positive and finite, got {shown(problem.kernel)}"
         )
-
-
-def _has(problem: object, name: str) -> bool:
-    """Whether there is such a member; what takes work to compute is not computed for this."""
-    return getattr_static(problem, name, None) is not None or hasattr(problem, name)
 
 
 def steps_of(label: str, problem: Problem, horizon: int | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -19,13 +20,11 @@ from tvbandits.policies.names import parse_spec
 WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"
 
 
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
-
-
-MARKERS = "osD^vPX"
-
-
-COLOURS = ("#000000", "#d55e00", "#0072b2", "#00805d", "#b8478d", "#7f6000", "#5b3a99")
+# Of the plans: colour, dashes and marker.
+STYLES = (
+    *(("#000000", "-", "o"), ("#d55e00", "--", "s")),
+    *(("#0072b2", "-.", "D"), ("#00805d", ":", "^")),
+)
 
 
 def policies(budgets: Sequence[float], plans: Sequence[str]) -> list[str]:
@@ -76,8 +75,7 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
     grid = figure.subplots(1, len(problems), squeeze=False)[0]
     for axes, problem in zip(grid, problems, strict=True):
         mine = summary[summary["problem"] == problem]
-        _draw_curves(axes, mine[mine["budget"].notna()])
-        _draw_references(axes, mine[mine["budget"].isna()])
+        _draw(axes, mine)
         _scale(axes, mine)
         unit = (units or {}).get(str(problem), "")
         seeds = counted(mine["seeds"], "seed")
@@ -91,40 +89,27 @@ def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figur
     return figure
 
 
-def _draw_curves(axes: Axes, curves: pd.DataFrame) -> None:
-    """A curve for each plan, which looks the same whatever else is drawn."""
-    for plan, curve in curves.groupby("plan", sort=False):
-        i = list(PLANS).index(str(plan))
-        axes.errorbar(
-            curve["queries_per_step"],
-            curve["average_regret"],
-            yerr=curve["average_regret_ci95"].fillna(0.0),
-            label=str(plan),
-            color=COLOURS[i % len(COLOURS)],
-            linestyle=DASHES[i % len(DASHES)],
-            marker=MARKERS[i % len(MARKERS)],
-            capsize=3,
-        )
+def _draw(axes: Axes, mine: pd.DataFrame) -> None:
+    """A curve for each plan, which looks the same whatever else is drawn.
 
-
-def _draw_references(axes: Axes, others: pd.DataFrame) -> None:
-    """The policy that asks nobody as a line, the paper's as a point."""
-    for line in others.to_dict(orient="records"):
-        if line["policy"] == WITHOUT:
-            axes.axhline(
-                line["average_regret"], color="0.5", linewidth=1.2, label=f"{WITHOUT}, no questions"
-            )
+    The policy that asks nobody is a line, the paper's a point.
+    """
+    for plan, lines in mine.groupby("plan", sort=False):
+        if plan == WITHOUT:
+            (level,) = lines["average_regret"]
+            axes.axhline(level, color="0.5", linewidth=1.2, label=f"{WITHOUT}, no questions")
             continue
+        style: dict[str, Any] = {"color": "0.35", "ls": "none", "marker": "*", "markersize": 11}
+        if plan != PAPER:
+            colour, dashes, marker = STYLES[list(PLANS).index(str(plan)) % len(STYLES)]
+            style = {"color": colour, "ls": dashes, "marker": marker}
         axes.errorbar(
-            line["queries_per_step"],
-            line["average_regret"],
-            yerr=0.0 if pd.isna(line["average_regret_ci95"]) else line["average_regret_ci95"],
-            label=PAPER,
-            color="0.35",
-            linestyle="none",
-            marker="*",
-            markersize=11,
+            lines["queries_per_step"],
+            lines["average_regret"],
+            yerr=lines["average_regret_ci95"].fillna(0.0),
+            label=str(plan),
             capsize=3,
+            **style,
         )
 
 

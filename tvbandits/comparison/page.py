@@ -21,10 +21,13 @@ PLOTLY_DASHES = ("solid", "dash", "dashdot", "longdash", "longdashdot", "dot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "x", "cross", "star")
 # Of the summary, by their headings.
 COLUMNS = {
+    "policy": "policy",
+    "width": "confidence",
     "average regret": "average_regret",
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",
     "asked a step": "queries_per_step",
+    "ms a step": "milliseconds",
 }
 
 # Drawn in the ink of the reader's theme.
@@ -96,18 +99,15 @@ def _head(rows: pd.DataFrame, references: Mapping[str, References], interrupted:
 
 def _panel(i: int, panel: Panel, references: References | None, unit: str) -> str:
     lines = summarise(panel.rows).sort_values("average_regret")
-    header = ["policy", "width", *COLUMNS, "ms a step"]
-    table_of = lines[["policy", "confidence", *COLUMNS.values()]]
-    rows: list[list[object]] = table_of.assign(ms=1e3 * lines["seconds_per_step"]).values.tolist()
+    lines["milliseconds"] = 1e3 * lines["seconds_per_step"]
+    columns = dict(COLUMNS)
     for name in ("violations", "move_cost"):
-        column = f"{name}_per_step"
-        if column in lines and lines[column].notna().any():
-            header.append(f"{name.replace('_', ' ')} a step")
-            for row, value in zip(rows, lines[column], strict=True):
-                row.append(float(value))
+        if lines.get(f"{name}_per_step", pd.Series(dtype=float)).notna().any():
+            columns[f"{name.replace('_', ' ')} a step"] = f"{name}_per_step"
+    header, rows = list(columns), lines[list(columns.values())].values.tolist()
     if references is not None:
         rows += [
-            [f"({REFERENCE_NAMES.get(name, name)})", "", float(value), *[None] * (len(header) - 3)]
+            [f"({REFERENCE_NAMES[name]})", "", float(value), *[None] * (len(header) - 3)]
             for name, value in references._asdict().items()
         ]
     label = f" in {unit}" if unit else ""
@@ -138,7 +138,6 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
         at = [by_seed.index[int(share * (len(mean) - 1))] for share in (0.1, 0.25, 0.5, 1.0)]
         ends[str(policy)] = [float(mean.loc[step]) for step in at]
         marked = [f"step {int(step)}" for step in at]
-    lines = _reference_lines(references)
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": "step t"}, "range": [0, steps]},
         "yaxis": {
@@ -148,7 +147,7 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
         "hovermode": "x unified",
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "maxheight": 0.9},
         "margin": {"t": 20, "r": 20},
-        **lines,
+        "shapes": _reference_lines(references),
     }
     content = table(["policy", *marked], [[policy, *values] for policy, values in ends.items()])
     caption = f"Average regret on {panel.problem}: mean over seeds, band of one standard deviation"
@@ -177,26 +176,20 @@ def _traces(policy: str, by_seed: pd.DataFrame, colour: str, i: int) -> list[dic
     ]  # fmt: skip
 
 
-def _reference_lines(references: References | None) -> dict[str, Any]:
+def _reference_lines(references: References | None) -> list[dict[str, Any]]:
     """Dotted lines with their names, right and left in turn: two lines may lie close together."""
     found = {} if references is None else references._asdict()
-    order = sorted(found, key=lambda name: float(found[name]))
-    shapes = [
+    return [
         {
             "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": float(value), "y1": float(value),
             "line": {"dash": "dot", "width": 1, "color": "INK"},
+            "label": {
+                "text": REFERENCE_NAMES[name], "font": {"size": 10}, "yanchor": "bottom",
+                "textposition": "start" if i % 2 else "end",
+            },
         }
-        for value in found.values()
+        for i, (name, value) in enumerate(sorted(found.items(), key=lambda line: float(line[1])))
     ]  # fmt: skip
-    names = [
-        {
-            "xref": "paper", "x": 1 - i % 2, "y": float(found[name]), "showarrow": False,
-            "text": REFERENCE_NAMES.get(name, name), "font": {"size": 10},
-            "xanchor": "left" if i % 2 else "right", "yanchor": "bottom",
-        }
-        for i, name in enumerate(order)
-    ]  # fmt: skip
-    return {"shapes": shapes, "annotations": names}
 
 
 def _made(record: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from tvbandits.comparison.setup import (
     played,
 )
 from tvbandits.comparison.summary import NO_WIDTH, Key, Row
-from tvbandits.core.arrays import Array, as_points
+from tvbandits.core.arrays import Array, Index, as_points
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
@@ -76,38 +76,31 @@ class Conditions:
     batch: int | None = None
 
 
-class _Entered(NamedTuple):
-    """A policy before its first step, and what `_played_out` needs of it."""
-
-    prepared: Prepared
-    name: str
-    player: Player
-    width: str
-    points: int | None
-
-
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
     """One run of one policy."""
-    return _played_out(*_entered(prepared, name, maker, conditions))
+    return _Entry.made(prepared, name, maker, conditions).played()
 
 
 def play_equally(
     prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
 ) -> list[Run]:
     """One run of every policy on one realisation, those that ask nobody after those that do."""
-    entered = [_entered(prepared, name, maker, conditions) for name, maker in makers.items()]
-    asking = [each for each in entered if _asks(each.player)]
-    if not asking or conditions.expert is None:
+    entries = [_Entry.made(prepared, name, maker, conditions) for name, maker in makers.items()]
+    runs = {
+        each.name: each.played()
+        for each in entries
+        if isinstance(each.player, Bandit) and each.player.recipe.asking is not None
+    }
+    if not runs or conditions.expert is None:
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
-    runs = {each.name: _played_out(*each) for each in asking}
     counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
-    for each in entered:
+    for each in entries:
         if each.name not in runs:
-            expert = conditions.expert(each.prepared.problem, prepared.seed)
+            expert = conditions.expert(each.prepared.problem, prepared.known.seed)
             player = _informed(each.player, expert, counts)
-            runs[each.name] = _played_out(*each._replace(player=player))
+            runs[each.name] = replace(each, player=player).played()
     return [runs[name] for name in makers]
 
 
@@ -120,18 +113,6 @@ def _informed(player: Player, expert: Expert, counts: list[int]) -> Player:
     plan = RandomPoints(Following(tuple(counts)))
     asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
     return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
-
-
-def _asks(player: Player) -> bool:
-    return isinstance(player, Bandit) and player.recipe.asking is not None
-
-
-def _entered(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> _Entered:
-    """A policy that is made for a problem, which is copied where it is moved."""
-    prepared, batch = begun(prepared), conditions.batch
-    setting = prepared.setting(conditions.confidence, conditions.expert)
-    player = _suited(_player(name, maker, setting, batch), prepared.problem, batch)
-    return _Entered(prepared, name, player, _width_text(maker, player, conditions.text), batch)
 
 
 def _suited(player: Player, problem: Problem, points: int | None) -> Player:
@@ -152,13 +133,6 @@ def _suited(player: Player, problem: Problem, points: int | None) -> Player:
     if cost is not None and player.recipe.move_cost is None:
         player = player.with_move_cost(cost)
     return player
-
-
-def _move_cost_of(prepared: Prepared, player: Player) -> MoveCost | None:
-    """What moves cost in truth: as the problem says, or else as the bandit believes."""
-    own = player.recipe.move_cost if isinstance(player, Bandit) else None
-    said: MoveCost | None = getattr(prepared.problem, "move_cost", None)
-    return own if said is None else said
 
 
 def _player(name: str, maker: Maker, setting: Setting, points: int | None) -> Player:
@@ -185,123 +159,130 @@ def _width_text(maker: Maker, player: Player, asked: str | None) -> str:
     return "theory" if width == Theory() else repr(width)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Points that were told together: each of them is a step, or all are one, with its mean."""
-
-    step: int
-    X: Array
-    rewards: Array
-    best: Array
-    violations: Array
-    move_cost: Array | None
-    beta: float
-    info: Info
-    seconds: float
-    size: int
-
-
-def _played_out(
-    prepared: Prepared, name: str, player: Player, width: str, points: int | None
-) -> Run:
-    """All steps of a run, of so many points each, or as the player decides."""
-    rows: list[Row] = []
-    label: Row = {
-        "problem": prepared.label,
-        "policy": name,
-        "confidence": width,
-        "seed": prepared.seed,
-    }
-    here = np.empty((0, prepared.problem.domain.dimension))
-    while len(rows) < prepared.horizon:
-        batch, here = _next_batch(prepared, player, len(rows) + 1, points, here)
-        for i in range(len(batch.X)):
-            before = rows[-1]["cumulative_regret"] if rows else 0.0
-            rows.append(label | _row(prepared, batch, i, before))
-    return Run(prepared.label, name, prepared.seed, rows)
-
-
-def _next_batch(
-    prepared: Prepared, player: Player, step: int, points: int | None, here: Array
-) -> tuple[_Batch, Array]:
-    """Ask, play and tell, from `here` (0 or 1, d) on; and where that ends.
-
-    Only the player is clocked, in processor time: that of the wall depends on who else is there.
-    """
-    problem = prepared.problem
-    more: dict[str, Any] = {} if points is None else {"n": points}
-    started = time.process_time()
-    X = as_points(player.ask(float(step), **more), problem.domain.dimension)
-    asked = time.process_time() - started
-    if points is None:
-        X = X[: prepared.horizon - step + 1]
-    times = float(step) + np.arange(float(len(X))) * (points is None)
-    beta = _info_of(player).beta
-    best, pairs = np.empty(len(X)), np.empty((len(X), 2))
-    read, violations = outcomes_of(problem, X, times, prepared.seed, 0)
-    knows = isinstance(player, Bandit) and player.recipe.limits
-    told_too: dict[str, Any] = {"outcomes": read} if knows else {}
-    for i in range(len(X)):
-        # Before it is played: a problem may be moved by its player.
-        best[i] = problem.best(float(times[i]))
-        one = slice(i, i + 1)
-        # A point that is played twice in a step is read twice.
-        again = 0 if points is None else int((X[:i] == X[i]).all(axis=1).sum())
-        stream = REWARD_NOISE + again * STREAMS
-        pairs[i] = np.ravel(played(problem, X[one], times[one], prepared.seed, stream))
-    rewards, told = pairs.T.copy()
-    started = time.process_time()
-    player.tell(X, told, float(times[0]) if len(X) == 1 else times, **told_too)
-    seconds = asked + time.process_time() - started
-    size, there, cost = len(X), X[-1:], _move_cost_of(prepared, player)
-    way = np.concatenate([here, X])
-    paid = None if cost is None else costs_along(cost, problem.domain, way)[len(here) :]
-    if points is not None:
-        means = [each.mean(keepdims=True) for each in (rewards, best, violations)]
-        X, (rewards, best, violations) = X[:1], means
-        paid = None if paid is None else paid.mean(keepdims=True)
-    info = _info_of(player)
-    batch = _Batch(step, X, rewards, best, violations, paid, beta, info, seconds, size)
-    return batch, there
-
-
 def _info_of(player: Player) -> Info:
     """What a player says of itself; one that says nothing has no width, and asks nobody."""
     info: Info | None = getattr(player, "info", None)
     return Info() if info is None else info
 
 
-def _row(prepared: Prepared, batch: _Batch, i: int, before: float) -> Row:
-    """Row of the i-th point of a batch; questions and their cost stand in that of the first."""
-    step, info = batch.step + i, batch.info
-    best, reward = float(batch.best[i]), float(batch.rewards[i])
-    # What a violation earns is no gain.
-    regret = best - reward if batch.violations[i] == 0 else max(best - reward, 0.0)
-    cumulative = before + regret
-    size = info.posterior.dictionary_size
-    return {
-        "t": step,
-        **{f"x{j}": float(coordinate) for j, coordinate in enumerate(batch.X[i])},
-        "reward": reward,
-        "best": best,
-        "regret": regret,
-        "cumulative_regret": cumulative,
-        "average_regret": cumulative / step,
-        "queries": info.queries.asked if i == 0 else 0,
-        "answered": info.queries.answered if i == 0 else 0,
-        "cost": info.queries.cost if i == 0 else 0.0,
-        "seconds": batch.seconds / len(batch.X),
-        "batch_size": batch.size,
-        "dictionary_size": math.nan if size is None else float(size),
-        "beta": batch.beta,
-        "bound": _bound(prepared, step, batch.beta) if len(batch.X) == batch.size else math.nan,
-        **({"violations": float(batch.violations[i])} if limits_of(prepared.problem) else {}),
-        **({} if batch.move_cost is None else {"move_cost": float(batch.move_cost[i])}),
-    }
+@dataclass(frozen=True)
+class _Entry:
+    """A policy before its first step: on what it plays, its names, and how many points a step."""
 
+    prepared: Prepared
+    name: str
+    player: Player
+    width: str
+    points: int | None
 
-def _bound(prepared: Prepared, step: int, beta: float) -> float:
-    """The theorem's bound on the average regret, in the unit of reward."""
-    noise = prepared.noise_variance / prepared.scale**2
-    gain = float(prepared.gains[step - 1])
-    return prepared.scale * regret_bound(step, beta, noise, gain)
+    @classmethod
+    def made(cls, prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> _Entry:
+        """A policy that is made for a problem, which is copied where it is moved."""
+        prepared, points = begun(prepared), conditions.batch
+        setting = prepared.setting(conditions.confidence, conditions.expert)
+        player = _suited(_player(name, maker, setting, points), prepared.problem, points)
+        return cls(prepared, name, player, _width_text(maker, player, conditions.text), points)
+
+    def played(self) -> Run:
+        """All steps of a run, of so many points each, or as the player decides."""
+        label, known = self.prepared.label, self.prepared.known
+        names: Row = {
+            "problem": label,
+            "policy": self.name,
+            "confidence": self.width,
+            "seed": known.seed,
+        }
+        rows: list[Row] = []
+        here = np.empty((0, known.domain.dimension))
+        while len(rows) < known.horizon:
+            before = rows[-1]["cumulative_regret"] if rows else 0.0
+            batch, here = self._batch(len(rows) + 1, here, before)
+            rows += [names | row for row in batch]
+        return Run(label, self.name, known.seed, rows)
+
+    def _batch(self, step: int, here: Array, before: float) -> tuple[list[Row], Array]:
+        """Ask, play and tell, from `here` (0 or 1, d) on: rows of what is told together, and its end.
+
+        Each point is a step, or all are one, with its mean. Only the player is clocked, in processor
+        time: that of the wall depends on who else is there.
+        """
+        problem, player, points = self.prepared.problem, self.player, self.points
+        known = self.prepared.known
+        more: dict[str, Any] = {} if points is None else {"n": points}
+        started = time.process_time()
+        X = as_points(player.ask(float(step), **more), problem.domain.dimension)
+        seconds = time.process_time() - started
+        if points is None:
+            X = X[: known.horizon - step + 1]
+        size, there = len(X), X[-1:]
+        times = float(step) + np.arange(float(size)) * (points is None)
+        beta = _info_of(player).beta
+        read, violations = outcomes_of(problem, X, times, known.seed, 0)
+        knows = isinstance(player, Bandit) and player.recipe.limits
+        told_too: dict[str, Any] = {"outcomes": read} if knows else {}
+        best, rewards, told = self._readings(X, times)
+        started = time.process_time()
+        player.tell(X, told, float(times[0]) if size == 1 else times, **told_too)
+        seconds += time.process_time() - started
+        cost = self._move_cost()
+        paid = np.zeros(size)
+        if cost is not None:
+            paid = costs_along(cost, problem.domain, np.concatenate([here, X]))[len(here) :]
+        if points is not None:
+            means = [each.mean(keepdims=True) for each in (best, rewards, violations, paid)]
+            X, (best, rewards, violations, paid) = X[:1], means
+        t, lost = step + np.arange(len(X)), best - rewards
+        # What a violation earns is no gain.
+        regret = np.where(violations == 0, lost, np.maximum(lost, 0.0))
+        total = np.cumsum([before, *regret])[1:]
+        info, first = _info_of(player), t == step
+        kept = info.posterior.dictionary_size
+        columns = {
+            "t": t,
+            **{f"x{j}": coordinates for j, coordinates in enumerate(X.T)},
+            "reward": rewards,
+            "best": best,
+            "regret": regret,
+            "cumulative_regret": total,
+            "average_regret": total / t,
+            # Questions and their cost stand in the row of the first point.
+            "queries": np.where(first, info.queries.asked, 0),
+            "answered": np.where(first, info.queries.answered, 0),
+            "cost": np.where(first, info.queries.cost, 0.0),
+            "seconds": np.full(len(X), seconds / len(X)),
+            "batch_size": np.full(len(X), size),
+            "dictionary_size": np.full(len(X), math.nan if kept is None else float(kept)),
+            "beta": np.full(len(X), beta),
+            "bound": self._bounds(t, beta) if len(X) == size else np.full(len(X), math.nan),
+            **({"violations": violations} if limits_of(problem) else {}),
+            **({"move_cost": paid} if cost is not None else {}),
+        }
+        lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, line, strict=True)) for line in lines], there
+
+    def _readings(self, X: Array, times: Array) -> tuple[Array, Array, Array]:
+        """Best and true rewards, and what is read, each (n,), of points that are played in turn."""
+        problem, seed = self.prepared.problem, self.prepared.known.seed
+        found = np.empty((3, len(X)))
+        for i, t in enumerate(times.tolist()):
+            # Before it is played: a problem may be moved by its player.
+            found[0, i] = problem.best(t)
+            # A point that is played twice at a time is read twice.
+            again = int(((X[:i] == X[i]).all(axis=1) & (times[:i] == t)).sum())
+            one, stream = slice(i, i + 1), REWARD_NOISE + again * STREAMS
+            found[1:, i] = np.ravel(played(problem, X[one], times[one], seed, stream))
+        best, rewards, told = found
+        return best, rewards, told
+
+    def _move_cost(self) -> MoveCost | None:
+        """What moves cost in truth: as the problem says, or else as the bandit believes."""
+        own = self.player.recipe.move_cost if isinstance(self.player, Bandit) else None
+        said: MoveCost | None = getattr(self.prepared.problem, "move_cost", None)
+        return own if said is None else said
+
+    def _bounds(self, t: Index, beta: float) -> Array:
+        """The theorem's bounds on the average regret after steps (m,), in the unit of reward."""
+        scale, gains = self.prepared.known.scale, self.prepared.gains[t - 1].tolist()
+        noise = self.prepared.noise_variance / scale**2
+        steps = zip(t.tolist(), gains, strict=True)
+        return np.array([scale * regret_bound(step, beta, noise, gain) for step, gain in steps])

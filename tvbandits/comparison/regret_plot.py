@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -31,6 +31,20 @@ class PlotStyle:
     width: float
     marker: str
     hollow: bool = False
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """As matplotlib takes it."""
+        return {
+            "color": self.colour,
+            "linestyle": self.dashes,
+            "linewidth": self.width,
+            "marker": self.marker,
+            "markersize": MARKER_SIZES.get(self.marker, 7),
+            "markerfacecolor": "white" if self.hollow else self.colour,
+            "markeredgecolor": self.colour if self.hollow else "white",
+            "markeredgewidth": 1.2 if self.hollow else 0.6,
+        }
 
 
 MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
@@ -214,18 +228,7 @@ def _draw_panel(
         t, mean = by_seed.index.to_numpy(), by_seed.mean(axis=1).to_numpy()
         spread = by_seed.std(axis=1, ddof=1).fillna(0.0).to_numpy()
         (curve,) = axes.plot(
-            t,
-            mean,
-            label=_short(str(policy)),
-            color=style.colour,
-            linestyle=style.dashes,
-            linewidth=style.width,
-            marker=style.marker,
-            markersize=MARKER_SIZES.get(style.marker, 7),
-            markerfacecolor="white" if style.hollow else style.colour,
-            markeredgecolor=style.colour if style.hollow else "white",
-            markeredgewidth=1.2 if style.hollow else 0.6,
-            markevery=_marks(len(t), i, count),
+            t, mean, label=_short(str(policy)), markevery=_marks(len(t), i, count), **style.line
         )
         axes.fill_between(
             t, mean - spread, mean + spread, color=style.colour, alpha=0.12, linewidth=0
@@ -233,7 +236,10 @@ def _draw_panel(
         ends.append((float(mean[-1]), curve))
     axes.set_xlim(0, horizon)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    shown = _references_beside(references, set(group["policy"]))
+    named = {} if references is None else references._asdict()
+    # One that is played itself would lie on its own curve.
+    played = set(group["policy"])
+    shown = {name: float(value) for name, value in named.items() if name not in played}
     _limit(axes, group, shown.values())
     low, high = axes.get_ylim()
     for name, value in shown.items():
@@ -256,12 +262,6 @@ def _draw_panel(
         text.set_parse_math(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", linewidth=0.3)
-
-
-def _references_beside(references: References | None, played: set[str]) -> dict[str, float]:
-    """References by name, but for one that is played itself: it would lie on its own curve."""
-    found = {} if references is None else references._asdict()
-    return {name: float(value) for name, value in found.items() if name not in played}
 
 
 def _marks(n: int, i: int, count: int) -> tuple[int, int]:

@@ -51,16 +51,9 @@ class Prepared:
     label : str
         What rows call the problem.
     problem : Problem
-    seed : int
-    horizon : int
-    kernel : scikit-learn kernel
-        Over points, for the standardised reward.
-    scale : float
-        Prior deviation of the reward, in its unit.
-    variation : float
-        Sup-norm change per unit of time, in the unit of reward.
-    epsilon : float
-        Forgetting rate of the TV-GP-UCB model, by log evidence on the first sample.
+    known : Setting
+        What the makers of policies are given, but for width and expert. Its epsilon is by log evidence
+        on the first sample.
     gains : array of shape (horizon,)
         Maximum information gain of 1, 2, ... observations.
     noise_variance : float
@@ -70,12 +63,7 @@ class Prepared:
 
     label: str
     problem: Problem
-    seed: int
-    horizon: int
-    kernel: Any
-    scale: float
-    variation: float
-    epsilon: float
+    known: Setting
     gains: Array
     noise_variance: float
 
@@ -83,20 +71,9 @@ class Prepared:
         self, confidence: Confidence | None, expert: Callable[[Problem, int], Expert] | None
     ) -> Setting:
         """What the makers of policies are given."""
-        problem, seed = self.problem, self.seed
-        return Setting(
-            domain=problem.domain,
-            kernel=self.kernel,
-            noise_variance=problem.noise_variance,
-            horizon=self.horizon,
-            variation=self.variation / self.scale,
-            scale=self.scale,
-            epsilon=self.epsilon,
-            information_gain=float(self.gains[-1]),
-            confidence=confidence,
-            expert=None if expert is None else lambda: expert(problem, seed),
-            seed=seed,
-        )
+        problem, seed = self.problem, self.known.seed
+        asked = None if expert is None else lambda: expert(problem, seed)
+        return replace(self.known, domain=problem.domain, confidence=confidence, expert=asked)
 
 
 def begun(prepared: Prepared) -> Prepared:
@@ -127,8 +104,20 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     if variation is None:
         variation = _seen_variation(problem, points)
     gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
-    known = (kernel, scale, variation, epsilon, gains, noise_variance)
-    return Prepared(label, problem, seed, horizon, *known)
+    known = Setting(
+        domain=problem.domain,
+        kernel=kernel,
+        noise_variance=problem.noise_variance,
+        horizon=horizon,
+        variation=variation / scale,
+        scale=scale,
+        epsilon=epsilon,
+        information_gain=float(gains[-1]),
+        confidence=None,
+        expert=None,
+        seed=seed,
+    )
+    return Prepared(label, problem, known, gains, noise_variance)
 
 
 def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> tuple[Array, Array]:
@@ -161,13 +150,13 @@ def outcomes_of(
     """
     readings, broken = {}, np.zeros(len(X))
     for k, limit in enumerate(limits_of(problem)):
-        found = np.empty((len(X), 2))
+        true, noise = np.empty((2, len(X)))
         for i, t in enumerate(times.tolist()):
             x = X[i : i + 1]
-            found[i, 0] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
-            found[i, 1] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
-        broken += ~limit.holds(found[:, 0])
-        readings[limit.name] = found[:, 0] + (limit.noise_variance or 0.0) ** 0.5 * found[:, 1]
+            true[i] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
+            noise[i] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
+        broken += ~limit.holds(true)
+        readings[limit.name] = true + (limit.noise_variance or 0.0) ** 0.5 * noise
     return readings, broken
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -66,18 +65,17 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
 
 def _summary(key: Any, group: pd.DataFrame) -> Row:
     by_seed = group.groupby("seed")["regret"].mean()
-    n, horizon = len(by_seed), int(group["t"].max())
-    deviation = float(by_seed.std(ddof=1)) if n > 1 else float("nan")
+    horizon = int(group["t"].max())
     last = group[group["t"] > horizon - max(horizon // 5, 1)]
     problem, policy, confidence = key
     return {
         "problem": problem,
         "policy": policy,
         "confidence": confidence,
-        "seeds": n,
+        "seeds": len(by_seed),
         "horizon": horizon,
         "average_regret": float(by_seed.mean()),
-        "average_regret_sd": deviation,
+        "average_regret_sd": float(by_seed.std(ddof=1)),  # NaN of one value
         "average_regret_ci95": half_interval(by_seed),
         "last_fifth_regret": float(last["regret"].mean()),
         **{f"{name}_per_step": float(group[name].mean()) for name in A_STEP if name in group},
@@ -87,8 +85,7 @@ def _summary(key: Any, group: pd.DataFrame) -> Row:
 def half_interval(values: pd.Series[float]) -> float:
     """Half of a 95% t-interval of the mean; NaN of one value alone."""
     n = len(values)
-    spread = float(values.std(ddof=1)) if n > 1 else math.nan
-    return float(spread * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
+    return float(values.std(ddof=1) * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
 
 
 def by_run(rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ What a picture of beliefs shows: a bandit at a time along some axes, and the loo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,13 @@ from matplotlib.lines import Line2D
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
+from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.plots.figure import NotebookFigure
 
 # Half the width of a band, in posterior deviations.
@@ -38,16 +39,16 @@ SEPARATE = 40
 # From dark to light in even steps, also in grey.
 MEAN_COLOURS, SPREAD_COLOURS = "viridis", "cividis"
 
-LINE: dict[str, Any] = {"color": "#1f4e79", "linewidth": 1.6, "zorder": 3}
-SHADE: dict[str, Any] = {"color": "#1f4e79", "alpha": 0.16, "linewidth": 0, "zorder": 1}
+BLUE = "#1f4e79"
 WHISKER: dict[str, Any] = {
-    "color": "#1f4e79",
+    "color": BLUE,
     "fmt": "_",
     "markersize": 9,
     "markeredgewidth": 1.8,
     "elinewidth": 5,
-    "ecolor": "#1f4e7940",
+    "ecolor": f"{BLUE}40",
     "zorder": 2,
+    "label": BAND_LABEL,
 }
 
 
@@ -93,13 +94,7 @@ class Axis:
 
     def values(self, most: int) -> Array:
         """Positions (m,) to draw at: all, where they are few and apart."""
-        kind = self.kind
-        if isinstance(kind, Category):
-            return np.arange(float(kind.size))
-        if isinstance(kind, Integer):
-            whole = np.linspace(kind.low, kind.high, min(kind.size, most))
-            return np.unique(np.rint(whole))
-        return np.linspace(kind.low, kind.high, most)
+        return np.unique(self.kind.from_unit(np.linspace(0.0, 1.0, most)))
 
     def apart(self) -> bool:
         """Whether its values are drawn one by one."""
@@ -146,22 +141,12 @@ def _axes_of(domain: Domain) -> tuple[Axis, ...]:
     """The coordinates of a domain, with names and ranges."""
     space = space_of(domain)
     if space is not None:
-        columns = space.columns
-        parts = zip(space.names, space.parameters, strict=True)
-        axes = [Axis(name, columns[name], part) for name, part in parts]
-    else:
-        if isinstance(domain, Box):
-            low, high = domain.bounds.T
-        else:
-            if isinstance(domain, Candidates):
-                points = domain.X
-            else:
-                points = domain.sample(1024, np.random.default_rng(0))
-            low, high = points.min(axis=0), points.max(axis=0)
-        high = np.where(high > low, high, low + 1.0)  # of a single value
-        ends = zip(low.tolist(), high.tolist(), strict=True)
-        axes = [Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends)]
-    return tuple(axes)
+        parts = zip(space.columns.items(), space.parameters, strict=True)
+        return tuple(Axis(name, where, part) for (name, where), part in parts)
+    low, high = ends_of(domain)
+    high = np.where(high > low, high, low + 1.0)  # of a single value
+    ends = zip(low.tolist(), high.tolist(), strict=True)
+    return tuple(Axis(f"x{i}", slice(i, i + 1), Real(*pair)) for i, pair in enumerate(ends))
 
 
 def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
@@ -176,9 +161,10 @@ def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> Non
     age = np.clip(picture.t - t, 0.0, None) / max(oldest, 1e-12)
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
+    across, up = X[order].T
     ax.scatter(
-        X[order, 0],
-        X[order, 1],
+        across,
+        up,
         s=look["markersize"] ** 2,
         marker=look["marker"],
         facecolors=look["markerfacecolor"],
@@ -253,9 +239,10 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
         panels, draw, size = 1, _draw_ranking, (7.5, 1.8 + 0.24 * bars)
     else:
         panels, draw = len(axes_of), _draw_slices
-        size = 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * -(-panels // 3)
+        size = 1.0 + 3.2 * min(panels, 3), 1.1 + 2.7 * math.ceil(panels / 3)
     figure, columns = NotebookFigure(size), min(panels, 3)
-    grid = figure.subplots(-(-panels // columns), columns, squeeze=False, sharey=panels > 2)
+    rows = math.ceil(panels / columns)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=panels > 2)
     for spare in grid.flat[panels:]:
         spare.set_axis_off()
     where = list(grid.flat[:panels])
@@ -277,17 +264,9 @@ def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
         present.insert(-1, "pending")
     handles, labels = where[0].get_legend_handles_labels()
     handles += [Line2D([], [], **LOOKS[name]) for name in present]
-    labels += present
     figure.suptitle(title, fontsize=11)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=5,
-        frameon=False,
-        columnspacing=1.4,
-        handletextpad=0.5,
-    )
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "frameon": False}
+    figure.legend(handles, labels + present, columnspacing=1.4, handletextpad=0.5, **place)
     figure.align_labels()
 
 
@@ -312,10 +291,11 @@ def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: b
     mean, deviation = picture.predict(picture.along(axis, positions))
     reach = BAND * deviation
     if apart:
-        ax.errorbar(positions, mean, reach, label=BAND_LABEL, **WHISKER)
+        ax.errorbar(positions, mean, reach, **WHISKER)
     else:
-        ax.plot(positions, mean, label=BAND_LABEL, **LINE)
-        ax.fill_between(positions, mean - reach, mean + reach, **SHADE)
+        ax.plot(positions, mean, label=BAND_LABEL, color=BLUE, linewidth=1.6, zorder=3)
+        band = mean - reach, mean + reach
+        ax.fill_between(positions, *band, color=BLUE, alpha=0.16, linewidth=0, zorder=1)
     for name, seen in picture.seen():
         seen_marks(picture, ax, np.column_stack([axis.of(seen.X), seen.y]), seen.t, name)
     out = axis.of(picture.bandit.pending)  # they have no height: they stand on the axis
@@ -346,18 +326,18 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
     if filled:
         points = np.column_stack([part.ravel() for part in np.meshgrid(xs, ys)])
     mean, deviation = picture.predict(points)
-    panels = (
-        (where[0], mean, "mean", MEAN_COLOURS),
-        (where[1], deviation, "deviation", SPREAD_COLOURS),
-    )
-    for ax, values, what, colours in panels:
+    shown = (mean, "mean", MEAN_COLOURS), (deviation, "deviation", SPREAD_COLOURS)
+    for ax, (values, what, colours) in zip(where, shown, strict=True):
+        drawn: ScalarMappable
         if filled:
             grid = values.reshape(len(ys), len(xs))
-            drawn: ScalarMappable = ax.pcolormesh(
-                xs, ys, grid, cmap=colours, shading="nearest", rasterized=True
-            )
+            drawn = ax.pcolormesh(xs, ys, grid, cmap=colours, shading="nearest", rasterized=True)
         else:
-            drawn = _sites(ax, points, values, colours)
+            order = np.argsort(values)  # the highest lie on top, where they crowd
+            ax.margins(0.08)
+            look: dict[str, Any] = {"s": SITE, "edgecolors": "0.3", "linewidths": 0.6}
+            x, y = points[order].T
+            drawn = ax.scatter(x, y, c=values[order], cmap=colours, **look)
         ax.figure.colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
@@ -367,16 +347,6 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
         mark(ax, picture.best[None, :], "recommended")
         ax.set_xlabel(across.name)
         ax.set_ylabel(up.name)
-
-
-def _sites(ax: Axes, points: Array, values: Array, colours: str) -> ScalarMappable:
-    """Candidates (A, 2) coloured by their values (A,)."""
-    order = np.argsort(values)  # the highest lie on top, where they crowd
-    across, up = points[order].T
-    ax.margins(0.08)
-    return ax.scatter(
-        across, up, s=SITE, c=values[order], cmap=colours, edgecolors="0.3", linewidths=0.6
-    )
 
 
 def _latest(X: Array, t: Array) -> Index:
@@ -396,7 +366,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     sign = 1.0 if picture.bandit.recipe.minimise else -1.0
     top = np.argsort(sign * mean, kind="stable")[:RANKED]
     places = np.arange(len(top), dtype=np.float64)
-    ax.errorbar(mean[top], places, xerr=BAND * deviation[top], label=BAND_LABEL, **WHISKER)
+    ax.errorbar(mean[top], places, xerr=BAND * deviation[top], **WHISKER)
     place_of = {int(row): place for place, row in enumerate(top)}
     for name, seen in picture.seen():
         rows = domain.index(seen.X)

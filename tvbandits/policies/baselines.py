@@ -55,22 +55,22 @@ class EpsilonGreedy:
     Attributes
     ----------
     row : dict
-        Of each distinct point, by its bytes, in the arrays that follow.
-    points, means, counts : array of shape (n, d), (n,) and (n,)
-        Distinct points, the means of their rewards, and how many these are.
+        Of each distinct point, by its bytes, in the lists that follow.
+    points, means, counts : list
+        Distinct points (d,), the means of their rewards, and how many these are.
     """
 
     domain: Domain
     decay: float
-    points: Array
-    means: Array = field(default_factory=lambda: np.empty(0))
-    counts: Array = field(default_factory=lambda: np.empty(0))
+    points: list[Array] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     row: dict[bytes, int] = field(default_factory=dict)
 
     @property
     def exploration(self) -> float:
         """Probability that the next point is uniform."""
-        told = int(self.counts.sum())
+        told = sum(self.counts)
         return min(1.0, self.decay / (told + 1)) if told else 1.0
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
@@ -80,22 +80,20 @@ class EpsilonGreedy:
     def _drawn(self, rng: np.random.Generator) -> Array:
         if rng.random() < self.exploration:
             return np.asarray(self.domain.sample(1, rng)[0])
-        best = np.flatnonzero(self.means == self.means.max())
+        means = np.array(self.means)
+        best = np.flatnonzero(means == means.max())
         row = best[0] if len(best) == 1 else best[rng.integers(len(best))]
-        return np.asarray(self.points[row])
+        return self.points[int(row)].copy()
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Means of the points, the new ones among them."""
         # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
-        rows = [self.row.setdefault(x.tobytes(), len(self.row)) for x in rewards.X + 0.0]
-        known = len(self.means)
-        if new := len(self.row) - known:
-            first = dict(zip(rows, rewards.X, strict=True))
-            fresh = [first[row] for row in range(known, known + new)]
-            self.points = np.concatenate([self.points, fresh])
-            self.means = np.concatenate([self.means, np.zeros(new)])
-            self.counts = np.concatenate([self.counts, np.zeros(new)])
-        for row, value in zip(rows, rewards.y, strict=True):
+        for x, value in zip(rewards.X + 0.0, rewards.y.tolist(), strict=True):
+            row = self.row.setdefault(x.tobytes(), len(self.row))
+            if row == len(self.points):
+                self.points.append(x.copy())
+                self.means.append(0.0)
+                self.counts.append(0)
             self.counts[row] += 1
             # Rewards that are all equal have exactly that mean, so that ties are ties.
             self.means[row] += (value - self.means[row]) / self.counts[row]
@@ -154,9 +152,7 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    chosen = chosen_of(domain)
-    nothing = np.empty((0, chosen.dimension))
-    rule = EpsilonGreedy(chosen, positive_number("decay", decay), nothing)
+    rule = EpsilonGreedy(chosen_of(domain), positive_number("decay", decay))
     return adapted(domain, rule, **common)
 
 
@@ -164,49 +160,33 @@ def eps_greedy(
 NEIGHBOURS, SHARE = 10, 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbour:
-    """A mutation of a candidate: one of the others that are nearest to it."""
+@dataclass(eq=False)
+class RegularisedEvolution:
+    """The rule of `evolution`: members are points with their rewards, the oldest first."""
 
-    domain: Candidates
+    domain: Candidates | Box
+    tournament: int
+    members: deque[tuple[Array, float]]
 
     @cached_property
     def _tree(self) -> cKDTree[None, None]:
+        """Of the candidates, in inputs that are divided by their deviations."""
+        assert isinstance(self.domain, Candidates)
         deviation = self.domain.X.std(axis=0)
         return cKDTree(self.domain.X / np.where(deviation > 0, deviation, 1.0))
 
-    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
-        """A neighbour of `x` (d,); `x` itself where there is no other candidate."""
+    def _mutation(self, x: Array, rng: np.random.Generator) -> Array:
+        """A Gaussian step in a box; of a candidate (d,) a neighbour, or itself where it is alone."""
+        if isinstance(self.domain, Box):
+            low, high = self.domain.bounds.T
+            step = SHARE * (high - low) * rng.standard_normal(len(x))
+            return np.asarray(np.clip(x + step, low, high))
         count = min(NEIGHBOURS, len(self.domain) - 1)
         if count == 0:
             return x.copy()
         (row,) = self.domain.index(x)
         near = np.asarray(self._tree.query(self._tree.data[row], k=count + 1)[1])
-        others = near[near != row][:count]
-        return np.asarray(self.domain.X[rng.choice(others)].copy())
-
-
-@dataclass(frozen=True)
-class GaussianStep:
-    """A mutation of a point in a box: a Gaussian step, a share of its sides, clipped to the box."""
-
-    domain: Box
-
-    def __call__(self, x: Array, rng: np.random.Generator) -> Array:
-        """A point near `x` (d,)."""
-        low, high = self.domain.bounds.T
-        step = SHARE * (high - low) * rng.standard_normal(len(x))
-        return np.asarray(np.clip(x + step, low, high))
-
-
-@dataclass(eq=False)
-class RegularisedEvolution:
-    """The rule of `evolution`: members are points with their rewards, the oldest first."""
-
-    domain: Domain
-    mutation: Neighbour | GaussianStep
-    tournament: int
-    members: deque[tuple[Array, float]]
+        return np.asarray(self.domain.X[rng.choice(near[near != row][:count])].copy())
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A mutation of the winner of a tournament."""
@@ -217,7 +197,7 @@ class RegularisedEvolution:
             return np.asarray(self.domain.sample(1, rng)[0])
         drawn = rng.integers(len(self.members), size=self.tournament)
         winner, _ = max((self.members[row] for row in drawn), key=lambda member: member[1])
-        return self.mutation(winner, rng)
+        return self._mutation(winner, rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """They join."""
@@ -273,6 +253,5 @@ def evolution(
     chosen = chosen_of(domain)
     if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
-    mutation = Neighbour(chosen) if isinstance(chosen, Candidates) else GaussianStep(chosen)
-    rule = RegularisedEvolution(chosen, mutation, tournament, deque(maxlen=population))
+    rule = RegularisedEvolution(chosen, tournament, deque(maxlen=population))
     return adapted(domain, rule, **common)

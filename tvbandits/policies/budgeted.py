@@ -19,7 +19,6 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Scaling Gaus
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -48,17 +47,14 @@ from tvbandits.core.arrays import Array, finite_number, whole_number
 from tvbandits.core.coercion import choice
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.space_time import Drift
-from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
-from tvbandits.policies.forgetting import FIRST_EPSILON
+from tvbandits.policies.forgetting import forgetting_kernel
 from tvbandits.policies.setting import (
     Common,
     Learn,
     Modelled,
     Posterior,
-    Setting,
     Width,
     assembled,
     learning_rule,
@@ -171,26 +167,21 @@ def bbkb(
     [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
+    ends = RATIOS[choice("rule", rule, RATIOS)]
     return assembled(
         domain,
         kernel,
         noise_variance,
         confidence=_width(confidence, BBKBWidth()),
         posterior=sparse,
-        batching=_batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch),
+        batching=_batching(ends(ratio_bound), minimum_batch, largest_batch),
         **common,
     )
-
-
-def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The epsilon that was fitted to a sample before the first step, unless it is to be learned."""
-    return None if given.get("learn") else setting.epsilon
 
 
 @listed(
     "bbkb whose dictionary forgets at rate epsilon",
     paper="Calandriello 2020 and Bogunovic 2016",
-    recommended={"epsilon": recommended_epsilon},
     widths=BBKB_WIDTHS,
 )
 def tv_bbkb(
@@ -248,18 +239,14 @@ def tv_bbkb(
     [2.]
     """
     learns = learning_rule("epsilon", epsilon, learn, Every(spread=math.inf))
-    if epsilon is None:
-        drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
-    else:
-        finite_number("epsilon", epsilon, low=0.0, below=1.0)
-        drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
+    ends = RATIOS[choice("rule", rule, RATIOS)]
     return assembled(
         domain,
-        drifting,
+        forgetting_kernel(kernel, epsilon),
         noise_variance,
         confidence=_width(confidence, BBKBWidth()),
         posterior=NystromFilter(oversampling, keep),
-        batching=_batching(_ratio(rule, ratio_bound), minimum_batch, largest_batch),
+        batching=_batching(ends(ratio_bound), minimum_batch, largest_batch),
         learn=learns,
         **common,
     )
@@ -432,10 +419,8 @@ def thompson(
     )
 
 
-def _ratio(rule: str, ratio_bound: float) -> BatchRule:
-    """[BB] Lemma 1, or Lemma 1 and then Lemma 3."""
-    choice("rule", rule, ("global", "local"))
-    return GlobalRatio(ratio_bound) if rule == "global" else LocalRatio(ratio_bound)
+# [BB] Lemma 1, or Lemma 1 and then Lemma 3.
+RATIOS: dict[str, type[GlobalRatio | LocalRatio]] = {"global": GlobalRatio, "local": LocalRatio}
 
 
 def _batching(rule: BatchRule, minimum_batch: int, largest_batch: int) -> Batching:

@@ -68,7 +68,7 @@ class PhasedElimination:
     K : array of shape (A, A)
         Their prior covariance.
     noise : float
-        In prior deviations squared.
+        In prior deviations squared; a new one counts for all rewards of the phase.
     reset_every, first : int
     width : float
     mean : float or "online"
@@ -134,10 +134,6 @@ class PhasedElimination:
         self.surviving = alive[upper[alive] >= lower[alive].max()]
         self.length *= 2
         self.rows, self.rewards = [], []
-
-    def learn_noise(self, variance: float) -> None:
-        """For all rewards of this phase, and those to come."""
-        self.noise = variance
 
     def beliefs(self) -> tuple[Array, Array]:
         """Mean and deviation at all candidates, by the rewards of this phase."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeGuard, Unpack
 
 from tvbandits.acquisition.batches import Batching
@@ -85,49 +85,50 @@ ARMS_WIDTH = 0.5
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is said of the models; None: what suits."""
-
-    kernel: Any | None
-    learn: Learn | None
-    confidence: Width | None
-    posterior: Posterior | None
-    mean: Mean
-
-
-def learned_parts(domain: Domain, wanted: Wanted, *, asks: bool) -> tuple[Any, dict[str, Any]]:
+def learned_parts(
+    domain: Domain,
+    kernel: Any | None,
+    learn: Learn | None,
+    confidence: Width | None,
+    posterior: Posterior | None,
+    mean: Mean,
+    *,
+    asks: bool,
+) -> tuple[Any, dict[str, Any]]:
     """Which models a domain gets: kernel, and other parts of a bandit that learns by itself.
 
     The one place that decides it, for `adaptive_gp_ucb` and, where it `asks`, for `frugal_gp_ucb`;
-    `docs/which-policy.md` has its table.
+    `docs/which-policy.md` has its table. What is None is what suits.
     """
-    learn, confidence = wanted.learn, wanted.confidence
-    mean: dict[str, Any] = {"mean": wanted.mean}
-    if not asks and wanted.kernel is None and wanted.posterior is None and has_several(domain):
+    parts: dict[str, Any] = {"mean": mean}
+    free = kernel is None and posterior is None
+    if not asks and free and has_several(domain):
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
-        return box_kernel(domain), mean | {
+        return box_kernel(domain), parts | {
             "learn": replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain))),
             "aging": Window(last=BOX_REWARDS),
             "acquisition": RandomFirst(FIRST_PLAYS * chosen_coordinates(domain)),
             "confidence": PlaysAtATime(box_width(domain)) if confidence is None else confidence,
         }
-    if not asks and isinstance(domain, Arms) and _gives_no_fit(wanted):
+    # A kernel to start from, when to learn, a prior mean and a theorem's width: only a fit has these.
+    constant = confidence is None or isinstance(as_confidence(confidence), Fixed)
+    unfitted = free and learn is None and mean == "online" and constant
+    if not asks and unfitted and isinstance(domain, Arms):
         return domain.space.kernel(), {
             "posterior": IndependentArms(),
             "acquisition": ThompsonSampling(lasting=True),
             "batching": Batching(largest=1),
             "confidence": ARMS_WIDTH if confidence is None else confidence,
         }
-    parts = mean | {"confidence": DEFAULT_WIDTH if confidence is None else confidence}
-    posterior = wanted.posterior
-    if _takes_an_ensemble(domain) and _gives_no_fit(wanted):
+    parts["confidence"] = DEFAULT_WIDTH if confidence is None else confidence
+    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
+    if unfitted and plain and len(domain) <= MOST_CANDIDATES:  # type: ignore[arg-type]
         posterior = ModelEnsemble(both=True)
         if not asks:
             network = len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
             parts["acquisition"] = LastingBound() if network else SpreadFirst()
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
-    start, every, posterior = _fitted(domain, wanted.kernel, as_rule(learn, every), posterior)
+    start, every, posterior = _fitted(domain, kernel, as_rule(learn, every), posterior)
     if not isinstance(posterior, ModelEnsemble):
         return start, parts | {"posterior": posterior, "learn": every}
     if learn:
@@ -137,37 +138,18 @@ def learned_parts(domain: Domain, wanted: Wanted, *, asks: bool) -> tuple[Any, d
     return start, parts | {"posterior": posterior}
 
 
-def _takes_an_ensemble(domain: Domain) -> bool:
-    """Whether candidates are plain and not too many."""
-    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
-    return plain and len(domain) <= MOST_CANDIDATES  # type: ignore[arg-type]
-
-
-def _gives_no_fit(wanted: Wanted) -> bool:
-    """Whether nothing is given that only a fit has.
-
-    That is a kernel to start from, when to learn, a prior mean, a posterior, or a theorem's width.
-    """
-    given = (wanted.kernel, wanted.learn, wanted.posterior)
-    if any(each is not None for each in given) or wanted.mean != "online":
-        return False
-    return wanted.confidence is None or isinstance(as_confidence(wanted.confidence), Fixed)
-
-
 def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     """An ensemble with models of a season, or without; other posteriors have none to be found."""
-    if isinstance(season, str) and season == "find":
+    if season == "find":
         return posterior
+    if isinstance(posterior, ModelEnsemble):
+        return replace(posterior, season=season)
     if season is None:
-        return (
-            replace(posterior, season=None) if isinstance(posterior, ModelEnsemble) else posterior
-        )
-    if not isinstance(posterior, ModelEnsemble):
-        raise ValueError(
-            f"season={shown(season)} needs an ensemble of models, which is played on candidates where "
-            "no kernel, learn, mean or other posterior is given"
-        )
-    return replace(posterior, season=season)
+        return posterior
+    raise ValueError(
+        f"season={shown(season)} needs an ensemble of models, which is played on candidates where "
+        "no kernel, learn, mean or other posterior is given"
+    )
 
 
 def _fitted(
@@ -175,21 +157,14 @@ def _fitted(
 ) -> tuple[Any, Every, Posterior]:
     """With a kernel to start from, its rivals, and a posterior that suits them."""
     own = kernel is not None and is_space_time(kernel)
-    if own:
-        kernels: tuple[Any, ...] = (kernel,)
-    else:
-        smooth, rough = (kernel, None) if kernel else space_kernels(domain)
-        kernels = tuple(
-            structured_kernel(smooth, other) for other in (smooth, rough) if other is not None
-        )
+    spaces = space_kernels(domain) if kernel is None else (kernel,)
+    first, *others = spaces if own else [structured_kernel(spaces[0], each) for each in spaces]
     if posterior is None:
         posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
     posterior = as_posterior(posterior)
-    if terms_of(kernels[0]) is None and isinstance(posterior, StateSpace):
-        raise ValueError(f"the kernel must be a sum of space-time terms, got {kernels[0]}")
-    rivals = (*every.rivals, *kernels[1:])
-    every = replace(every, rivals=rivals, in_steps=not own)
-    return kernels[0], every, posterior
+    if terms_of(first) is None and isinstance(posterior, StateSpace):
+        raise ValueError(f"the kernel must be a sum of space-time terms, got {first}")
+    return first, replace(every, rivals=(*every.rivals, *others), in_steps=not own), posterior
 
 
 # --- on boxes -----------------------------------------------------------------------------------
@@ -426,8 +401,8 @@ def frugal_gp_ucb(
     [6.] 20
     """
     not_negative("budget", budget)
-    wanted = Wanted(kernel, learn, confidence, posterior, mean)
-    start, parts = learned_parts(domain, wanted, asks=True)
+    given = kernel, learn, confidence, posterior, mean
+    start, parts = learned_parts(domain, *given, asks=True)
     with_ensemble = isinstance(parts["posterior"], ModelEnsemble)
     parts["posterior"] = seasonal_ensemble(parts["posterior"], season)
     if plan is None:
@@ -497,6 +472,6 @@ def adaptive_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    wanted = Wanted(kernel, learn, confidence, posterior, mean)
-    start, parts = learned_parts(domain, wanted, asks=False)
+    given = kernel, learn, confidence, posterior, mean
+    start, parts = learned_parts(domain, *given, asks=False)
     return assembled(domain, start, noise_variance, robust=robust, **parts, **common)

@@ -147,15 +147,10 @@ def sw_gp_ucb(
     return assembled(domain, kernel, noise_variance, aging=latest, **common)
 
 
-def recommended_discount(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The discount of Deng 2022 for the variation of the problem, unless it is to be learned."""
-    return None if given.get("learn") else theory.discount(*setting.budgets)
-
-
 @listed(
     "weights discount^age",
     paper="Deng 2022",
-    recommended={"discount": recommended_discount},
+    recommended={"discount": lambda setting, _: theory.discount(*setting.budgets)},
     first_comparison=5,
 )
 def w_gp_ucb(
@@ -203,17 +198,15 @@ def w_gp_ucb(
 FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
 
 
-def recommended_epsilon(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The epsilon that was fitted to a sample before the first step, unless it is to fit its own."""
-    return setting.epsilon if given.get("first_sample") is None else None
+def forgetting_kernel(kernel: Any, epsilon: float | None) -> Any:
+    """k(x, x') (1 - epsilon)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8); None: to be fitted."""
+    if epsilon is None:
+        return space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    return space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
 
 
-@listed(
-    "a kernel that forgets at rate epsilon",
-    paper="Bogunovic 2016",
-    recommended={"epsilon": recommended_epsilon},
-    first_comparison=6,
-)
+@listed("a kernel that forgets at rate epsilon", paper="Bogunovic 2016", first_comparison=6)
 def tv_gp_ucb(
     domain: Domain,
     kernel: Any,
@@ -250,28 +243,23 @@ def tv_gp_ucb(
         raise ValueError(
             f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
         )
+    # The model of Bogunovic 2016; its bound is GP-UCB's under this kernel.
+    drifting, once = forgetting_kernel(kernel, epsilon), None
     if epsilon is None:
         rewards = FIRST_SAMPLE if first_sample is None else first_sample
         whole_number("first_sample", rewards, at_least=2)
         once = Every(
             LARGEST_WHOLE, (rewards,), observations=rewards, iterations=50, spread=math.inf
         )
-        drifting = space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
-        return assembled(domain, drifting, noise_variance, learn=once, **common)
-    finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    if first_sample is not None:
+    elif first_sample is not None:
         raise ValueError(
             f"first_sample is for an epsilon that is not given, got epsilon = {epsilon}"
         )
-    # The model of Bogunovic 2016, as [S] eq. 8 has it; its bound is GP-UCB's under this kernel.
-    drifting = space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
-    return assembled(domain, drifting, noise_variance, **common)
+    return assembled(domain, drifting, noise_variance, learn=once, **common)
 
 
-def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float | None:
-    """The rate at which a reward's variance grows under the drift model, unless it is to be learned."""
-    if given.get("learn"):
-        return None
+def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float:
+    """The rate at which a reward's variance grows under the drift model."""
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
     increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
     wiener = given.get("growth", "wiener") == "wiener"

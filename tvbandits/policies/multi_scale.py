@@ -37,7 +37,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
 from tvbandits.policies.ruled import PolicyAdapter, adapted, in_unit
-from tvbandits.policies.setting import Mean, Modelled, Width, listed
+from tvbandits.policies.setting import Modelled, Width, listed
 
 Base = Callable[..., Bandit]
 
@@ -66,27 +66,6 @@ class Tests:
         """rho^(t), which holds with high probability."""
         T = self.horizon
         return self.sure * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
-
-
-@dataclass(frozen=True)
-class Maker:
-    """Makes copies of the base, which is GP-UCB where it is None.
-
-    It is a value, not a closure, so that it is saved with what it makes; a base is saved by its name.
-    """
-
-    base: Base | None
-    domain: Domain
-    kernel: Any
-    noise_variance: float
-    confidence: Width
-    mean: Mean
-
-    def __call__(self, child: int) -> Bandit:
-        """A copy of the base of this seed."""
-        recipe = gp_ucb if self.base is None else self.base
-        parts = (self.domain, self.kernel, self.noise_variance)
-        return recipe(*parts, confidence=self.confidence, mean=self.mean, seed=child)
 
 
 @dataclass
@@ -128,8 +107,10 @@ class Master:
 
     Parameters
     ----------
-    make : Maker
-        Makes a copy of the base from a seed.
+    base : callable or None
+        Makes copies, as a recipe does; GP-UCB where it is None.
+    domain, kernel, noise, confidence
+        What it makes them of.
     tests : Tests
     centre : Centre
         The mean of rewards, where it is learned.
@@ -140,12 +121,22 @@ class Master:
     restarts : int
     """
 
-    make: Maker
+    base: Base | None
+    domain: Domain
+    kernel: Any
+    noise: float
+    confidence: Width
     tests: Tests
     centre: Centre
     block: Block = field(default_factory=lambda: Block(0))
     chosen: list[tuple[Array, Copy, float]] = field(default_factory=list)
     restarts: int = 0
+
+    def made(self, child: int) -> Bandit:
+        """A copy of the base of this seed."""
+        recipe = gp_ucb if self.base is None else self.base
+        options: Any = {"confidence": self.confidence, "mean": self.centre.given}
+        return recipe(self.domain, self.kernel, self.noise, seed=child, **options)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
@@ -180,10 +171,6 @@ class Master:
             elif len(self.block.rewards) == 2**self.block.order:
                 self.block = Block(self.block.order + 1)
 
-    def learn_noise(self, variance: float) -> None:
-        """For copies that begin from now on."""
-        self.make = replace(self.make, noise_variance=variance)
-
     def _active(self, rng: np.random.Generator) -> Copy:
         """The shortest copy that covers the present step; those that are due start first."""
         step, copies = len(self.block.rewards), self.block.copies
@@ -200,8 +187,8 @@ class Master:
         for m in range(n, -1, -1):
             due = step % 2**m == 0
             if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
-                made = self.make(int(rng.integers(2**31)))
-                self.block.copies.append(Copy(m, step, step + 2**m - 1, made, centre))
+                bandit = self.made(int(rng.integers(2**31)))
+                self.block.copies.append(Copy(m, step, step + 2**m - 1, bandit, centre))
 
     def _changed(self) -> bool:
         """Whether one of the tests says that the rewards have changed."""
@@ -268,8 +255,7 @@ def master(
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = in_unit(noise_variance, scale, **common)
-    make = Maker(base, chosen_of(domain), kernel, noise, confidence, prior)
-    if not isinstance(made := make(0), Bandit):
+    rule = Master(base, chosen_of(domain), kernel, noise, confidence, tests, Centre(prior))
+    if not isinstance(made := rule.made(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
-    rule = Master(make, tests, Centre(prior))
     return adapted(domain, rule, kernel, noise_variance, unit, **common)

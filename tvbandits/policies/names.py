@@ -51,7 +51,7 @@ def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
     for key in values:
         if key not in parameters:
             raise ValueError(
-                f'"{text}": unknown parameter "{key}"; {_meant(key, parameters)}'
+                f'"{text}": unknown parameter "{key}"; {meant(key, parameters)}'
                 f"its parameters: {', '.join(parameters) or 'none'}"
             )
     return {
@@ -93,7 +93,7 @@ def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
     if path_of(text):
         return None
     raise ValueError(
-        f'unknown {kind} "{cleaned(name, 80)}"; {_meant(name, alike.values())}'
+        f'unknown {kind} "{cleaned(name, 80)}"; {meant(name, alike.values())}'
         f"there are: {', '.join(alike.values())}"
     )
 
@@ -129,7 +129,7 @@ def load(path: str) -> Any:
         if not hasattr(found, name):
             there = [each for each in vars(found) if not each.startswith("_")]
             raise ValueError(
-                f'"{path}": {module} has no "{name}"; {_meant(name, there)}'.rstrip("; ")
+                f'"{path}": {module} has no "{name}"; {meant(name, there)}'.rstrip("; ")
             )
         found = getattr(found, name)
     return found
@@ -155,7 +155,7 @@ def is_needed(parameter: inspect.Parameter) -> bool:
 # --- one value ---------------------------------------------------------------------------------------
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str]) -> str:
     """The known name that is most alike, as a question."""
     by_fold = {each.casefold(): each for each in known}
     close = difflib.get_close_matches(name.casefold(), by_fold, n=1)

@@ -29,7 +29,7 @@ without prior knowledge. AISTATS 2023.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -156,8 +156,6 @@ class Constants:
     delta : float
     gain : float
         gamma, the largest information gain.
-    noise : float
-        s, the deviation of the noise.
     horizon : int
         T.
     """
@@ -169,7 +167,6 @@ class Constants:
     c4: float
     delta: float
     gain: float
-    noise: float
     horizon: int
 
     def length(self, arms: int) -> int:
@@ -184,9 +181,9 @@ class Constants:
         """beta_j."""
         return self.c2 * self.gain * math.pow(2.0, j / 2)
 
-    def near(self, j: int, arms: int) -> float:
-        """The largest gap of an arm in A."""
-        alpha = self.c4 * self.noise / math.log(arms / self.delta)
+    def near(self, j: int, arms: int, noise: float) -> float:
+        """The largest gap of an arm in A, where s is the deviation of the noise."""
+        alpha = self.c4 * noise / math.log(arms / self.delta)
         return 2.0 * alpha * self.gain / self.beta(j)
 
 
@@ -201,17 +198,22 @@ class Replay:
 
 @dataclass
 class Epoch:
-    """Since the last restart: the block that is played, its replays, and weighted rewards.
+    """Since the last restart: strategies, replays of the present block, and weighted rewards.
 
-    `weighted` has S(P_t)^-1 phi(x_t) (y_t, 1) of each step of the block, shape (r, 2), `before` their
-    sum over earlier blocks, after each of these, with the numbers of steps.
+    `inverses` has S(P)^-1 of each strategy; `weighted` S(P_t)^-1 phi(x_t) (y_t, 1) of each step of the
+    block, shape (r, 2); `before` their sum before each block, with the numbers of steps.
     """
 
-    block: int = 0
     strategies: list[Array] = field(default_factory=list)
+    inverses: list[Array] = field(default_factory=list)
     replays: list[Replay] = field(default_factory=list)
     weighted: list[Array] = field(default_factory=list)
-    before: list[tuple[Array, int]] = field(default_factory=list)
+    before: list[tuple[Array, int]] = field(default_factory=lambda: [(np.zeros((1, 2)), 0)])
+
+    @property
+    def block(self) -> int:
+        """The block that is played."""
+        return len(self.before) - 1
 
 
 @dataclass(eq=False)
@@ -224,10 +226,10 @@ class Opkb:
     features : array of shape (A, r)
     constants : Constants
     centre : Centre
+    noise : float
+        Variance of the noise, which designs look at from then on.
     adaptive : bool
         Replay and restart (ADA-OPKB), or not (OPKB).
-    inverses : dict
-        S(P)^-1 of each strategy of the epoch.
     chosen : list
         Plays that are out: the bytes of the point, and the strategy that it was drawn from.
     epoch : Epoch
@@ -238,8 +240,8 @@ class Opkb:
     features: Array
     constants: Constants
     centre: Centre
+    noise: float
     adaptive: bool
-    inverses: dict[int, Array] = field(default_factory=dict)
     chosen: list[tuple[bytes, int]] = field(default_factory=list)
     epoch: Epoch = field(default_factory=Epoch)
     restarts: int = 0
@@ -247,7 +249,7 @@ class Opkb:
     @property
     def ridge(self) -> float:
         """What is added to the diagonal of every S(P)."""
-        return self.constants.noise / self.constants.horizon
+        return math.sqrt(self.noise) / self.constants.horizon
 
     @property
     def length(self) -> int:
@@ -283,17 +285,13 @@ class Opkb:
             self.chosen.remove(drawn)
             self.centre = self.centre.seen(float(y))
             phi = self.features[int(self.domain.index(x[None])[0])]
-            weight = self.inverses[drawn[1]] @ phi
+            weight = self.epoch.inverses[drawn[1]] @ phi
             self._epoch_now(rng).weighted.append(np.outer(weight, [float(y), 1.0]))
             if self.adaptive and self._changed():
                 self.restarts += 1
-                self.epoch, self.inverses, self.chosen = Epoch(), {}, []
+                self.epoch, self.chosen = Epoch(), []
             elif len(self.epoch.weighted) == 2**self.epoch.block * self.length:
                 self._end_block()
-
-    def learn_noise(self, variance: float) -> None:
-        """For designs from now on."""
-        self.constants = replace(self.constants, noise=math.sqrt(variance))
 
     def gaps(self, total: Array, count: int) -> Array:
         """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
@@ -301,12 +299,6 @@ class Opkb:
             return np.zeros(len(self.features))
         rewards = self.features @ (total[:, 0] - self.centre.value * total[:, 1]) / count
         return np.asarray(rewards.max() - rewards)
-
-    def _before(self, k: int) -> Array:
-        """Gaps from all blocks before block k."""
-        if k == 0:
-            return self.gaps(np.empty(0), 0)
-        return self.gaps(*self.epoch.before[k - 1])
 
     def _epoch_now(self, rng: np.random.Generator) -> Epoch:
         """The epoch, in a block that has begun: plays that are out may last beyond the one before it."""
@@ -316,16 +308,15 @@ class Opkb:
 
     def _begin_block(self, rng: np.random.Generator) -> None:
         j, constants, epoch = self.epoch.block, self.constants, self.epoch
-        D = self._before(j)
+        D = self.gaps(*epoch.before[j])
         P = strategy(self.features, D, 2.0 / constants.beta(j), self.ridge)
-        near = np.flatnonzero(constants.near(j, len(D)) >= D)
+        near = np.flatnonzero(constants.near(j, len(D), math.sqrt(self.noise)) >= D)
         design = np.zeros(len(D))
         design[near] = strategy(self.features[near], np.zeros(len(near)), 1.0, self.ridge)
         mu = constants.mu(j)
         mixed = (1 - mu) * (P + design) / 2 + mu * self.uniformly
         epoch.strategies.append(mixed / mixed.sum())
-        self.inverses[j] = inverse_moment(self.features, epoch.strategies[j], self.ridge)
-        epoch.replays = []
+        epoch.inverses.append(inverse_moment(self.features, epoch.strategies[j], self.ridge))
         for m in range(j if self.adaptive else 0):
             span = 2**m * self.length
             for slot in range(2 ** (j - m)):
@@ -346,19 +337,20 @@ class Opkb:
             part = epoch.weighted[replay.start : replay.end]
             D = self.gaps(np.sum(part, axis=0), len(part))
             for k in range(1, epoch.block + 1):
-                other, most = self._before(k), 4 * c0 * self.constants.mu(min(replay.order, k))
+                other, most = (
+                    self.gaps(*epoch.before[k]),
+                    4 * c0 * self.constants.mu(min(replay.order, k)),
+                )
                 if (D - 4 * other > most).any() or (other - 4 * D > most).any():
                     return True
         return False
 
     def _end_block(self) -> None:
         epoch = self.epoch
-        total, count = (
-            epoch.before[-1] if epoch.before else (np.zeros((self.features.shape[1], 2)), 0)
-        )
+        total, count = epoch.before[-1]
         total = total + np.sum(epoch.weighted, axis=0)
         epoch.before.append((total, count + len(epoch.weighted)))
-        epoch.block, epoch.weighted, epoch.replays = epoch.block + 1, [], []
+        epoch.weighted, epoch.replays = [], []
 
 
 @listed(
@@ -419,9 +411,10 @@ def ada_opkb(
     for name, value in {"c2": c2, "c3": c3, "gain": gain}.items():
         positive_number(name, value)
     finite_number("delta", delta, above=0.0, below=1.0)
-    noise = math.sqrt(first_noise(noise_variance, scale))
-    constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
+    noise = first_noise(noise_variance, scale)
+    constants = Constants(c0, c1, c2, c3, c4, delta, gain, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
     arms = finite(domain, "OPKB")
-    rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, Centre("online"), adaptive)
+    features = features_of(kernel, arms.X)[0]
+    rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
     return adapted(domain, rule, kernel, noise_variance, scale, **common)

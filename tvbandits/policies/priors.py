@@ -266,10 +266,6 @@ class SeveralPriors:
             member.filter = now.observed(row, y, self.noise)
         self.centre, self.steps = self.centre.seen(y), self.steps + 1
 
-    def learn_noise(self, variance: float) -> None:
-        """For rewards from now on."""
-        self.noise = variance
-
 
 @dataclass(eq=False)
 class PredictiveSampling(SeveralPriors):
@@ -317,25 +313,19 @@ class Elimination(SeveralPriors):
         self.chosen[found[2].tobytes()] = found[1]
         return found[2]
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Charge the prior that chose a point with its error; then all see the reward."""
-        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            p = self.chosen.pop(x.tobytes(), None)
-            if p is not None:
-                self._charge(self.members[p], float(t), x, float(y))
-            self._observe(float(t), x, float(y))
-            if p is not None:
-                self._judge(p)
-
-    def _charge(self, member: Member, t: float, x: Array, y: float) -> None:
-        row = int(self.domain.index(x[None])[0])
-        mean, variance = member.filter.at(t).moments(row, self.centre.before(y))
+    def _observe(self, t: float, x: Array, y: float) -> None:
+        """Charge the prior that chose a point with its error; all see the reward; then it may go."""
+        p = self.chosen.pop(x.tobytes(), None)
+        before = None if p is None else self.members[p].filter.at(t)
+        row, expected = int(self.domain.index(x[None])[0]), self.centre.before(y)
+        super()._observe(t, x, y)
+        if p is None or before is None:
+            return
+        member, priors = self.members[p], len(self.members)
+        mean, variance = before.moments(row, expected)
         member.errors += y - mean
         member.allowance += self.width * math.sqrt(variance)
         member.rounds += 1
-
-    def _judge(self, p: int) -> None:
-        member, priors = self.members[p], len(self.members)
         logarithm = math.log(math.pi**2 * self.steps**2 * priors / (3 * self.delta))
         most = math.sqrt(2 * self.noise * member.rounds * max(logarithm, 0.0)) + member.allowance
         if p in self.left and len(self.left) > 1 and abs(member.errors) > most:
@@ -357,10 +347,9 @@ class PosteriorOfPriors(SeveralPriors):
         p = int(rng.choice(len(self.members), p=self.weights()))
         found = self._at(p, now, out)
         root = square_root(found.covariance)
-        w = found.centred(self.centre.value) + self.width * root @ rng.standard_normal(
-            root.shape[1]
-        )
-        return self._best(found.features @ w, allowed, rng)[1]
+        step = self.width * root @ rng.standard_normal(root.shape[1])
+        values = found.features @ (found.centred(self.centre.value) + step)
+        return self._best(values, allowed, rng)[1]
 
 
 @listed("draws what all future rewards would still confirm", paper="Liu 2023")

@@ -25,7 +25,7 @@ from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, Index, not_negative, whole_number
+from tvbandits.core.arrays import Array, not_negative, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
@@ -67,11 +67,6 @@ def without(Q: Array, i: int) -> Array:
 SPACE_NU, TIME_NU = 2.5, 1.5
 
 
-def over_candidates(cross: Array) -> Array:
-    """Products over a finite domain, from the kernel between data and candidates (n, A)."""
-    return np.asarray(cross @ cross.T / cross.shape[1])
-
-
 def over_space(X: Array, length: float, nu: float) -> Array:
     """Products of isotropic Matern kernels over all of R^d, but for a constant factor, (n, n).
 
@@ -103,8 +98,6 @@ def over_future(t: Array, now: float, length: float, nu: float) -> Array:
         apart, both = age[:, None] - age, age[:, None] + age
         bell = np.exp(-(apart**2) / (4 * length**2))
         return np.asarray(0.5 * math.sqrt(math.pi) * length * bell * erfc(both / (2 * length)))
-    if nu not in (0.5, 1.5):
-        raise ValueError(f"products over the future are known for nu = 0.5, 1.5 and inf, got {nu}")
     a = math.sqrt(2 * nu) / length
     p, q = a * age[:, None], a * age
     fall = np.exp(-(p + q)) / (2 * a)
@@ -148,7 +141,8 @@ class Relevant:
     Parameters
     ----------
     domain : Box or Candidates
-    noise_variance : float or None
+    noise : float or None
+        Noise variance of a reward, which is known, or was learned.
     alpha : float
         The budget grows by (1 + alpha) in a time l_T.
     removal : "relevance", "oldest" or "random"
@@ -169,7 +163,7 @@ class Relevant:
     """
 
     domain: Box | Candidates
-    noise_variance: float | None
+    noise: float | None
     alpha: float
     removal: Removal
     first: int
@@ -215,10 +209,6 @@ class Relevant:
         self._fit()
         self._clean(float(self.data.t.max()), rng)
 
-    def learn_noise(self, variance: float) -> None:
-        """For fits from now on."""
-        self.noise_variance = variance
-
     def _unit(self, X: Array) -> Array:
         return np.asarray((X - self.low) / self.side)
 
@@ -252,21 +242,17 @@ class Relevant:
         )
 
     def _fit(self) -> None:
-        """Log evidence of standardised rewards; noise is known, or was learned."""
+        """By log evidence of standardised rewards."""
         y, _, scale = self._standardised()
-        noise = max(first_noise(self.noise_variance, scale), 1e-6)
+        noise = max(first_noise(self.noise, scale), 1e-6)
         found, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
         shortest, longest = SHORTEST * span / max(self.told - 1, 1), 10 * span
-        time = OnTime(
-            Matern(float(np.clip(found.time, shortest, longest)), (shortest, longest), nu=TIME_NU)
-        )
-        kernel: Any = (
-            ConstantKernel(found.variance, (0.05, 20.0))
-            * OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
-            * time
-        )
+        start = float(np.clip(found.time, shortest, longest))
+        space: Any = OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
+        time: Any = OnTime(Matern(start, (shortest, longest), nu=TIME_NU))
+        kernel = ConstantKernel(found.variance, (0.05, 20.0)) * space * time
         data = Observations(self.data.X, self.data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15)
         self.hyperparameters = Hyperparameters(
@@ -282,10 +268,9 @@ class Relevant:
         self.budget *= (1.0 + self.alpha) ** ((now - last) / self.hyperparameters.time)
         self.time = now
         y = self._standardised()[0]
-        kept: Index = np.arange(len(y))
+        n, kept = len(y), np.arange(len(y))
         Q = precision(self._kernel(), self.hyperparameters.noise)
         C = self._products(now)
-        gone = 0
         while len(kept) > FEWEST:
             scores = relevance(Q, y[kept], C[np.ix_(kept, kept)])
             least = int(np.argmin(scores))
@@ -293,27 +278,24 @@ class Relevant:
             if cost >= self.budget:
                 break
             self.budget /= cost
-            Q, kept, gone = without(Q, least), np.delete(kept, least), gone + 1
-        if self.removal != "relevance":
-            kept = self._other(gone, rng)
+            Q, kept = without(Q, least), np.delete(kept, least)
+        # A control removes as many.
+        gone = n - len(kept)
+        if self.removal == "oldest":
+            kept = np.sort(np.argsort(self.data.t, kind="stable")[gone:])
+        elif self.removal == "random":
+            kept = np.sort(rng.permutation(n)[gone:])
         self.data = self.data.take(kept)
 
     def _products(self, now: float) -> Array:
         """Integrated products of the data's kernels."""
         found, data = self.hyperparameters, self.data
         if isinstance(self.domain, Candidates):
-            grid = self._unit(self.domain.X)
-            space = over_candidates(matern(data.X, grid, found.space, SPACE_NU))
+            cross = matern(data.X, self._unit(self.domain.X), found.space, SPACE_NU)
+            space = cross @ cross.T / cross.shape[1]
         else:
             space = over_space(data.X, found.space, SPACE_NU)
         return np.asarray(space * over_future(data.t, now, found.time, TIME_NU))
-
-    def _other(self, gone: int, rng: np.random.Generator) -> Index:
-        """What a control keeps, which removes as many."""
-        n = len(self.data)
-        if self.removal == "oldest":
-            return np.sort(np.argsort(self.data.t, kind="stable")[gone:])
-        return np.sort(rng.permutation(n)[gone:])
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,9 @@ class Rule(Protocol):
 
 @runtime_checkable
 class Noisy(Protocol):
-    """A rule that looks at the noise of rewards."""
+    """A rule that looks at the noise variance of rewards, which is set anew where it is learned."""
 
-    def learn_noise(self, variance: float) -> None:
-        """Go on with a noise variance that was learned."""
+    noise: float
 
 
 @runtime_checkable
@@ -205,7 +204,7 @@ class PolicyAdapter:
     def _learn_noise(self) -> None:
         if isinstance(self.rule, Noisy) and np.isnan(self.seen.variance).any():
             self.noise = estimated_noise(self.kernel, self.seen)
-            self.rule.learn_noise(self.noise.variance / self.unit**2)
+            self.rule.noise = self.noise.variance / self.unit**2
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""

@@ -6,7 +6,6 @@ the name: the paper, and the settings that are recommended for a problem.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import re
@@ -43,6 +42,7 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.policies.names import meant
 
 # --- the options that every recipe has ---------------------------------------------------------------
 
@@ -146,16 +146,20 @@ def assembled(
     return Bandit(recipe, seed=seed)
 
 
+NAMED_POSTERIORS: dict[str, type[Exact | Nystrom | ModelEnsemble]] = {
+    "exact": Exact,
+    "nystrom": Nystrom,
+    "ensemble": ModelEnsemble,
+}
+
+
 def as_posterior(
     posterior: Posterior,
 ) -> Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
     if not isinstance(posterior, str):
         return posterior
-    choice("posterior", posterior, ("exact", "nystrom", "ensemble"))
-    if posterior == "ensemble":
-        return ModelEnsemble()
-    return Exact() if posterior == "exact" else Nystrom()
+    return NAMED_POSTERIORS[choice("posterior", posterior, NAMED_POSTERIORS)]()
 
 
 def learning_rule(
@@ -212,10 +216,7 @@ def described(recipe: F) -> F:
     def called(*given: Any, **options: Any) -> Any:
         for name in options:
             if name not in parameters:
-                near = difflib.get_close_matches(name, parameters, n=1)
-                hint = (
-                    f'did you mean "{near[0]}"?' if near else f"there are {', '.join(parameters)}"
-                )
+                hint = meant(name, parameters).rstrip() or f"there are {', '.join(parameters)}"
                 raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
         for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
             if name in IN_COMMON and not (value is None and name in optional):
@@ -396,22 +397,19 @@ class Policy:
         if self.asks and setting.expert is None:
             raise ValueError(f"{self.name} asks an expert, and none is given")
         known = inspect.signature(self.recipe).parameters
-        from_problem = {
-            "domain": setting.domain,
-            "kernel": None if self.learns_kernel else setting.kernel,
-            "noise_variance": setting.noise_variance,
-            "epsilon": setting.epsilon,
-            "scale": setting.scale,
-            "horizon": setting.horizon,
-            "span": float(setting.horizon),
-            "seed": setting.seed,
-        }
-        options = {name: value for name, value in from_problem.items() if name in known}
-        if self.asks and setting.expert is not None:
+        from_problem = vars(setting) | {"span": float(setting.horizon)}
+        options = {name: from_problem[name] for name in known if name in from_problem}
+        options.pop("confidence", None)
+        if self.learns_kernel:
+            options["kernel"] = None
+        if setting.expert is not None and self.asks:
             options["expert"] = setting.expert()
-        for name, recommend in self.recommended.items():
-            if given.get(name) is None:
-                options[name] = recommend(setting, given)
+        if given.get("learn") or given.get("first_sample") is not None:  # found in the rewards
+            options.pop("epsilon", None)
+        else:
+            for name, recommend in self.recommended.items():
+                if given.get(name) is None:
+                    options[name] = recommend(setting, given)
         options |= {
             name: value
             for name, value in given.items()

@@ -23,8 +23,9 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
+from tvbandits.policies.forgetting import forgetting_kernel
 from tvbandits.policies.setting import (
     Learn,
     Modelled,
@@ -149,7 +150,7 @@ def mk_gp_ucb(
     10 [2.]
     """
     width = constant_width(epsilon) if confidence is None else confidence
-    drifting = space_time(kernel) * Drift(epsilon, "fixed")
+    drifting = forgetting_kernel(kernel, epsilon)
     return assembled(domain, drifting, noise_variance, confidence=width, **common)
 
 

@@ -165,7 +165,14 @@ def _in_time(scale: float, nu: float) -> Any:
 
 def extent_of(domain: Domain) -> float:
     """Largest extent of a domain along a coordinate; 1 where it is a single point."""
-    return float(np.ptp(anchors_of(domain), axis=0).max()) or 1.0
+    low, high = ends_of(domain)
+    return float((high - low).max()) or 1.0
+
+
+def ends_of(domain: Domain) -> Array:
+    """Lowest and highest value of each coordinate of a domain, or of its anchors, shape (2, d)."""
+    X = anchors_of(domain)
+    return np.array([X.min(axis=0), X.max(axis=0)])
 
 
 def anchors_of(domain: Domain, count: int = 512) -> Array:
