@@ -25,7 +25,7 @@ from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, Index, not_negative, whole_number
+from tvbandits.core.arrays import LARGEST_VARIANCE, Array, Index, not_negative, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
@@ -254,7 +254,7 @@ class Relevant:
     def _fit(self) -> None:
         """Log evidence of standardised rewards; noise is known, or was learned."""
         y, _, scale = self._standardised()
-        noise = max(first_noise(self.noise_variance, scale), 1e-6)
+        noise = min(max(first_noise(self.noise_variance, scale), 1e-6), LARGEST_VARIANCE)
         found, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
