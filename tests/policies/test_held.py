@@ -86,7 +86,7 @@ def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
     player = recipe(LINE, RBF(0.2), 0.01, scale=scale)
     X = player.ask(1.0)
     before = to_bytes(player)
-    with pytest.raises(ValueError, match="^in the unit .* of rewards, .* must be at "):
+    with pytest.raises(ValueError, match=r"^in the unit .* of rewards, .* must be at "):
         player.tell(X, [y], 1.0, variance)
     assert to_bytes(player) == before
 
