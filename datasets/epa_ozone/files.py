@@ -112,6 +112,7 @@ def _streams(path: Path) -> Iterator[io.BufferedReader]:
 def _raw(stream: io.BufferedReader) -> pd.DataFrame:
     """The columns we use, under our names and as the file gives them."""
     heading = stream.peek(1 << 22).partition(b"\n")[0]
+    check_size("columns", heading.count(b",") + 1)  # pandas takes the square of equal names
     header = pd.read_csv(io.BytesIO(heading), nrows=0, encoding_errors="replace").columns
     form = min((AIRDATA, DOWNLOAD), key=lambda known: len(known.missing(header)))
     if missing := form.missing(header):

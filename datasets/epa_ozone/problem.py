@@ -71,7 +71,7 @@ def ozone(
         optional(text, name, word)
     rows = _in_state(read_files(files), state)
     table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
-    chosen = _most_complete(table.notna().mean(), sites, min_completeness)
+    chosen = _most_complete(table, sites, min_completeness)
     table = table[chosen]
     places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
@@ -103,15 +103,15 @@ def site_means(rows: pd.DataFrame) -> pd.DataFrame:
     return instruments.groupby(["date", "site"]).mean().unstack("site")
 
 
-def _most_complete(
-    completeness: pd.Series[float], sites: int | None, min_completeness: float
-) -> list[str]:
+def _most_complete(table: pd.DataFrame, sites: int | None, min_completeness: float) -> list[str]:
     """Ids, sorted, of the sites that are complete enough: the `sites` most complete of them."""
+    completeness = table.notna().mean()
     enough = completeness[completeness >= min_completeness].sort_index()
     if len(enough) < (sites or 1):
         raise ValueError(
             f"sites={sites or 'all'} asked for, but {len(enough)} of {len(completeness)} sites "
-            f"have readings on at least {min_completeness:.4g} of the days (the most complete on "
+            f"have readings on at least {min_completeness:.4g} of the days from "
+            f"{table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} (the most complete on "
             f"{completeness.max():.4g})"
         )
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.

@@ -152,12 +152,12 @@ def test_history_says_what_moves_cost() -> None:
     assert "move_cost" not in bandit.with_move_cost(None).history
 
 
-@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "1", None, [1.0, 2.0]])
+@pytest.mark.parametrize("value", [-1.0, 1e300, np.nan, np.inf, "1", None, [1.0]])
 def test_a_function_that_returns_no_cost(value: Any) -> None:
     bandit = bandit_on(LINE).with_move_cost(lambda _x, _z: value)
     bandit.tell([[0.0]], [0.0], 1)
     before = bandit.state
-    refused(ValueError, r"move_cost\(\[0.0\], \[0.5\]\) must be", bandit.ask, 2)
+    refused(ValueError, r"move_cost\(\[0.0\], \[0.5\]\) must lie in", bandit.ask, 2)
     assert bandit.state == before
 
 

@@ -213,9 +213,11 @@ STRANGERS: dict[str, Callable[[Path], object]] = {
     "a text": lambda path: path.write_text("a letter " * 999),
     "an empty file": lambda path: path.touch(),
     "views alone": lambda path: run(path, "CREATE VIEW v AS SELECT 1"),
+    "a heading that is no text": lambda path: (
+        run(path, CATS), path.write_bytes(path.read_bytes().replace(b"TABLE cats", b"T\xc5BLE cats"))),
     "a journal": lambda path: (run(path, CATS), Path(f"{path}-journal").write_text("hot")),
     "a folder": lambda path: path.mkdir(),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", STRANGERS)

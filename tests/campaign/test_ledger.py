@@ -101,6 +101,8 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "infinite": ([[1.0]], [float("inf")]),
     "variance": ([[1.0]], [1.0], None, [0.0]),
     "time": ([[1.0]], [1.0], float("nan")),
+    "no time": ([[1.0]], [1.0], []),
+    "times in rows": ([[1.0]], [1.0], [[1.0]]),
     "nothing": (np.empty((0, 1)), []),
     "told already": ([[2.5]], [7.0], 1.0),
     "no such limit": ([[1.0]], [1.0], 2.0, None, {"weight": [1.0]}),

@@ -74,3 +74,31 @@ def test_a_phase_goes_on_while_its_plays_are_out() -> None:
     together.drop(out[1:])
     together.tell(out[:1], [0.3], 1.0)
     np.testing.assert_array_equal(together.ask(5.0), out[1:2])  # what was put off comes again
+
+
+@pytest.mark.parametrize(
+    ("recipe", "scale", "y", "variance"),
+    [(policies.ada_opkb, 1e-9, 1e49, 0.01), (policies.hp_gp_ts, 1e9, 0.5, 1e-50)],
+)
+def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
+    recipe: Any, scale: float, y: float, variance: float
+) -> None:
+    player = recipe(LINE, RBF(0.2), 0.01, scale=scale)
+    X = player.ask(1.0)
+    before = to_bytes(player)
+    with pytest.raises(ValueError, match=r"^in the unit .* of rewards, .* must be at "):
+        player.tell(X, [y], 1.0, variance)
+    assert to_bytes(player) == before
+
+
+@pytest.mark.parametrize(
+    ("player", "told"),
+    [
+        (policies.master(LINE, RBF(0.2), 0.01), [1e50, 1e50, -1e50, -1e50]),
+        (policies.w_dbo(LINE, noise_variance=1e100, first=1), [1e-9, 2e-9, 3e-9, 1e-9]),
+    ],
+)
+def test_rules_go_on_at_the_limits(player: Any, told: list[float]) -> None:
+    for t, y in enumerate(told):
+        player.tell(player.ask(float(t)), [y], float(t))
+    assert player.info.told == len(told)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index, not_negative, positive_number
+from tvbandits.core.arrays import LARGEST_VALUE, Array, Index, finite_number, positive_number
 from tvbandits.core.box import TOLERANCE, Box
 from tvbandits.core.context import AtContext, measured
 from tvbandits.core.parameters import Category, Integer, Real
@@ -60,9 +60,9 @@ def distances(domain: Domain, x: Array, X: Array) -> Array:
 
 
 def check_move_cost(cost: Any) -> None:
-    """Raise a `ValueError` unless this is a number of at least 0, a function, or None."""
+    """Raise a `ValueError` unless this is a number from 0 to the largest reward, a function, or None."""
     if cost is not None and not (callable(cost) and not isinstance(cost, type)):
-        not_negative("move_cost", cost)
+        finite_number("move_cost", cost, low=0.0, high=LARGEST_VALUE)
 
 
 def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
@@ -71,7 +71,7 @@ def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
     Raises
     ------
     ValueError
-        If the function returns what is no number of at least 0; the message names the points.
+        If the function returns no number from 0 to the largest reward; the message names the points.
     """
     away = distances(domain, x, X)
     if not callable(cost):
@@ -79,7 +79,7 @@ def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
     found = np.zeros(len(X))
     for i in np.flatnonzero(away > 0):
         name = f"move_cost({x.tolist()}, {X[i].tolist()})"
-        found[i] = not_negative(name, cost(x.copy(), X[i].copy()))
+        found[i] = finite_number(name, cost(x.copy(), X[i].copy()), low=0.0, high=LARGEST_VALUE)
     return found
 
 

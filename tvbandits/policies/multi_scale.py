@@ -29,7 +29,14 @@ import numpy as np
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, finite_number, not_negative, positive_number, whole_number
+from tvbandits.core.arrays import (
+    LARGEST_VALUE,
+    Array,
+    finite_number,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.coercion import function, shown
 from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
@@ -161,7 +168,8 @@ class Master:
             if copy.centre is None:
                 copy.centre = self.centre.before(float(y))
             self.centre = self.centre.seen(float(y))
-            copy.bandit.tell(x[None], [float(y) - copy.centre], t, v)
+            off = np.clip([float(y) - copy.centre], -LARGEST_VALUE, LARGEST_VALUE)
+            copy.bandit.tell(x[None], off, t, v)
             self._active(rng)
             self.block.optimistic.append(copy.centre + optimistic)
             self.block.rewards.append(float(y))

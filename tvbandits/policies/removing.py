@@ -25,7 +25,7 @@ from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, not_negative, whole_number
+from tvbandits.core.arrays import LARGEST_VARIANCE, Array, not_negative, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, shown
@@ -244,7 +244,7 @@ class Relevant:
     def _fit(self) -> None:
         """By log evidence of standardised rewards."""
         y, _, scale = self._standardised()
-        noise = max(first_noise(self.noise, scale), 1e-6)
+        noise = min(max(first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
         found, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0

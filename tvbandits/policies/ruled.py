@@ -185,26 +185,32 @@ class PolicyAdapter:
         usual, at = self.noise_variance, self._next_time()
         points = completed(self.domain, X, context, self.out.X)
         told = checked_told(self.domain, usual, self.out, at, points, y, t, variance)
-        rewards, before = told.rewards, len(self.seen)
+        rewards = told.rewards
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
-        self.seen = self.seen.append(rewards)
-        if usual is None and (self.noise is None or due(before, len(self.seen))):
-            self._learn_noise()
+        seen, noise = self.seen.append(rewards), self.noise
+        learns = usual is None and (noise is None or due(len(self.seen), len(seen)))
+        if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
+            noise = estimated_noise(self.kernel, seen)
+        scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
+        if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
+            self.rule.noise = noise.variance / self.unit**2
+        self.seen, self.noise = seen, noise
         if len(rewards):
-            known = rewards if self.noise is None else rewards.with_noise(self.noise.variance)
-            X = known.X[:, : chosen_of(self.domain).dimension]
-            y, variance = self.sign * known.y / self.unit, known.variance / self.unit**2
-            self.rule.learn(Observations(X, known.t, y, variance), self.rng)
+            self.rule.learn(scaled, self.rng)
         self.failed = self.failed.replaced_by(rewards.X, rewards.t)
         self.failed = self.failed.append(told.failed.X, told.failed.t)
         self.out = self.out.without(told.X, told.t)
         return self.info
 
-    def _learn_noise(self) -> None:
-        if isinstance(self.rule, Noisy) and np.isnan(self.seen.variance).any():
-            self.noise = estimated_noise(self.kernel, self.seen)
-            self.rule.noise = self.noise.variance / self.unit**2
+    def _scaled(self, rewards: Observations) -> Observations:
+        """Rewards as the rule is told them; a `ValueError` if they are beyond what can be computed."""
+        X = rewards.X[:, : chosen_of(self.domain).dimension]
+        y, variance = self.sign * rewards.y / self.unit, rewards.variance / self.unit**2
+        try:
+            return Observations(X, rewards.t, y, variance)
+        except ValueError as error:
+            raise ValueError(f"in the unit {self.unit:g} of rewards, {error}") from None
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""

@@ -216,6 +216,9 @@ def test_who_names_one_or_none_gets_that() -> None:
     refused(ValueError, "or None, got 'none'", frugal, season="none")
     says = "season must be finite and at least 1e-09, got 5e-324"
     refused(ValueError, says, frugal, season=5e-324)
+    refused(ValueError, r"season must be finite .*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0])
+    refused(ValueError, "season must be finite", frugal, season=np.array([6.0, 7.0]))
+    refused(ValueError, "budget must lie in .* got 9007199254740992", frugal, budget=2**53)
 
 
 # --- periods of a series: against a regression stated plainly, and where there is none

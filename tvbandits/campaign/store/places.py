@@ -108,8 +108,10 @@ class SQLitePlace:
             connection.execute("PRAGMA trusted_schema = OFF")
             limit_cells(connection)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, UnicodeDecodeError):  # SQLite says what it cannot read, as it is
+                raise sqlite3.DatabaseError("malformed database schema") from error
             raise
         return connection
 

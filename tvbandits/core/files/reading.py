@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import cleaned, shown
 from tvbandits.core.rows import parquet_file
 
 if TYPE_CHECKING:
@@ -137,8 +137,9 @@ def naming(path: Path) -> Iterator[None]:
         zlib.error,
         lzma.LZMAError,
     ) as error:
-        reason = " ".join(str(error).split())  # parser errors can run over several lines
-        raise ValueError(f"{path}: {reason.removeprefix(f'{path}: ')}") from None
+        # Parser errors can run over several lines, and headings hold what a terminal obeys.
+        reason = " ".join(str(error).removeprefix(f"{path}: ").split())
+        raise ValueError(f"{path}: {cleaned(reason)}") from None
 
 
 def check_regular(path: Path) -> None:
