@@ -48,6 +48,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
 from tvbandits.policies.setting import Shared, listed
@@ -246,8 +247,9 @@ class Opkb:
 
     @property
     def ridge(self) -> float:
-        """What is added to the diagonal of every S(P)."""
-        return self.constants.noise / self.constants.horizon
+        """What is added to the diagonal of every S(P): more than rounding takes off it."""
+        rounding = ROUNDING * float(np.einsum("ar,ar->a", self.features, self.features).max())
+        return max(self.constants.noise / self.constants.horizon, rounding)
 
     @property
     def length(self) -> int:
@@ -423,5 +425,9 @@ def ada_opkb(
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, noise, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
     arms = finite(domain, "OPKB")
+    # Each part may be usable, and what is computed of them overflow, or vanish.
+    weight, block = c2 * gain, c3 * gain * math.log(len(arms) / delta)
+    for name, value in {"c2 * gain": weight, "c3 * gain * log(A / delta)": block}.items():
+        positive_number(name, value)
     rule = Opkb(arms, features_of(kernel, arms.X)[0], constants, Centre("online"), adaptive)
     return adapted(domain, rule, kernel, noise_variance, scale, **common)
