@@ -20,6 +20,7 @@ from tests.helpers.players import (
     warmed,
 )
 from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, policies
+from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array
 from tvbandits.queries import NextDecision, RandomPoints
 from tvbandits.queries.plans import Asking
@@ -91,6 +92,30 @@ def test_the_best_part_of_a_box_is_climbed() -> None:
     bound = mean + 2.0 * deviation
     found = bandit.predict(x, 2.0)
     assert float(found[0][0] + 2.0 * found[1][0]) >= bound.max() - 1e-3
+
+
+# --- what is taken ---------------------------------------------------------------------------------
+
+
+def test_what_is_taken_comes_last_and_is_looked_at_once() -> None:
+    looks: list[int] = []
+
+    def free(X: Array) -> Array:
+        looks.append(len(X))
+        return right(X)
+
+    watched: Any = free
+    allowed = Allowed(LINE, watched, LINE.X[:0])
+    left, some, looked = right(LINE.X), np.arange(0, len(LINE), 3), 0
+    for row in np.random.default_rng(0).integers(len(LINE), size=400):
+        before = len(looks)
+        allowed.exclude(LINE.X[row])
+        looked += len(looks) - before
+        left[row] = False
+        left = left if left.any() else right(LINE.X)
+        np.testing.assert_array_equal(allowed(LINE.X), left)
+        np.testing.assert_array_equal(allowed(LINE.X[some]), left[some])
+    assert looked < 20  # each time for all that is taken would be quadratic in what is pending
 
 
 # --- contexts -------------------------------------------------------------------------------------

@@ -244,3 +244,16 @@ def test_rewards_told_together_may_end_several_blocks() -> None:
     player.tell(player.ask(1.0, n=plays), np.zeros(plays), 1.0)
     assert player.rule.epoch.block == 2
     assert len(player.ask(2.0)) == 1
+
+
+def test_next_to_no_noise_leaves_designs_that_can_be_computed() -> None:
+    player: Any = policies.ada_opkb(LINE, RBF(0.2), 1e-50, c3=0.02, gain=4.0, adaptive=False)
+    for t in range(1, 13):
+        player.tell(player.ask(t), [float(t % 3 == 2)], t)
+    assert player.rule.epoch.block > 1
+
+
+@pytest.mark.parametrize("wrong", [{"delta": 5e-324}, {"c3": 1e300, "gain": 1e300}])
+def test_a_first_block_without_end_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"gain \* log\(A / delta\) must be .* got inf|c2 \* gain"):
+        opkb(**wrong)

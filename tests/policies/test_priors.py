@@ -42,6 +42,16 @@ def test_the_filter_is_the_dense_posterior() -> None:
     assert evidence == pytest.approx(log_evidence(K, 0.05, ROWS, TIMES, less, 0.1), abs=1e-5)
 
 
+@pytest.mark.parametrize("noise", [1e-50, 1e-30])
+def test_a_filter_lasts_without_noise_to_speak_of(noise: float) -> None:
+    found = ArmFilter.prior(features_of(RBF(5.0), LINE.X)[0], 0.0)
+    for row in [*ROWS, *range(12)] * 3:
+        found = found.observed(row, 1e50, noise)
+    mean, deviation = found.surface(0.0)
+    np.testing.assert_allclose(mean, 1e50, rtol=1e-3)
+    assert (deviation < 1e-3).all()
+
+
 def plain_world(t: float) -> Any:
     return 2 * np.sin(6 * LINE.X[:, 0] + 0.3 * t)
 

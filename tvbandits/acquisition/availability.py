@@ -231,13 +231,18 @@ class Allowed:
         self._domain, self._available, self._move, self._price = domain, available, move, price
         box = domain.whole if isinstance(domain, AtContext) else domain
         self._apart = APART * np.ptp(box.bounds, axis=1) if isinstance(box, Box) else 0.0
-        self._taken: list[Array] = []
+        self._taken = taken[:0]
         for x in taken:
             self.exclude(x)
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
         """Which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
+        if len(self._taken) and X is getattr(self._domain, "X", None):
+            return self._left.copy()
         mask = np.ones(len(X), dtype=bool) if self._available is None else self._available(X).copy()
+        if len(X) < len(self._taken):
+            gone = [(np.abs(self._taken - x) <= self._apart).all(axis=1).any() for x in X]
+            return mask & ~np.array(gone, dtype=bool)
         for x in self._taken:
             mask &= ~(np.abs(x - X) <= self._apart).all(axis=1)
         return mask
@@ -246,7 +251,7 @@ class Allowed:
     def everything(self) -> bool:
         """Whether every point of the domain may be chosen, at no price."""
         free = self._move is None and self._price is None
-        return self._available is None and not self._taken and free
+        return self._available is None and len(self._taken) == 0 and free
 
     def sample(self, rng: np.random.Generator) -> Array:
         """A point (d,) at random, of those that may be chosen.
@@ -263,9 +268,12 @@ class Allowed:
 
     def exclude(self, x: Array) -> None:
         """Take `x` (d,) out; once nothing is left, everything may be chosen again."""
-        self._taken.append(x)
-        if isinstance(self._domain, Candidates) and not self(self._domain.X).any():
-            self._taken.clear()
+        if isinstance(self._domain, Candidates):
+            # What is left is kept: to look again for all that was taken would be quadratic in it.
+            self._left = self(self._domain.X) & (self._domain.X != x).any(axis=1)
+        self._taken = np.vstack([self._taken, x])
+        if isinstance(self._domain, Candidates) and not self._left.any():
+            self._taken = self._taken[:0]
 
     def only(self, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
         """`function`, less the price, where a point may be chosen, and minus infinity elsewhere."""
@@ -321,7 +329,7 @@ class Allowed:
         X = self._domain.sample(TRIED, rng)
         free = self(X)
         if not free.any():
-            self._taken.clear()
+            self._taken = self._taken[:0]
             free = self(X)
         if not free.any():
             raise NothingAvailableError(

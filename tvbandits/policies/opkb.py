@@ -48,6 +48,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
 from tvbandits.policies.setting import Shared, listed
@@ -248,8 +249,9 @@ class Opkb:
 
     @property
     def ridge(self) -> float:
-        """What is added to the diagonal of every S(P)."""
-        return math.sqrt(self.noise) / self.constants.horizon
+        """What is added to the diagonal of every S(P): more than rounding takes off it."""
+        rounding = ROUNDING * float(np.einsum("ar,ar->a", self.features, self.features).max())
+        return max(math.sqrt(self.noise) / self.constants.horizon, rounding)
 
     @property
     def length(self) -> int:
@@ -415,6 +417,10 @@ def ada_opkb(
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
     arms = finite(domain, "OPKB")
+    # Each part may be usable, and what is computed of them overflow, or vanish.
+    weight, block = c2 * gain, c3 * gain * math.log(len(arms) / delta)
+    for name, value in {"c2 * gain": weight, "c3 * gain * log(A / delta)": block}.items():
+        positive_number(name, value)
     features = features_of(kernel, arms.X)[0]
     rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
     return adapted(domain, rule, kernel, noise_variance, scale, **common)

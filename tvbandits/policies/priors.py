@@ -44,6 +44,7 @@ from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.kernels.structure import check_kernel
+from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies.ruled import (
     PolicyAdapter,
     adapted,
@@ -105,7 +106,8 @@ class ArmFilter:
         """With a reward at a candidate, at the time it speaks about."""
         h = self.features[row]
         reach = self.covariance @ h
-        spread = max(float(h @ reach), 0.0) + noise
+        # A noise below the rounding of the prior variance would leave a covariance of rounding errors.
+        spread = max(float(h @ reach), 0.0) + max(noise, ROUNDING * float(h @ h))
         gain = reach / spread
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
