@@ -21,7 +21,7 @@ from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number, is_finite_number, not_negative, whole_number
+from tvbandits.core.arrays import finite_number, is_finite_number, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import check_part, choice, shown
 from tvbandits.core.context import measured
@@ -425,7 +425,7 @@ def frugal_gp_ucb(
     >>> print(bandit.recommend(), info.queries.total_asked)
     [6.] 20
     """
-    not_negative("budget", budget)
+    finite_number("budget", budget, low=0.0, high=MOST_QUESTIONS)
     wanted = Wanted(kernel, learn, confidence, posterior, mean)
     start, parts = learned_parts(domain, wanted, asks=True)
     with_ensemble = isinstance(parts["posterior"], ModelEnsemble)

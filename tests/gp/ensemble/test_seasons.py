@@ -214,8 +214,9 @@ def test_who_names_one_or_none_gets_that() -> None:
     says = "season must be a positive number, .* or None, got 'yearly'"
     refused(ValueError, says, ModelEnsemble, season="yearly")
     refused(ValueError, "or None, got 'none'", frugal, season="none")
-    says = "season must be finite and at least 1e-09, got 5e-324"
-    refused(ValueError, says, frugal, season=5e-324)
+    for bad in (5e-324, np.array([1.0, 2.0])):
+        refused(ValueError, "season must be finite and at least 1e-09, got", frugal, season=bad)
+    refused(ValueError, "budget must lie in", frugal, budget=2.0**53)
 
 
 # --- periods of a series: against a regression stated plainly, and where there is none

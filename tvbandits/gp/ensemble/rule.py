@@ -330,7 +330,7 @@ class ModelEnsemble:
         if isinstance(season, str) and season != "find":
             expected = 'a positive number, "find" or None'
             raise ValueError(f"season must be {expected}, got {shown(season)}")
-        if not (season is None or season == "find"):
+        if not (season is None or isinstance(season, str)):
             finite_number("season", season, low=SHORTEST_SEASON)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
