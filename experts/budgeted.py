@@ -193,15 +193,16 @@ class Budgeted(Wrapper):
         spent = before.spent
         spent = replace(spent, queries=spent.queries + 1, asked=spent.asked + count)
         steps = {**before.steps, t: before.steps.get(t, 0) + count}
-        charged = replace(spent, cost=spent.cost + count * (before.dearest or 0.0))
-        self._account = _Account(charged, steps, before.dearest)
+        sure = replace(spent, cost=spent.cost + count * (before.dearest or 0.0))
+        charged = self._account = _Account(sure, steps, before.dearest)
         said = ask(self.expert, points, t)
         answered, dearest = int(said.answered.sum()), before.dearest
         if answered or said.cost > 0:
             # By answers, not by questions: refusals may be free.
             dearest = max(said.cost / (answered or count), dearest or 0.0)
         paid = replace(spent, answered=spent.answered + answered, cost=spent.cost + said.cost)
-        self._account = _Account(paid, steps, dearest)
+        if self._account is charged:  # it was not restored meanwhile
+            self._account = _Account(paid, steps, dearest)
         return said
 
     def _note(self, asked: int, wanted: int, t: float) -> str:

@@ -25,7 +25,7 @@ from tvbandits.campaign import (
 from tvbandits.campaign.following import JournaledExpert, Replayer
 from tvbandits.campaign.store.store import Row, Store
 from tvbandits.core.protocols import Answers, ExpertError, state_of
-from tvbandits.experts import Budgeted, CallableExpert
+from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
 
 def plain(seed: int = 3) -> Bandit:
@@ -98,6 +98,21 @@ def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) 
     with Campaign.open(tmp_path / "campaign.db", expert=again) as campaign:
         campaign.ask(1.0)
     assert state_of(again) == state_of(spent)
+
+
+def test_an_expert_knows_every_reward_though_somebody_has_looked_first(tmp_path: Path) -> None:
+    def bandit() -> Bandit:
+        expert = Calibrated(CallableExpert(truth, 0.02))
+        return policies.sparq_gp_ucb(LINE, KERNEL, NOISE, expert=expert, queries=2.0, ask_every=4)
+
+    twin, place = bandit(), tmp_path / "campaign.db"
+    play(twin, 1, 8)
+    with Campaign.create(place, bandit()) as campaign:
+        play(campaign, 1, 7)
+    with Campaign.open(place, expert=Calibrated(CallableExpert(truth, 0.02))) as campaign:
+        campaign.predict(LINE.X, 8.0)  # by a bandit that has no expert
+        play(campaign, 8, 8)
+        assert campaign.state == twin.state
 
 
 def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> None:

@@ -118,6 +118,18 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
         assert out.strip() in ("north", "south")
 
 
+def test_a_name_with_a_comma_is_one_name(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arms = '[domain]\narms = ["hall, west", "mill"]\n[policy]\nname = "adaptive-gp-ucb"\n'
+    Path("a.toml").write_text(arms)
+    assert command("new", "a.db", "--config", "a.toml").status == 0
+    for option, name in (("--among", "hall, west"), ("--without", "mill")):
+        assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
+    assert fine(command("ask", "a.db", "--at", 1, "--without", "hall, west")) == "mill\n"
+
+
 @pytest.mark.slow
 def test_an_extra_that_is_not_there_is_one_line() -> None:
     code = (
@@ -333,7 +345,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
     "ask elsewhere": ("ask c.db --at 1 --among north,west", 'unknown site "west"; there are: north'),
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a text"),
-    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv; got at"),
+    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv; got --at"),
+    "tell of nowhere": ("tell c.db --reward 1", "or --csv; got --reward"),
     "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--csv stands alone"),
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
     "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column for everything"),

@@ -438,6 +438,7 @@ def test_several_are_a_sequence(bad: Any) -> None:
 @pytest.mark.parametrize("bad", [None, 3, b"a.csv", "", "  ", "a\0b", "a\x1b[31m.csv", ["a.csv"]])
 def test_a_path_can_be_shown(bad: Any) -> None:
     refused(ValueError, "file must be the path of a file, got", file_path, "file", bad)
+    refused(ValueError, "at most 255 bytes", file_path, "file", "9" * 256)
     assert file_path("file", "a.csv") == Path("a.csv")
     for address in ("file:///etc/passwd", "s3://bucket/a.csv", "http://host/a.csv"):
         with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):

@@ -234,6 +234,18 @@ def test_threads_take_turns() -> None:
     assert (slow.asked, expert.spent.cost, expert.spent.refused) == (6, 6.0, 4)
 
 
+def test_what_is_given_back_while_it_asks_stays() -> None:
+    class Meddler(Meter):
+        def query(self, points: Array, t: float) -> Answers:
+            expert.restore(known)
+            return super().query(points, t)
+
+    expert = Budgeted(Meddler(), total=8)
+    known = expert.state() | {"spent": vars(Spent(asked=5))}
+    expert.query(X[:2], 1.0)
+    assert expert.spent == Spent(asked=5)
+
+
 def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
     class Short:
         def query(self, points: Array, _t: float) -> Any:

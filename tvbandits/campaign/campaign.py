@@ -738,7 +738,8 @@ class Campaign:
         if follower is None:
             unsaved = None if expert is None else self._unsaved
             follower = Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
-        if self._latest is not None:
+        # What an expert learns from rewards is known to who shows them to it, row by row.
+        if self._latest is not None and expert is None:
             follower.go_to(*self._latest)
         follower.catch_up(self._store)
         if not follower.open:

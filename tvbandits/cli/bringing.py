@@ -57,7 +57,8 @@ def bring(verb: str, call: Call, one: Reading, csv: Path | None, *, yes: bool = 
     if csv is None and (one.site is None or one.value is None):
         what = "--reward" if verb == "tell" else "--value"
         there = {**vars(one), "who": call.who, "expert": call.expert}
-        given = ", ".join(name for name, each in there.items() if each not in (None, {}))
+        named = {name: f"--{name}" for name in there} | {"value": what, "outcomes": "--outcome"}
+        given = ", ".join(named[name] for name, each in there.items() if each not in (None, {}))
         raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
     with call.opened() as campaign:
         readings = [one] if csv is None else table(csv, campaign)

@@ -170,16 +170,16 @@ def time_of(campaign: Campaign, text: str | None) -> Any:
         return campaign.clock.number(text)
 
 
-def listed(text: str | None) -> list[str] | None:
-    """The names in "name,name", or in "name; name" as `ask` says it."""
-    if text is None:
-        return None
+def listed(campaign: Campaign, text: str | None) -> list[str] | None:
+    """The names in "name,name", or in "name; name" as `ask` says it; a name may have a comma."""
+    if text is None or text.strip() in campaign.names.sites:
+        return None if text is None else [text.strip()]
     return [part.strip() for part in text.split(";" if ";" in text else ",")]
 
 
 def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
     """The sites that are named, and of these, or of all, those that are not ruled out."""
-    chosen, out = listed(among), listed(without)
+    chosen, out = listed(campaign, among), listed(campaign, without)
     if out is None:
         return chosen
     ruled_out = {campaign.names.row(name) for name in out}

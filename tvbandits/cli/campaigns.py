@@ -166,7 +166,7 @@ def questions_command(
     call = actions.Call(file, format_, None, who)
     with call.opened(decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        X = campaign.questions(t, actions.listed(among), key=key)
+        X = campaign.questions(t, actions.listed(campaign, among), key=key)
         text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
         call.say(text, {"questions": actions.for_json(campaign, X), "t": t})
 

@@ -114,7 +114,8 @@ def _odd(error: Exception) -> int:
     """Exit status of what has no kind of ours; what is a mistake of the package is raised again."""
     # What the command-line parser raises knows how to speak for itself.
     if hasattr(error, "format_message"):
-        return _complain(error.format_message()) if error.format_message() else 2
+        said = error.format_message().replace("Value error, ", "")  # as pydantic begins
+        return _complain(said) if said else 2
     if isinstance(error, ImportError) and error.name is None:  # an extra that is not installed
         return _complain(str(error))
     if any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):

@@ -198,6 +198,10 @@ def several(name: str, value: object, needs: str) -> list[Any]:
     raise ValueError(f"{name} must be {needs}, got {shown(value)}")
 
 
+# Bytes of the name of a file, or of a folder, that the usual file systems take.
+LONGEST_NAME = 255
+
+
 def file_path(name: str, value: object) -> Path:
     """Return `value` as a path.
 
@@ -212,6 +216,11 @@ def file_path(name: str, value: object) -> Path:
         raise ValueError(f"{name} must be the path of a file, got {shown(value)}")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path):
         raise ValueError(f"{name} must be the path of a file, not an address, got {shown(value)}")
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(path).parts):
+        raise ValueError(
+            f"{name} must be the path of a file, whose name has at most {LONGEST_NAME} bytes, got "
+            f"{shown(value)}"
+        )
     return Path(path)
 
 
