@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, finite_number, flag
+from tvbandits.core.arrays import Array, finite_number, flag, not_negative
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse_lower, square_root
 from tvbandits.core.protocols import NamedProblem
@@ -202,6 +203,8 @@ class WearingArms(OnCandidates, Drawn):
         Evenly spaced on [0, 1].
     loss : float
         Share that a play takes, at least 0 and below 1.
+    length_scale : float
+        Of the field that neighbours share; 0: they are independent, as in the original.
     horizon : int
     noise_variance : float
     seed : int
@@ -218,6 +221,7 @@ class WearingArms(OnCandidates, Drawn):
 
     arms: int = 100
     loss: float = 0.03
+    length_scale: float = 0.0
     horizon: int = 2000
     noise_variance: float = 0.05
     seed: int = 0
@@ -227,6 +231,7 @@ class WearingArms(OnCandidates, Drawn):
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("loss", self.loss, low=0.0, below=1.0)
+        not_negative("length_scale", self.length_scale)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -236,7 +241,11 @@ class WearingArms(OnCandidates, Drawn):
     @cached_property
     def fresh(self) -> Array:
         """Rewards of arms that nobody has played, shape (arms,)."""
-        return np.random.default_rng([self.seed, 0xCC]).random(self.arms)
+        rng = np.random.default_rng([self.seed, 0xCC])
+        if self.length_scale == 0:
+            return rng.random(self.arms)
+        root = square_root(RBF(self.length_scale)(self.domain.X))
+        return np.asarray(ndtr(root @ rng.standard_normal(root.shape[1])))
 
     def begin(self) -> WornArms:
         """A copy of its own for one player."""
