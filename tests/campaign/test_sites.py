@@ -76,8 +76,8 @@ def test_arms_are_added_and_retired(tmp_path: Path) -> None:
     config.write_text(
         '[domain]\narms = ["old", "new"]\n[policy]\nname = "adaptive-gp-ucb"\nnoise_sd = 0.1\n'
     )
-    planned = read_config(config)
-    with Campaign.create(tmp_path / "c.db", planned.bandit, about=planned.about) as campaign:
+    bandit, _, about = read_config(config)
+    with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(["old", "new"], [1.0, 2.0], 1)
         campaign.change_sites(["bold"], retire=["old"])
         campaign.correct(["old"], [1.5], 1)
@@ -97,9 +97,9 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
     config = tmp_path / "campaign.toml"
     policy = '[policy]\nname = "gp-ucb"\nlength_scale = 10.0\nnoise_sd = 0.1\n'
     config.write_text('[domain]\nsites = "sites.csv"\n' + policy)
-    planned = read_config(config)
-    domain: Any = planned.bandit.recipe.domain
-    found = Names(domain, planned.about).change({"D": [45.1, 7.1]}, [])
+    bandit, _, about = read_config(config)
+    domain: Any = bandit.recipe.domain
+    found = Names(domain, about).change({"D": [45.1, 7.1]}, [])
     assert found["X"][0] == pytest.approx([domain.X[1, 0], domain.X[2, 1]])
     assert found["given"] == {"latitude": [45.1], "longitude": [7.1]}
 

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.naming import Names, number_of, time_in
 from tvbandits.campaign.status import ago, drop_command, without_formula
+from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
+from tvbandits.core.counts import count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
+from tvbandits.core.files.reading import naming, read_spreadsheet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # --- what is odd about a time or a reading --------------------------------------------------------
 
@@ -116,58 +126,33 @@ def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Call:
-    """What every command is given.
-
-    Attributes
-    ----------
-    file : str
-    shape : str
-        "text" or "json".
-    expert : str or None
-        module:name of the campaign's own expert.
-    who : str or None
-    """
-
-    file: str
-    shape: str = "text"
-    expert: str | None = None
-    who: str | None = None
-
-    @contextmanager
-    def opened(self, *, decides: bool = False) -> Iterator[Campaign]:
-        """The campaign; its own expert is imported only if it was named here."""
-        if decides:
-            import_kernels()
-        with Campaign.open(self.file, who=self.who) as campaign:
-            wanted = campaign.about.get("expert", "")
-            if self.expert is None:
-                yield campaign
-                return
-            from tvbandits.cli.campaign_config import check_expert, made_expert
-            from tvbandits.policies.names import load
-
-            check_expert(self.expert, wanted)
-            expert = made_expert(load(wanted), campaign.budget)
-        with Campaign.open(self.file, expert=expert, who=self.who) as campaign:
+@contextmanager
+def opened(call: Call, *, decides: bool = False) -> Iterator[Campaign]:
+    """The campaign; its own expert is imported only if it was named here."""
+    if decides:
+        import_kernels()
+    who, named = (call.who, call.expert) if isinstance(call, Change) else (None, None)
+    with Campaign.open(call.file, who=who) as campaign:
+        if named is None:
             yield campaign
+            return
+        from tvbandits.cli.campaign_config import check_expert, made_expert
+        from tvbandits.policies.names import load
 
-    def say(self, text: str, about: Mapping[str, Any]) -> None:
-        """One line, or JSON."""
-        print(json.dumps(without_nan(about)) if self.shape == "json" else text)
+        check_expert(named, campaign.about.get("expert", ""))
+        expert = made_expert(load(named), campaign.budget)
+    with Campaign.open(call.file, expert=expert, who=who) as campaign:
+        yield campaign
 
 
-def time_of(campaign: Campaign, text: str | None) -> Any:
+def say(call: Call, text: str, about: Mapping[str, Any]) -> None:
+    """One line, or JSON."""
+    print(json.dumps(without_nan(about)) if call.shape == "json" else text)
+
+
+def time_of(campaign: Campaign, text: str | None) -> float | None:
     """A number, or a date where there is a clock."""
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        if campaign.clock is None:
-            raise ValueError(f'--at must be a number, got "{text}": there is no clock') from None
-        return campaign.clock.number(text)
+    return number_of(campaign.clock, time_in(text), "--at")
 
 
 def listed(campaign: Campaign, text: str | None) -> list[str] | None:
@@ -231,7 +216,7 @@ def placed(text: str) -> tuple[str, list[float] | None]:
 
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
-    with call.opened(decides=best) as campaign:
+    with opened(call, decides=best) as campaign:
         found = campaign.status
         points = campaign.outstanding
         ages = [ago(each.asked) for each in points]
@@ -261,14 +246,14 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        call.say(text, {**shown, "last": campaign.when(found.time), "ages": ages})
+        say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
 
 
 def history(call: Call, last: int) -> None:
     """What was asked, told and answered."""
     if last < 0:
         raise ValueError(f"--last must be at least 0, got {last}")
-    with call.opened() as campaign:
+    with opened(call) as campaign:
         columns = campaign.history_columns
         found = [np.asarray(column) for column in columns.values()]
         every = len(found[0])
@@ -300,8 +285,236 @@ def report(place: str, out: str | None) -> None:
         raise ValueError("--out must say where to write the page of a campaign on a server")
     there = file_path("--out", out or f"{place}.html")
     check_name(there)
-    with Call(place).opened() as campaign:
+    with opened(Call(place)) as campaign:
         generator = generator_of(campaign)
         write_page(
             lambda: campaign_page(campaign), there, lambda path: generated_by(path, generator)
         )
+
+
+# --- readings and answers that people bring, one or a table, and put right --------------------------
+
+
+# Columns of a table by other names.
+ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading, or an answer; or what is right of one, where None is as it was.
+
+    Attributes
+    ----------
+    site, at : str or None
+        Which, as people write it.
+    value, variance : float or None
+    key : str or None
+    outcomes : mapping of str to list of float
+        What else was read.
+    context, who : str or None
+    """
+
+    site: str | None = None
+    value: float | None = None
+    at: str | None = None
+    variance: float | None = None
+    key: str | None = None
+    outcomes: Mapping[str, list[float]] = field(default_factory=dict)
+    context: str | None = None
+    who: str | None = None
+
+
+def bring(verb: str, call: Change, one: Reading, path: Path | None, *, yes: bool = False) -> None:
+    """Tell a reading or bring an answer, or all of a table."""
+    if path is not None and one != Reading():
+        raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
+    if path is None and (one.site is None or one.value is None):
+        what = "--reward" if verb == "tell" else "--value"
+        there = {**vars(one), "who": call.who, "expert": call.expert}
+        named = {name: f"--{name}" for name in there} | {"value": what, "outcomes": "--outcome"}
+        given = ", ".join(named[name] for name, each in there.items() if each not in (None, {}))
+        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
+    with opened(call) as campaign:
+        readings = [one] if path is None else readings_in(path, campaign)
+        fresh = _bring(verb, campaign, readings, path, yes)
+        status = campaign.status
+        new = {0: "known already", len(readings): "new"}.get(fresh, f"{fresh} of them new")
+        text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
+        say(call, text, {"brought": len(readings), "new": fresh, "told": status.told})
+
+
+def _bring(
+    verb: str, campaign: Campaign, readings: list[Reading], path: Path | None, yes: bool
+) -> int:
+    """One after the other, once every site and time is known; how many are new."""
+    places, doubts, usual = [], [], Doubts.of(campaign)
+    first: dict[tuple[str, float], int] = {}
+    for number, reading in enumerate(readings, start=1):
+        with _row(path, number):
+            X = campaign.placed(str(reading.site), campaign.names.context(reading.context))
+            t = time_of(campaign, reading.at)
+            places.append((X, t))
+            if verb != "tell":
+                continue
+            doubts += usual.of_reading(X, t, reading.value)
+            usual.add(t, reading.value)
+            name = campaign.names.name(X[0])
+            if t is None or reading.key is not None:
+                continue
+            if (there := first.setdefault((name, t), number)) != number:
+                raise ValueError(
+                    f"{name} at {campaign.when(t)} stands in row {there} already: give each a key in "
+                    "a column key if both are to count, or leave one out"
+                )
+    sure(doubts, yes)
+    before = campaign.status.rows
+    for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
+        key, value = reading.key, np.array([reading.value], dtype=np.float64)
+        if verb == "answer" and key is None and t is not None:
+            # Brought again, it counts once; one that failed has a key of its own: another may follow.
+            failed = ", failed" if np.isnan(value[0]) else ""
+            key = f"{verb} {campaign.names.name(X[0])} at {t!r}{failed}"
+        said = X, value, t, _several(reading.variance)
+        with _row(path, number, f"; the {number - 1} before it are told" if number > 1 else ""):
+            try:
+                if verb == "tell":
+                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
+                else:
+                    campaign.answer(*said, key=key, who=reading.who)
+            except ConflictError as error:
+                if not error.same:
+                    raise  # what is on record already is brought once more
+    done = [row for row in campaign.journal(before) if row.kind in ("told", "answers")]
+    return min(len(done), len(readings))
+
+
+def _several(number: float | None) -> list[float] | None:
+    return None if number is None else [number]
+
+
+@contextmanager
+def _row(path: Path | None, number: int, more: str = "") -> Iterator[None]:
+    """Name the row of a table in what is wrong with it."""
+    try:
+        yield
+    except ValueError as error:
+        if path is None:
+            raise
+        raise ValueError(f"{path}, row {number}: {error}{more}") from error
+
+
+def readings_in(path: Path, campaign: Campaign) -> list[Reading]:
+    """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
+
+    In the place of a reward: successes and trials, or events and exposure.
+    """
+    with naming(path):
+        frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
+        frame.columns = [str(name).strip().lower() for name in frame.columns]
+        for other, name in ALIKE.items():
+            if name not in frame.columns:
+                frame = frame.rename(columns={other: name})
+        frame = _with_counts(frame)
+        columns = campaign.names.columns
+        coordinates = [name.lower() for name in columns]
+        placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
+        if "reward" not in frame.columns or not placed:
+            raise ValueError(
+                f"there must be columns site (or {', '.join(columns)}), and reward (or successes and "
+                "trials, or events and exposure); "
+                f"there are: {', '.join(map(str, frame.columns))}"
+            )
+        limits = [limit.name for limit in campaign.ledger.outcomes]
+        for column in frame.columns:
+            near = difflib.get_close_matches(column, limits, n=1)
+            if near and column != near[0].lower():
+                raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
+        readings = []
+        for number, (_, row) in enumerate(frame.iterrows(), start=1):
+            try:
+                readings.append(_reading(row, campaign.names, limits))
+            except ValueError as error:
+                raise ValueError(f"row {number}: {error}") from error
+        return readings
+
+
+def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """With the columns reward and variance where there are counts, those of one time together."""
+    for made, names in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
+        if not set(names) <= set(frame.columns):
+            continue
+        if given := {"reward", "variance"} & set(frame.columns):
+            raise ValueError(f"{' and '.join(names)} say reward and variance, got {min(given)} too")
+        counts = frame[list(names)].apply(lambda column: column.str.strip().replace("", "nan"))
+        for rows in frame.groupby(frame.get("time", np.zeros(len(frame)))).groups.values():
+            counted = made(*(counts.loc[rows, name].to_numpy(np.float64) for name in names))
+            frame.loc[rows, "reward"] = [repr(float(y)) for y in counted.values]
+            frame.loc[rows, "variance"] = [repr(float(v)) for v in counted.variance]
+    return frame
+
+
+def read(said: list[str] | None) -> dict[str, list[float]]:
+    """What else was read, out of texts name=value."""
+    found = {}
+    for text in said or []:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = [float(value)]
+        except ValueError:
+            raise ValueError(f'--outcome must be name=number, got "{text}"') from None
+    return found
+
+
+def _reading(row: pd.Series, names: Names, limits: list[str]) -> Reading:
+    cells = {str(name): str(cell).strip() for name, cell in row.items()}
+    variance = cells.get("variance", "")
+    context = {name: cells.get(name.lower()) for name in names.context_names}
+    said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
+    return Reading(
+        site=cells["site"]
+        if "site" in cells
+        else names.written([cells[each.lower()] for each in names.columns]),
+        value=float(cells["reward"] or "nan"),
+        at=cells.get("time") or None,
+        variance=float(variance) if variance else None,
+        key=cells.get("key") or None,
+        who=cells.get("who") or None,
+        outcomes={
+            name: [float(cells[name.lower()] or "nan")] for name in limits if name.lower() in cells
+        },
+        context=", ".join(said) or None,
+    )
+
+
+# --- what is put right ----------------------------------------------------------------------
+
+
+def correct(call: Change, right: Reading, to: str | None, *, yes: bool) -> None:
+    """Put a reading right, also its time."""
+    y, variance = _several(right.value), _several(right.variance)
+    if y is None and to is None and variance is None and not right.outcomes:
+        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
+    with opened(call) as campaign:
+        t, moved = time_of(campaign, right.at), time_of(campaign, to)
+        X = campaign.placed(str(right.site), played=True)
+        when = t if moved is None else moved
+        sure(Doubts.of(campaign).of_reading(X, when, right.value), yes)
+        campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
+        _say_changed(call, campaign, "corrected")
+
+
+def retract(call: Change, site: str, at: str | None) -> None:
+    """Take a reading back."""
+    with opened(call) as campaign:
+        campaign.retract(site, time_of(campaign, at), key=call.key)
+        _say_changed(call, campaign, "retracted")
+
+
+def _say_changed(call: Change, campaign: Campaign, what: str) -> None:
+    """What was on record, and how things stand."""
+    row = next(row for row in reversed(campaign.journal()) if row.kind == what)
+    told = campaign.status.told
+    ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
+    name = campaign.names.name(np.asarray(row.body["X"][0]))
+    text = f"{what}: {name} at {campaign.when(at)} was told as {value:g}; {told} told"
+    say(call, text, {what: name, "t": at, "was": value, "told": told})

@@ -11,7 +11,6 @@ import inspect
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,11 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space
+from tvbandits.datasets.tables.columns import numbers
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import known_spec, load, means_none, parse_call
+from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 
 # What may stand in which part of the file; in [policy] also what is an option of the policy.
@@ -53,25 +53,12 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a file says.
+def read_config(
+    path: Path, allowed: str | None = None
+) -> tuple[Bandit, Clock | None, dict[str, str]]:
+    """The campaign that a file describes: its bandit, its clock, and what is kept with it.
 
-    Attributes
-    ----------
-    bandit : Bandit
-    clock : Clock or None
-    about : mapping of str to str
-        What is kept with the campaign: names of sites and coordinates, the text itself, the expert.
-    """
-
-    bandit: Bandit
-    clock: Clock | None
-    about: Mapping[str, str]
-
-
-def read_config(path: Path, allowed: str | None = None) -> Planned:
-    """The campaign that a file describes.
+    Kept are the names of sites and coordinates, the text itself, and the expert.
 
     Parameters
     ----------
@@ -99,13 +86,12 @@ def read_config(path: Path, allowed: str | None = None) -> Planned:
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         if (control := said["domain"].get("control")) is not None:
             bandit = bandit.with_control(Names(domain, about).points([control])[0])
-        clock = _clock(said.get("clock"))
-        about |= _shown(said.get("campaign", {}), clock)
-        own = said.get("campaign", {})
+        clock, own = _clock(said.get("clock")), said.get("campaign", {})
+        about |= _shown(own, clock)
         bandit = bandit.with_move_cost(own["move_cost"]) if "move_cost" in own else bandit
         bandit = bandit.with_history(own["history"]) if "history" in own else bandit
     maker = said.get("expert", {}).get("maker", "")
-    return Planned(bandit, clock, {**about, "config": text, "expert": maker})
+    return bandit, clock, {**about, "config": text, "expert": maker}
 
 
 def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
@@ -184,32 +170,25 @@ def _parameter(name: str, given: Any) -> Any:
     return Integer(*whole)
 
 
-def _numbers_if_all_are(column: pd.Series[Any]) -> pd.Series[Any]:
-    try:
-        return pd.to_numeric(column)
-    except ValueError:
-        return column
-
-
 def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[str, str]]:
     """Sites of a CSV: their coordinates, and their names."""
     with naming(path):
-        frame = read_spreadsheet(path).apply(_numbers_if_all_are)
+        frame = read_spreadsheet(path)
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
-        if name is None and coordinates is None and frame[first].dtype.kind not in "iuf":
+        words = pd.to_numeric(frame[first], errors="coerce").isna().any()
+        if name is None and coordinates is None and words:
             name = first  # whatever it is called: station, sensor, ...
         columns = coordinates or [c for c in frame.columns if c != name]
         missing = [c for c in columns if c not in frame.columns]
         if missing:
             raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
-        words = [c for c in columns if frame[c].dtype.kind not in "iuf"]
-        if words or not columns:
-            raise ValueError(f"the column {(words or [first])[0]!r} must hold numbers")
+        if not columns:
+            raise ValueError(f"there must be columns of coordinates beside {first!r}")
         names = [str(each) for each in (frame[name] if name is not None else range(len(frame)))]
         if len(set(names)) < len(names):
             raise ValueError("two sites have one name")
-        places = frame[columns].set_axis(names, axis=0).set_axis([*map(str, columns)], axis=1)
+        places = pd.DataFrame({str(c): numbers(frame[c], str(c)) for c in columns}, index=names)
         sites = Candidates(points_of(places))
     degrees = degrees_in(places.columns)
     about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
@@ -362,15 +341,9 @@ def check_expert(said: str, wanted: str) -> None:
 
 
 def made_expert(maker: Any, budget: int | None) -> Expert:
-    """An expert from what makes it, or from itself, within a budget of questions."""
-    makes = isinstance(maker, type) or not hasattr(maker, "query")
-    try:
-        expert = maker() if makes and callable(maker) else maker
-    except TypeError as error:  # it is called with nothing
-        raise ValueError(f"[expert] the maker {shown(maker)}: {error}") from error
-    if isinstance(expert, type):
-        expert = expert()
-    if not callable(getattr(expert, "query", None)):
+    """An expert from what makes it of nothing, or from itself, within a budget of questions."""
+    expert = instance_of(maker)
+    if isinstance(expert, type) or not callable(getattr(expert, "query", None)):
         raise ValueError(
             f"[expert] the maker must give an object with query(X, t), got {shown(expert)}"
         )
@@ -472,14 +445,11 @@ def written(file: str, config: Path | None, spec: str, sites: str | None, sd: fl
 
 def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
     """Begin a campaign, with what one like it has learned."""
-    planned = read_config(config, expert)
-    bandit = planned.bandit
+    bandit, clock, about = read_config(config, expert)
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)
-    more = {"clock": planned.clock, "about": planned.about, "who": who}
-    with Campaign.create(file, bandit, **more) as campaign:  # type: ignore[arg-type]
-        about = campaign.about
+    with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
         print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
 
 

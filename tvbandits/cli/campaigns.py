@@ -8,42 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
+from tvbandits.cli.options import ByName, Call, Change, File, Text, Texts, Who, command
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
     from tvbandits.cli import (
-        bringing,
         campaign_actions as actions,
         campaign_config as configuring,
         serving,
     )
 else:
-    bringing, serving = Later("bringing"), Later("serving")
-    actions = Later("campaign_actions")
-    configuring = Later("campaign_config")
-
-Text = str | None
-Texts = list[str] | None
+    actions, configuring = Later("campaign_actions"), Later("campaign_config")
+    serving = Later("serving")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
-
-File = Annotated[str, Argument(metavar="FILE", help="The campaign, or postgresql://...")]
 
 At = Annotated[Text, Option("--at", metavar="TIME", help="A number, or a date with a clock.")]
 
 Outcome = Annotated[
     Texts, Option(metavar="NAME=VALUE", help="What else was read, for a limit; again for others.")
 ]
-Who = Annotated[Text, Option(help="Who does it; user and host by default.")]
-
-Key = Annotated[Text, Option(help="A name for this call: tried again, it counts once.")]
-
-Shape = Annotated[Literal["text", "json"], Option("--format")]
-
-ByName = Annotated[
-    Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
-]
-
 Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
 
 Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
@@ -65,7 +49,7 @@ Table = Annotated[
 ]
 
 
-@app.command("new")
+@command(app, "new")
 def new_command(
     file: File,
     config: Annotated[
@@ -102,9 +86,9 @@ def new_command(
     configuring.new(file, config, expert, who, like)
 
 
-@app.command("ask")
+@command(app, "ask")
 def ask_command(
-    file: File,
+    call: Change,
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
@@ -112,26 +96,21 @@ def ask_command(
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
     yes: Yes = False,
-    key: Key = None,
-    who: Who = None,
-    expert: ByName = None,
-    format_: Shape = "text",
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    call = actions.Call(file, format_, expert, who)
-    with call.opened(decides=True) as campaign:
+    with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
         if t is not None:
             actions.sure(actions.Doubts.of(campaign).of_decision(t), yes, "asked")
         free, where = actions.available(campaign, among, without), campaign.names.context(context)
-        X = campaign.ask(t, n, free, where, near, key=key)
+        X = campaign.ask(t, n, free, where, near, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
-        call.say(text, {"points": actions.for_json(campaign, X), "t": t})
+        actions.say(call, text, {"points": actions.for_json(campaign, X), "t": t})
 
 
-@app.command("tell")
+@command(app, "tell")
 def tell_command(
-    file: File,
+    call: Change,
     site: Where = None,
     reward: Annotated[float | None, Option(help="The reading; nan: there was none.")] = None,
     at: At = None,
@@ -140,57 +119,42 @@ def tell_command(
     context: Context = None,
     csv: Table = None,
     yes: Yes = False,
-    key: Key = None,
-    who: Who = None,
-    expert: ByName = None,
-    format_: Shape = "text",
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
 
     Another reading of the same place and time needs a --key of its own.
     """
-    given = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome), context)
-    bringing.bring("tell", actions.Call(file, format_, expert, who), given, csv, yes=yes)
+    given = actions.Reading(site, reward, at, variance, call.key, actions.read(outcome), context)
+    actions.bring("tell", call, given, csv, yes=yes)
 
 
-@app.command("questions")
-def questions_command(
-    file: File,
-    at: At = None,
-    among: Among = None,
-    key: Key = None,
-    who: Who = None,
-    format_: Shape = "text",
-) -> None:
+@command(app, "questions")
+def questions_command(call: Change, at: At = None, among: Among = None) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
-    call = actions.Call(file, format_, None, who)
-    with call.opened(decides=True) as campaign:
+    with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        X = campaign.questions(t, actions.listed(campaign, among), key=key)
+        X = campaign.questions(t, actions.listed(campaign, among), key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
-        call.say(text, {"questions": actions.for_json(campaign, X), "t": t})
+        actions.say(call, text, {"questions": actions.for_json(campaign, X), "t": t})
 
 
-@app.command("answer")
+@command(app, "answer")
 def answer_command(
-    file: File,
+    call: Change,
     site: Where = None,
     value: Annotated[float | None, Option(help="The answer; nan: there was none.")] = None,
     at: At = None,
     variance: Annotated[float | None, Option(help="Noise variance of the answer.")] = None,
     csv: Table = None,
-    key: Key = None,
-    who: Who = None,
-    format_: Shape = "text",
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
-    given = bringing.Reading(site, value, at, variance, key)
-    bringing.bring("answer", actions.Call(file, format_, None, who), given, csv)
+    given = actions.Reading(site, value, at, variance, call.key)
+    actions.bring("answer", call, given, csv)
 
 
-@app.command("correct")
+@command(app, "correct")
 def correct_command(
-    file: File,
+    call: Change,
     site: Told,
     at: At = None,
     reward: Annotated[float | None, Option(help="The right reading; nan: none.")] = None,
@@ -198,101 +162,81 @@ def correct_command(
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
     yes: Yes = False,
-    key: Key = None,
-    who: Who = None,
-    format_: Shape = "text",
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    right = bringing.Reading(site, reward, at, variance, key, bringing.read(outcome))
-    bringing.correct(actions.Call(file, format_, None, who), right, to, yes=yes)
+    right = actions.Reading(site, reward, at, variance, call.key, actions.read(outcome))
+    actions.correct(call, right, to, yes=yes)
 
 
-@app.command("retract")
-def retract_command(
-    file: File, site: Told, at: At = None, key: Key = None, who: Who = None, format_: Shape = "text"
-) -> None:
+@command(app, "retract")
+def retract_command(call: Change, site: Told, at: At = None) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
-    bringing.retract(actions.Call(file, format_, None, who), site, at, key)
+    actions.retract(call, site, at)
 
 
-@app.command("drop")
-def drop_command(
-    file: File, site: Where = None, key: Key = None, who: Who = None, format_: Shape = "text"
-) -> None:
+@command(app, "drop")
+def drop_command(call: Change, site: Where = None) -> None:
     """Give up on a point that was asked and nobody goes to."""
     if site is None:
         raise ValueError("give --site")
-    call = actions.Call(file, format_, None, who)
-    with call.opened() as campaign:
-        campaign.drop(site, key=key)
+    with actions.opened(call) as campaign:
+        campaign.drop(site, key=call.key)
         left = campaign.status.pending
-        call.say(f"dropped; {left} pending", {"pending": left})
+        actions.say(call, f"dropped; {left} pending", {"pending": left})
 
 
-@app.command("sites")
+@command(app, "sites")
 def sites_command(
     what: Annotated[Literal["add", "retire"], Argument(help="What becomes of them.")],
-    file: File,
+    call: Change,
     names: Annotated[
         list[str],
         Argument(metavar="NAME[=X,Y]...", help="Sites; with coordinates, if they are new."),
     ],
-    key: Key = None,
-    who: Who = None,
-    expert: ByName = None,
-    format_: Shape = "text",
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
-    call = actions.Call(file, format_, expert, who)
-    with call.opened(decides=True) as campaign:
+    with actions.opened(call, decides=True) as campaign:
         if what == "retire":
-            campaign.change_sites(retire=names, key=key)
+            campaign.change_sites(retire=names, key=call.key)
         else:
-            campaign.change_sites(dict(map(actions.placed, names)), key=key)
+            campaign.change_sites(dict(map(actions.placed, names)), key=call.key)
         left = campaign.sites
-        call.say(f"{len(left)} sites may be played", {"sites": left})
+        actions.say(call, f"{len(left)} sites may be played", {"sites": left})
 
 
-@app.command("status")
+@command(app, "status")
 def status_command(
-    file: File,
+    call: Call,
     best: Annotated[
         bool, Option("--best", help="And which point is the best, which takes the beliefs.")
     ] = False,
     context: Context = None,
-    format_: Shape = "text",
 ) -> None:
     """Say how things stand, in one line."""
-    actions.status(actions.Call(file, format_), context, best=best)
+    actions.status(call, context, best=best)
 
 
-@app.command("history")
+@command(app, "history")
 def history_command(
-    file: File,
-    last: Annotated[int, Option(help="So many rows; 0 for all.")] = 20,
-    format_: Shape = "text",
+    call: Call, last: Annotated[int, Option(help="So many rows; 0 for all.")] = 20
 ) -> None:
     """Show what was asked, told and answered."""
-    actions.history(actions.Call(file, format_), last)
+    actions.history(call, last)
 
 
-@app.command("forecast")
+@command(app, "forecast")
 def forecast_command(
-    file: File,
+    call: Call,
     at: At = None,
     site: Where = None,
     outcome: Annotated[Text, Option(help="Of this outcome under a limit.")] = None,
     context: Context = None,
-    format_: Shape = "text",
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    call = actions.Call(file, format_)
-    with call.opened(decides=True) as campaign:
+    with actions.opened(call, decides=True) as campaign:
         where = actions.everywhere(campaign) if site is None else site
-        X, t = (
-            campaign.placed(where, campaign.names.context(context)),
-            actions.time_of(campaign, at),
-        )
+        t = actions.time_of(campaign, at)
+        X = campaign.placed(where, campaign.names.context(context))
         mean, deviation = (each.tolist() for each in campaign.predict(X, t, outcome))
         lower_first = bool(campaign.recipe.minimise)
         rows = [
@@ -304,33 +248,32 @@ def forecast_command(
             f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
             for row in rows
         ]
-        call.say("\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
+        actions.say(call, "\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
 
 
-@app.command("backup")
+@command(app, "backup")
 def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]
 ) -> None:
     """Copy a campaign while others go on with it."""
-    with actions.Call(file).opened() as campaign:
+    with actions.opened(Call(file)) as campaign:
         campaign.backup(out)
         print(out)
 
 
-@app.command("verify")
-def verify_command(file: File, format_: Shape = "text") -> None:
+@command(app, "verify")
+def verify_command(call: Call) -> None:
     """Play everything again and compare; exit status 2 if something is not as it was written."""
-    call = actions.Call(file, format_)
-    with call.opened() as campaign:
+    with actions.opened(call) as campaign:
         found = campaign.verify()
     counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
     text = f"{counted}: all as written" if found.fine else "; ".join(found.problems)
-    call.say(text, {"fine": found.fine, **vars(found)})
+    actions.say(call, text, {"fine": found.fine, **vars(found)})
     if not found.fine:
         raise typer.Exit(2)
 
 
-@app.command("report")
+@command(app, "report")
 def report_command(
     file: File,
     out: Annotated[Text, Option(metavar="PAGE", help="Where; FILE.html by default.")] = None,
@@ -339,7 +282,7 @@ def report_command(
     actions.report(file, out)
 
 
-@app.command("token")
+@command(app, "token")
 def token_command(
     file: File,
     name: Annotated[str, Argument(help="Who will have it; it stands in the journal.")],
@@ -351,7 +294,7 @@ def token_command(
     serving.token(file, name, role or ["read"], tokens, take_back=take_back)
 
 
-@app.command("serve")
+@command(app, "serve")
 def serve_command(
     file: File,
     host: Annotated[str, Option(help="Where to listen; elsewhere needs TLS.")] = "127.0.0.1",

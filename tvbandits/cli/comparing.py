@@ -7,14 +7,15 @@ import shlex
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from tvbandits.cli.options import Arguments, Played
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
-from tvbandits.cli.stopping import StoppedError, ending_like_an_interrupt
+from tvbandits.cli.stopping import StoppedError
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import SUITES, Board, Made, write
@@ -25,37 +26,11 @@ from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
 from tvbandits.core.coercion import file_path
+from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """What is to be played, as it stands on the command line."""
-
-    problems: list[str]
-    confidence: str | None
-    horizon: int | None
-    seeds: int
-    jobs: int
-    data: list[Path]
-    expert: str | None = None
-    cluster: str | None = None
-    batch: int | None = None
-    equal_information: bool = False
-
-    def __post_init__(self) -> None:
-        if self.cluster is not None and self.equal_information:
-            raise ValueError("--cluster plays runs apart, --equal-information together: give one")
-        reads = any(
-            text.partition(":")[0].strip().casefold() in READS_FILES for text in self.problems
-        )
-        if self.data and not reads:
-            raise ValueError(
-                f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
-            )
 
 
 @dataclass(frozen=True)
@@ -91,7 +66,9 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
     folder = None if out is None else files.writable_folder(_folder("--out", out))
     done = _played("compare", order, policies or list(FIRST_COMPARISON), folder)
     if format_ == "json":
-        print(json.dumps(_json(done.rows, done.references), allow_nan=False))
+        summary = without_nan(summarise(done.rows).to_dict(orient="records"))
+        found = {"summary": summary, "references": files.as_plain(done.references)}
+        print(json.dumps(found, allow_nan=False))
     else:
         print_tables(done.rows, done.references, done.problems)
     if folder is not None:
@@ -102,6 +79,7 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
 def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
     """Play every plan with every budget, print, and write files into the folder `out`."""
     policies = frontiers.policies(budgets, plans or list(PLANS))
+    order = order if order.confidence else replace(order, confidence="2")
     folder = None if out is None else files.writable_folder(_folder("--out", out))
     done = _played("frontier", order, policies, folder)
     rows = done.rows
@@ -130,7 +108,8 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
     store = None if folder is None else RunStore(folder, arguments, plan.steps)
     there = {} if store is None else store.finished()
     runs = _runs_of([plan], there, order.cluster)
-    done, stopped = completed(runs, len(plan.runs), there, store)
+    kept = runs if store is None else store.keeping(runs)
+    done, stopped = collect(kept, len(plan.runs), there)
     if not done:
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
@@ -146,25 +125,19 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
     )
 
 
-def completed(
-    runs: Iterator[Run], total: int, there: Mapping[Key, list[Row]], store: RunStore | None
-) -> tuple[dict[Key, list[Row]], int]:
-    """Rows of all runs by key, each of the others kept as soon as it is played; and who stopped it."""
-    if there:
-        say(f"{len(there)} of {total} runs are there already")
-    with ending_like_an_interrupt():
-        return collect(runs if store is None else store.keeping(runs), total, there)
-
-
 def _plan(order: Arguments, policies: list[str]) -> Comparison:
     """What is to be played; what its files hold is said."""
+    if order.cluster is not None and order.equal_information:
+        raise ValueError("--cluster plays runs apart, --equal-information together: give one")
+    data, reads = order.data or [], ", ".join(sorted(READS_FILES))
     problems = {
-        problem_label(text): make_problem(text, order.data, order.horizon)
-        for text in order.problems
+        problem_label(text): make_problem(text, data, order.horizon) for text in order.problems
     }
+    if data and not any(label.partition(":")[0] in READS_FILES for label in problems):
+        raise ValueError(f"--data is for problems that read files: {reads}")
     for text, problem in problems.items():
         summary = getattr(problem, "summary", "")
-        if order.data and summary:
+        if data and summary:
             say(f"{text}: {summary}")
     return Comparison(
         problems,
@@ -182,13 +155,14 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
 def _recorded(command: str, order: Arguments, plan: Comparison) -> dict[str, Any]:
     """The arguments as they are kept with the rows; where runs are played is no part of them."""
     given = {name: value for name, value in vars(order).items() if name != "cluster"}
+    data = order.data or []
     return {
         "command": command,
         **given,
         "problems": list(plan.problems),
         "policies": list(plan.policies),
-        "data": [path.name for path in order.data],
-        "checksums": [_checksum(path) for path in order.data],
+        "data": [path.name for path in data],
+        "checksums": [_checksum(path) for path in data],
     }
 
 
@@ -218,52 +192,37 @@ def _folder(name: str, text: str) -> Path:
     return file_path(name, text)
 
 
-def _json(rows: pd.DataFrame, references: dict[str, References]) -> dict[str, Any]:
-    """One object; what is not a number becomes null."""
-    summary = summarise(rows).astype(object)
-    records = summary.where(summary.notna(), None).to_dict(orient="records")
-    return {"summary": records, "references": files.as_plain(references)}
-
-
 # --- the command board: play a suite, keep every run ----------------------------------------------
 
 
-def board(
-    name: str,
-    policies: list[str],
-    only: list[str],
-    own: list[str],
-    seeds: int | None,
-    horizon: int | None,
-    jobs: int,
-    cluster: str | None,
-    folder: str | None,
-) -> None:
+def board(order: Played) -> None:
     """Play what is missing, and write the board.
 
-    `only` and `own` are policies and problems instead of the suite's; problems have as many steps as
-    they are made with, or `horizon`. `policies` are a newcomer's, and played besides.
+    `only` and `problem` are policies and problems instead of the suite's; problems have as many steps as
+    they are made with, or `horizon`. Those of `policy` are a newcomer's, and played besides.
     """
+    name, horizon = order.suite, order.horizon
     if name not in SUITES:
         raise ValueError(f'SUITE must be one of {", ".join(SUITES)}, got "{name}"')
     suite = SUITES[name]
-    seeds = suite.seeds if seeds is None else seeds
-    out = files.writable_folder(Path(folder or f"board-{name}"))
-    played = list(dict.fromkeys([*(only or suite.policies), *policies]))
-    steps = dict.fromkeys(own) if own else dict(suite.problems)
+    seeds = suite.seeds if order.seeds is None else order.seeds
+    out = files.writable_folder(Path(order.out or f"board-{name}"))
+    played = list(dict.fromkeys([*(order.only or suite.policies), *(order.policy or [])]))
+    steps = dict.fromkeys(order.problem or ()) or dict(suite.problems)
     problems = {
-        problem_label(text): make_problem(text, [], horizon or length)
+        problem_label(text): make_problem(text, [], length if horizon is None else horizon)
         for text, length in steps.items()
     }
     plans = [
-        Comparison({label: problem}, played, seeds, horizon or steps.get(label), jobs)
+        Comparison({label: problem}, played, seeds, order.horizon or steps.get(label), order.jobs)
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
     store = RunStore(out, {"command": "board", "suite": name, **lengths}, lengths)
     wanted = {key for plan in plans for key in plan.runs}
     there = {key: rows for key, rows in store.finished().items() if key in wanted}
-    done, stopped = completed(_runs_of(plans, there, cluster), len(wanted), there, store)
+    runs = store.keeping(_runs_of(plans, there, order.cluster))
+    done, stopped = collect(runs, len(wanted), there)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])

@@ -9,14 +9,14 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands
+from tvbandits.cli.options import Arguments, Folder, Played, Text, Texts, command, whole_number
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 else:
     comparing, fetching = Later("comparing"), Later("fetching")
     problems = Later("problems")
-
-Text = str | None
-Texts = list[str] | None
 
 app = typer.Typer(
     add_completion=False,
@@ -65,7 +62,7 @@ def main() -> None:
     """Run the command line: a bad argument is one line and exit status 2, and Ctrl-C 130."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that knows no more than ASCII shows the rest as escapes.
-        if hasattr(stream, "reconfigure") and not _is_unicode(stream.encoding):
+        if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as it stands in the path
         sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may lie here
@@ -76,10 +73,6 @@ def main() -> None:
     except KeyboardInterrupt:
         status = _complain("interrupted") and INTERRUPTED
     sys.exit(status)
-
-
-def _is_unicode(encoding: str | None) -> bool:
-    return (encoding or "").lower().startswith("utf")
 
 
 def _status() -> int:
@@ -146,72 +139,9 @@ def _version(
         raise typer.Exit
 
 
-Problems = Annotated[
-    list[str], Argument(help="PROBLEM[:key=value,...], or package.module:problem of yours.")
-]
-
-
-Width = Annotated[
-    Text,
-    Option(
-        help='The width: a number, "theory", or package.module:Width; '
-        "each policy's own by default."
-    ),
-]
-
-
-def _whole_number(explanation: str, most: int | None = None) -> Any:
-    """An option of at least 1; or of 1 to `most`, and -1 for as many as there are cores."""
-
-    def parsed(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
-        everywhere = most is not None and number == -1
-        if not everywhere and not 1 <= number <= (most or number):
-            words = "at least 1" if most is None else f"1 to {most}, or -1 for all cores"
-            raise typer.BadParameter(f"must be {words}, got {text}")
-        return number
-
-    return Option(help=explanation, parser=parsed, metavar="INTEGER")
-
-
-Steps = Annotated[int | None, _whole_number("Steps; the problem's own by default.")]
-
-
-Seeds = Annotated[int, _whole_number("Number of seeds.")]
-
-
-Jobs = Annotated[int, _whole_number("Runs at the same time; -1 for all cores.", most=1024)]
-
-
-Files = Annotated[
-    list[Path] | None, Option("--data", help="A data file; may be given several times.")
-]
-
-
-Folder = Annotated[
-    Text, Option(metavar="DIR", help="Folder for tables and picture; the same run is resumed.")
-]
-
-
-Asked = Annotated[
-    Text,
-    Option(
-        "--expert", help="package.module:maker of (problem, seed); the truth with noise by default."
-    ),
-]
-
-
-Engine = Annotated[
-    Text, Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there.")
-]
-
-
-@app.command("compare")
+@command(app, "compare")
 def compare_command(
-    problem: Problems,
+    order: Arguments,
     policy: Annotated[
         Texts,
         Option(
@@ -219,48 +149,18 @@ def compare_command(
             help="NAME[:key=value,...], or package.module:maker; once for each; eight by default.",
         ),
     ] = None,
-    confidence: Width = None,
-    horizon: Steps = None,
-    seeds: Seeds = 10,
-    jobs: Jobs = -1,
-    data: Files = None,
-    expert: Asked = None,
     out: Folder = None,
     format_: Annotated[
         Literal["table", "json"], Option("--format", case_sensitive=False)
     ] = "table",
-    cluster: Engine = None,
-    batch: Annotated[
-        int | None,
-        _whole_number("Points a step, whose regret is their mean; as each policy decides."),
-    ] = None,
-    equal_information: Annotated[
-        bool,
-        Option(
-            "--equal-information",
-            help="Give policies that ask nobody as many answers, at random points.",
-        ),
-    ] = False,
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture."""
-    order = comparing.Arguments(
-        problem,
-        confidence,
-        horizon,
-        seeds,
-        jobs,
-        data or [],
-        expert,
-        cluster,
-        batch,
-        equal_information,
-    )
     comparing.compare(order, policy or [], out, format_)
 
 
-@app.command("frontier")
+@command(app, "frontier")
 def frontier_command(
-    problem: Problems,
+    order: Arguments,
     budgets: Annotated[
         list[float] | None,
         Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
@@ -272,36 +172,19 @@ def frontier_command(
             help="next, plausible, kdpp or random; all of them by default.",
         ),
     ] = None,
-    confidence: Width = "2",
-    horizon: Steps = None,
-    seeds: Seeds = 10,
-    jobs: Jobs = -1,
-    data: Files = None,
-    expert: Asked = None,
     out: Folder = None,
 ) -> None:
-    """Show what questions are worth: regret against queries per step, for each query plan."""
-    order = comparing.Arguments(problem, confidence, horizon, seeds, jobs, data or [], expert)
+    """Show what questions are worth: regret against queries per step, for each query plan.
+
+    Without --confidence the width is 2 for all.
+    """
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
 
 
-@app.command("board")
-def board_command(
-    suite: Annotated[str, Argument(help="quick, paper or peaks.")],
-    policy: Annotated[
-        Texts, Option("--policy", help="One more policy, or package.module:maker; once for each.")
-    ] = None,
-    only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None,
-    problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None,
-    seeds: Annotated[int | None, _whole_number("Number of seeds; the suite's by default.")] = None,
-    horizon: Steps = None,
-    jobs: Jobs = -1,
-    cluster: Engine = None,
-    out: Folder = None,
-) -> None:
+@command(app, "board")
+def board_command(order: Played) -> None:
     """Play a named suite, every run kept and resumed, and write tables and pictures."""
-    own = policy or [], only or [], problem or []
-    comparing.board(suite, *own, seeds, horizon, jobs, cluster, out)
+    comparing.board(order)
 
 
 @app.command("plot")
@@ -344,7 +227,10 @@ def _several() -> None:
 @data.command("fetch")
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
-    years: Annotated[list[int], _whole_number("2008 2009, or --years once for each.")],
+    years: Annotated[
+        list[int],
+        whole_number("2008 2009, or --years once for each."),
+    ],
     state: Annotated[
         Text, Option(help='One state: "New York", or 36; adds a small csv a year.')
     ] = None,

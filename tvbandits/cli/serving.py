@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvbandits.cli.campaign_actions import Call
+from tvbandits.cli.campaign_actions import opened
+from tvbandits.cli.options import Change
 from tvbandits.cli.terminal import say
 
 try:
@@ -29,5 +30,5 @@ def token(file: str, name: str, roles: list[str], tokens: str | None, *, take_ba
 
 def serve(file: str, tokens: str | None, expert: str | None, **how: Any) -> None:
     """Serve until stopped."""
-    with Call(file, expert=expert, who="service").opened() as campaign:
+    with opened(Change(file, expert=expert, who="service")) as campaign:
         run(campaign, tokens or default_tokens(file), **how)

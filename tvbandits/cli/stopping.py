@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
@@ -29,19 +29,32 @@ class StoppedError(Exception):
 
 
 @contextlib.contextmanager
-def leaving() -> Iterator[None]:
+def _handled(
+    number: int, usual: Any, handler: Callable[[int, FrameType | None], Any]
+) -> Iterator[None]:
+    """While a signal is ours: in the main thread, and where nobody else has decided on it."""
+    here = threading.current_thread() is threading.main_thread()
+    if not (here and signal.getsignal(number) == usual):
+        yield
+        return
+    signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, usual)
+
+
+def leaving() -> contextlib.AbstractContextManager[None]:
     """While modules are imported Ctrl-C ends the process at once: there is nothing to keep.
 
     An exception would not do: it may come up in code that takes it for a failed import.
     """
-    if not _may_handle(signal.SIGINT, signal.default_int_handler):
-        yield
-        return
-    signal.signal(signal.SIGINT, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return _handled(signal.SIGINT, signal.default_int_handler, _leave)
+
+
+def ending_like_an_interrupt() -> contextlib.AbstractContextManager[None]:
+    """A request to end raises `Terminated` here, so that what is done can be kept."""
+    return _handled(signal.SIGTERM, signal.SIG_DFL, _terminate)
 
 
 class Later:
@@ -66,24 +79,5 @@ def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-@contextlib.contextmanager
-def ending_like_an_interrupt() -> Iterator[None]:
-    """A request to end raises `Terminated` here, so that what is done can be kept."""
-    if not _may_handle(signal.SIGTERM, signal.SIG_DFL):
-        yield
-        return
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated
-
-
-def _may_handle(number: int, usual: object) -> bool:
-    """Whether this is for us: in the main thread, and nobody else has decided on it."""
-    here = threading.current_thread() is threading.main_thread()
-    return here and signal.getsignal(number) == usual

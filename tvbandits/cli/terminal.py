@@ -13,11 +13,18 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
-from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated
+from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated, ending_like_an_interrupt
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row, counted, paired, panels_of, summarise
 from tvbandits.core.coercion import cleaned
@@ -27,6 +34,9 @@ from tvbandits.datasets.tables.references import References
 
 messages = Console(stderr=True)
 
+# Columns that only some problems have.
+MORE = ("violations", "move cost")
+
 
 # So many characters of what a problem says of its data are printed.
 LONGEST_SUMMARY = 10_000
@@ -35,12 +45,14 @@ LONGEST_SUMMARY = 10_000
 def collect(
     runs: Iterator[Run], total: int, there: Mapping[Key, list[Row]]
 ) -> tuple[dict[Key, list[Row]], int]:
-    """The rows of those runs that are there, and of those that are played; and who stopped it.
+    """Rows of the runs that are there, and of the others as soon as each is played; who stopped it.
 
     The second is the exit status after an interrupt, or 0.
     """
     done, stopped = dict(there), 0
-    with _progress() as progress:
+    if there:
+        say(f"{len(there)} of {total} runs are there already")
+    with ending_like_an_interrupt(), bars(MofNCompleteColumn()) as progress:
         task = progress.add_task("preparing", total=total, completed=len(done))
         try:
             for run in runs:
@@ -63,12 +75,12 @@ def say(line: str) -> None:
     messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
-def _progress() -> Progress:
-    """A bar on a terminal, and silence elsewhere."""
+def bars(*columns: ProgressColumn) -> Progress:
+    """Bars with a text on a terminal, and silence elsewhere."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        *columns,
         TimeRemainingColumn(),
         console=messages,
         transient=True,
@@ -92,25 +104,22 @@ def print_tables(
         seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
         title = f"{problem}, {width}, {seeds}, {steps}{unit}"
         console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
+        sign = "±" if console.encoding.startswith("utf") else "+-"
+        lines = [
+            _cells(line, beside.get((problem, line["policy"])), sign)
+            for line in group.to_dict(orient="records")
+        ]
+        left_out = {each for each in MORE if all(cells[each] == "-" for cells in lines)}
+        if width != "several widths":
+            left_out.add("width")
+        shown = [heading for heading in lines[0] if heading not in left_out]
         table = Table()
-        # On a narrow terminal names and numbers go on below, so that none is cut.
-        table.add_column("policy", overflow="fold")
-        several = width == "several widths"
-        interval = "95% ±" if console.encoding.startswith("utf") else "95% +-"
-        shapes = {"violations": "{:.1%}", "move cost": "{:.3g}"}
-        columns = {name: f"{name.replace(' ', '_')}_per_step" for name in shapes}
-        none = pd.Series(dtype=float)
-        more = [name for name in shapes if group.get(columns[name], none).notna().any()]
-        headings = ["average regret", "sd", interval, "over the best", "last fifth", "queries"]
-        for heading in [*["width"] * several, *headings, "ms", *more]:
-            table.add_column(heading, justify="right", overflow="fold")
-        for line in group.to_dict(orient="records"):
-            table.add_row(
-                Text(cleaned(str(line["policy"]))),
-                *[str(line["confidence"])][:several],
-                *_cells(line, beside.get((problem, line["policy"])), interval[-2:].strip()),
-                *[shapes[name].format(line[columns[name]]) for name in more],
-            )
+        for heading in shown:
+            side: Any = "left" if heading == "policy" else "right"
+            # On a narrow terminal names and numbers go on below, so that none is cut.
+            table.add_column(heading, justify=side, overflow="fold")
+        for cells in lines:
+            table.add_row(*(Text(cells[heading]) for heading in shown))
         console.print(table)
         found = references[problem]
         console.print(
@@ -122,27 +131,31 @@ def print_tables(
             console.print(cleaned(f"data: {summary}", LONGEST_SUMMARY), markup=False)
 
 
-def _cells(line: dict[Any, Any], beside: dict[Any, Any] | None, sign: str) -> list[str]:
-    """Of a policy, with its differences to the best one, paired by seed."""
+def _cells(line: dict[Any, Any], beside: dict[Any, Any] | None, sign: str) -> dict[str, str]:
+    """Of a policy, by heading, with its differences to the best one, paired by seed."""
     if beside is None:
         over = "-"
     elif beside["ci95"] != beside["ci95"]:
         over = f"{beside['difference']:.3f}"
     else:
         over = f"{beside['difference']:.3f} {sign} {beside['ci95']:.3f}"
-    return [
-        f"{line['average_regret']:.3f}",
-        _or_dash(line["average_regret_sd"], ".3f"),
-        _or_dash(line["average_regret_ci95"], ".3f"),
-        over,
-        f"{line['last_fifth_regret']:.3f}",
-        f"{line['queries_per_step']:.1f}",
-        f"{1e3 * line['seconds_per_step']:.2f}",
-    ]
+    return {
+        "policy": cleaned(str(line["policy"])),
+        "width": str(line["confidence"]),
+        "average regret": f"{line['average_regret']:.3f}",
+        "sd": _or_dash(line["average_regret_sd"], ".3f"),
+        f"95% {sign}": _or_dash(line["average_regret_ci95"], ".3f"),
+        "over the best": over,
+        "last fifth": f"{line['last_fifth_regret']:.3f}",
+        "queries": f"{line['queries_per_step']:.1f}",
+        "ms": f"{1e3 * line['seconds_per_step']:.2f}",
+        "violations": _or_dash(line.get("violations_per_step"), ".1%"),
+        "move cost": _or_dash(line.get("move_cost_per_step"), ".3g"),
+    }
 
 
-def _or_dash(value: float, form: str) -> str:
-    return "-" if value != value else format(value, form)
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None or value != value else format(value, form)
 
 
 def print_margins(problem: str, margins: pd.DataFrame) -> None:

@@ -1,0 +1,143 @@
+"""Options that belong together: a dataclass, whose fields are options of each command that takes it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer import Argument, Option
+
+Text = str | None
+Texts = list[str] | None
+
+
+def whole_number(explanation: str) -> Any:
+    """An option that is a whole number; whoever uses it says how large it may be."""
+
+    def parsed(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
+
+    return Option(help=explanation, parser=parsed, metavar="INTEGER")
+
+
+File = Annotated[str, Argument(metavar="FILE", help="The campaign, or postgresql://...")]
+Who = Annotated[Text, Option(help="Who does it; user and host by default.")]
+ByName = Annotated[
+    Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
+]
+Steps = Annotated[int | None, whole_number("Steps; the problem's own by default.")]
+Jobs = Annotated[int, whole_number("Runs at the same time; -1 for all cores.")]
+Engine = Annotated[
+    Text, Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there.")
+]
+Folder = Annotated[
+    Text, Option(metavar="DIR", help="Folder for tables and picture; the same run is resumed.")
+]
+
+
+@dataclass(frozen=True)
+class Call:
+    """What every command of a campaign is given."""
+
+    file: File
+    shape: Annotated[Literal["text", "json"], Option("--format")] = "text"
+
+
+@dataclass(frozen=True)
+class Change(Call):
+    """What those are given that change something."""
+
+    key: Annotated[Text, Option(help="A name for this call: tried again, it counts once.")] = None
+    who: Who = None
+    expert: ByName = None
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What is to be played, as it stands on the command line."""
+
+    problems: Annotated[
+        list[str],
+        Argument(
+            metavar="PROBLEM", help="NAME[:key=value,...], or package.module:problem of yours."
+        ),
+    ]
+    confidence: Annotated[
+        Text,
+        Option(
+            help='The width: a number, "theory", or package.module:Width; '
+            "each policy's own by default."
+        ),
+    ] = None
+    horizon: Steps = None
+    seeds: Annotated[int, whole_number("Number of seeds.")] = 10
+    jobs: Jobs = -1
+    data: Annotated[
+        list[Path] | None, Option("--data", help="A data file; may be given several times.")
+    ] = None
+    expert: Annotated[
+        Text,
+        Option(help="package.module:maker of (problem, seed); the truth with noise by default."),
+    ] = None
+    cluster: Engine = None
+    batch: Annotated[
+        int | None,
+        whole_number("Points a step, whose regret is their mean; as each policy decides."),
+    ] = None
+    equal_information: Annotated[
+        bool,
+        Option(help="Give policies that ask nobody as many answers, at random points."),
+    ] = False
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a suite is played with."""
+
+    suite: Annotated[str, Argument(help="quick, paper or peaks.")]
+    policy: Annotated[
+        Texts, Option("--policy", help="One more policy, or package.module:maker; once for each.")
+    ] = None
+    only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None
+    problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None
+    seeds: Annotated[int | None, whole_number("Number of seeds; the suite's by default.")] = None
+    horizon: Steps = None
+    jobs: Jobs = -1
+    cluster: Engine = None
+    out: Folder = None
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a command; the fields of each dataclass among its parameters are options of it."""
+
+    def added(does: Callable[..., None]) -> Callable[..., None]:
+        given = inspect.signature(does, eval_str=True).parameters
+        kinds: dict[str, Any] = {
+            each: part.annotation for each, part in given.items() if is_dataclass(part.annotation)
+        }
+        fields = {
+            each: inspect.signature(kind, eval_str=True).parameters for each, kind in kinds.items()
+        }
+
+        @functools.wraps(does)
+        def run(**said: Any) -> None:
+            made = {
+                each: kind(**{field: said.pop(field) for field in fields[each]})
+                for each, kind in kinds.items()
+            }
+            does(**made, **said)
+
+        parts = [part for each in given for part in fields.get(each, {each: given[each]}).values()]
+        keywords = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in parts]
+        run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+        return app.command(name)(run)
+
+    return added
