@@ -167,11 +167,12 @@ class NystromPosterior(KernelPosterior):
             for each in (Z, self.data.Z)
         )
         z, H = embed(self.dictionary, here), embed(self.dictionary, told)
+        noise = with_left_out(self.kernel, told, H, self.data.variance)
         prior = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
         means, variances = np.empty((len(Z), self.data.Y.shape[1])), np.empty(len(Z))
         for t in np.unique(Z[:, -1]):
             at = Z[:, -1] == t
-            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, self.data.variance)
+            V, moment = known.about(t, self.data.Z[:, -1], H, self.data.Y, noise)
             factor = linalg.cholesky(V, "sparse posterior's V").L
             half, reach = linalg.solve_lower(factor, moment), linalg.solve_lower(factor, z[at].T)
             means[at], variances[at] = reach.T @ half, _variances(prior[at], z[at].T, factor)
@@ -308,6 +309,15 @@ class NystromPosterior(KernelPosterior):
         if self.bounds is None:
             raise ValueError(UNCONDITIONED)
         return self.bounds
+
+
+def with_left_out(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
+    """Noise (n,) of readings at inputs `Z`: what a dictionary leaves out there, where that is more.
+
+    A filter's dictionary drops places that count little now. What was read there is no statement about
+    the rest of it, however precise: taken for one it moved means by many prior deviations.
+    """
+    return np.maximum(variance, np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z))
 
 
 def _variances(residual: Array, z: Array, factor: Array) -> Array:

@@ -9,7 +9,8 @@ of a dictionary's embedding z (`tvbandits.gp.posteriors.nystrom`) move in time, 
 With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
 where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score
 of a point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places
-which nobody has visited for long leave the dictionary.
+which nobody has visited for long leave the dictionary. What it leaves out of such a place is noise of
+what was read there, where that is more than its own.
 
 As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
 all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds
@@ -29,7 +30,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
-from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov
+from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov, with_left_out
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.weight_filter import WeightFilter
 
@@ -149,8 +150,9 @@ def _filtered(
     if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
         last, told = known.filter, len(known.data)
     start = told if now >= data.Z[-1:, -1].max(initial=-np.inf) else min(first, told)
-    times, Y, variance = data.Z[start:, -1], data.Y[start:], data.variance[start:]
-    H, fresh = embed(dictionary, present(data, now)[start:]), slice(told - start, None)
+    times, Y, here = data.Z[start:, -1], data.Y[start:], present(data, now)[start:]
+    H, fresh = embed(dictionary, here), slice(told - start, None)
+    variance = with_left_out(kernel, here, H, data.variance[start:])
     last = last.told(times[fresh], H[fresh], Y[fresh], variance[fresh])
     V, moment = last.about(now, times, H, Y, variance)
     factor = linalg.cholesky(V, "sparse posterior's V").L
