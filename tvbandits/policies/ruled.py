@@ -194,7 +194,7 @@ class PolicyAdapter:
         if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
             noise = estimated_noise(self.kernel, seen)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
-        if noise is not None and noise is not self.noise:
+        if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
             self.rule.learn_noise(noise.variance / self.unit**2)
         self.seen, self.noise = seen, noise
         if len(rewards):

@@ -317,7 +317,8 @@ def with_left_out(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
     A filter's dictionary drops places that count little now. What was read there is no statement about
     the rest of it, however precise: taken for one it moved means by many prior deviations.
     """
-    return np.maximum(variance, np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z))
+    left_out = np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z)
+    return np.asarray(np.maximum(variance, left_out))
 
 
 def _variances(residual: Array, z: Array, factor: Array) -> Array:
