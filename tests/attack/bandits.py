@@ -109,12 +109,15 @@ def aging_of(rng: np.random.Generator, but: tuple[str, ...] = ()) -> Any:
     return example(cls, AGING, rng)
 
 
-def width_of(rng: np.random.Generator) -> Any:
-    """Any width, by its class or as people write it."""
+def width_of(domain: Any, rng: np.random.Generator) -> Any:
+    """Any width that a domain has, by its class or as people write it."""
     short: list[Any] = [0.0, 1.0, 2.0, "theory"]
     if rng.random() < 0.6:
         return one_of(short, rng)
-    return example(one_of([*parts("width").values()], rng), {}, rng)
+    known = {**parts("width")}
+    if not isinstance(domain, Candidates):
+        del known["Srinivas"]  # it counts them
+    return example(one_of([*known.values()], rng), {}, rng)
 
 
 # Numbers of budgets, by the names of their parameters.
@@ -250,7 +253,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         noise,
         aging=aging,
         posterior=posterior,
-        confidence=width_of(rng),
+        confidence=width_of(domain, rng),
         mean=mean,
         acquisition=ThompsonSampling() if thompson else UpperConfidenceBound(),
         batching=Batching(rule, int(rng.choice([1, 1, 3])), 4),

@@ -156,8 +156,8 @@ class NystromPosterior(KernelPosterior):
         )
         z, H = embed(self.dictionary, here), embed(self.dictionary, told)
         left = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
-        _, Y, noise = self.data
-        rows = FeatureRows(self.data.Z[:, -1], H, Y, noise, noise, together=True)
+        noise = with_left_out(self.kernel, told, H, self.data.variance)
+        rows = FeatureRows(self.data.Z[:, -1], H, self.data.Y, noise, noise, together=True)
         means, spread = recall(Filter.prior(known.model, Y.shape[1]), rows, Z[:, -1], z)
         return means, np.maximum(left, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
@@ -274,6 +274,16 @@ class NystromPosterior(KernelPosterior):
         if self.dictionary.surface is None:
             raise ValueError(UNCONDITIONED)
         return self.dictionary.surface
+
+
+def with_left_out(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
+    """Noise (n,) of readings at inputs `Z`: what a dictionary leaves out there, where that is more.
+
+    A filter's dictionary drops places that count little now. What was read there is no statement about
+    the rest of it, however precise: taken for one it moved means by many prior deviations.
+    """
+    left_out = np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z)
+    return np.asarray(np.maximum(variance, left_out))
 
 
 def _variances(residual: Array, z: Array, factor: Array) -> Array:

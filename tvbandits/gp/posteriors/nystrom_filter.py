@@ -9,7 +9,8 @@ of a dictionary's embedding z (`tvbandits.gp.posteriors.nystrom`) move in time, 
 With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
 where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score
 of a point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places
-which nobody has visited for long leave the dictionary.
+which nobody has visited for long leave the dictionary. What it leaves out of such a place is noise of
+what was read there, where that is more than its own.
 
 As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
 all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds
@@ -30,7 +31,7 @@ from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
 from tvbandits.gp.posteriors.features import SpaceFeatures
-from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov
+from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov, with_left_out
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.gp.posteriors.state_space import FeatureRows, Filter, recall
 
@@ -151,8 +152,10 @@ def _filtered(
 
     def since(n: int) -> FeatureRows:
         """The observations from row n on, on the dictionary."""
-        Z, Y, noise = data.rows(n)
-        return FeatureRows(Z[:, -1], embed(dictionary, here[n:]), Y, noise, noise, together=True)
+        Z, Y, variance = data.rows(n)
+        H = embed(dictionary, here[n:])
+        noise = with_left_out(kernel, here[n:], H, variance)
+        return FeatureRows(Z[:, -1], H, Y, noise, noise, together=True)
 
     if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
         last = known.filter.told(since(len(known.data)))
