@@ -565,7 +565,7 @@ class Decoder:
                 return _generator(self.value(what))
             case "kernel" | "value":
                 parts = {str(name): self.value(ref) for name, ref in entry["with"].items()}
-                return _made(kind, what, parts)
+                return _remade(kind, what, parts)
             case "own":
                 return self._own(what)
         raise SavedFileError(f"{kind[:80]!r} is no kind of entry")
@@ -589,7 +589,7 @@ class Decoder:
         return self._trusted[name]
 
 
-def _made(form: str, word: Any, parts: dict[str, Any]) -> Any:
+def _remade(form: str, word: Any, parts: dict[str, Any]) -> Any:
     """A kernel or another part of the project, from what it says that it takes."""
     kind = _part(word)
     if is_kernel(kind) != (form == "kernel"):
