@@ -112,7 +112,7 @@ def history_columns(
     0   1.0  0.0     0.2  reward
     1   1.0  1.0     NaN  failed
     """
-    parts = [
+    parts: list[tuple[Observations | Plays, str, str]] = [
         (rewards, "bandit", "reward"),
         *([] if outliers is None else [(outliers, "bandit", "outlier")]),
         (failed, "bandit", "failed"),
