@@ -247,7 +247,7 @@ def _as_moment(given: object, name: str) -> pd.Timestamp:
     """A point in time, in nanoseconds."""
     import pandas as pd
 
-    if not isinstance(given, Moment) or pd.isna(given):  # type: ignore[call-overload]
+    if not isinstance(given, Moment) or pd.isna(given):
         raise ValueError(f"{name} must be a date and time, got {shown(given)}")
     if isinstance(given, str) and not _ISO.fullmatch(given):
         raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {shown(given)}')

@@ -170,7 +170,8 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
     if has_names(X):
         rows = rows_by_name(X)
         whole = all(set(parts) & set(row) for row in rows)
-        X = (domain if whole else chosen).check(rows)
+        given: Any = domain if whole else chosen
+        X = given.check(rows)
     else:
         X = as_points(X)
         whole = X.shape[1] == domain.dimension

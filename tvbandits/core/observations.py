@@ -54,12 +54,17 @@ class Room:
     ----------
     columns : arrays of n rows each
         What is there first; it is copied.
+    least : int
+        Rows that there is to be room for.
     """
 
-    def __init__(self, columns: tuple[NDArray[Any], ...]) -> None:
+    def __init__(self, columns: tuple[NDArray[Any], ...], least: int = 0) -> None:
         self.filled = len(columns[0])
-        capacity = max(64, self.filled + self.filled // 2)
-        self.columns = tuple(_roomy(column, capacity) for column in columns)
+        size = max(self.filled, least)
+        shape = (max(64, size + size // 2),)
+        self.columns = tuple(np.empty(shape + each.shape[1:], each.dtype) for each in columns)
+        for made, column in zip(self.columns, columns, strict=True):
+            made[: self.filled] = column
 
     def grown(
         self, n: int, rows: tuple[NDArray[Any], ...]
@@ -68,9 +73,7 @@ class Room:
         end = n + len(rows[0])
         room = self
         if n != self.filled or end > len(self.columns[0]):
-            capacity = max(64, end + end // 2)
-            room = Room.__new__(Room)
-            room.columns = tuple(_roomy(column[:n], capacity) for column in self.columns)
+            room = Room(tuple(column[:n] for column in self.columns), end)
         for column, fresh in zip(room.columns, rows, strict=True):
             column[n:end] = fresh
         room.filled = end
@@ -78,13 +81,6 @@ class Room:
         for view in views:
             view.setflags(write=False)
         return views, room
-
-
-def _roomy(column: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """A copy with room behind it."""
-    made = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
-    made[: len(column)] = column
-    return made
 
 
 class Source(IntEnum):

@@ -312,9 +312,11 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
             raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
-        return points.to_dict(orient="records")
+        records: list[Any] = points.to_dict(orient="records")
+        return records
     listed = isinstance(points, Sequence) and not isinstance(points, str)
-    return [_by_name(row) for row in (points if listed else [points])]
+    rows: Any = points if listed else [points]
+    return [_by_name(row) for row in rows]
 
 
 def _by_name(row: object) -> Mapping[str, Any]:

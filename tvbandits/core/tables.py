@@ -112,7 +112,7 @@ def history_columns(
     0   1.0  0.0     0.2  reward
     1   1.0  1.0     NaN  failed
     """
-    parts = [
+    parts: list[tuple[Observations | Plays, str, str]] = [
         (rewards, "bandit", "reward"),
         *([] if outliers is None else [(outliers, "bandit", "outlier")]),
         (failed, "bandit", "failed"),
@@ -155,11 +155,9 @@ def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
     """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
     mine = (np.asarray(control) == rewards.X).all(axis=1)
     known, which = np.unique(rewards.t[mine], return_inverse=True)
-    if len(known) == 0:
-        return np.full(len(times), np.nan)
-    mean = np.bincount(which, rewards.y[mine]) / np.bincount(which)
-    at = np.minimum(np.searchsorted(known, times), len(known) - 1)
-    return np.where(known[at] == times, mean[at], np.nan)
+    means = np.bincount(which, rewards.y[mine]) / np.bincount(which)
+    level = dict(zip(known.tolist(), means.tolist(), strict=True))
+    return np.array([level.get(t, np.nan) for t in times.tolist()])
 
 
 def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:

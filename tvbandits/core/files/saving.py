@@ -120,14 +120,6 @@ class Saved:
         made = Decoder(self._entries, self._arrays, self._trusted, wanted)
         return made.value(self._at(path))
 
-    def holds(self, *path: str) -> bool:
-        """Whether there is such a path."""
-        try:
-            self._at(path)
-        except KeyError:
-            return False
-        return True
-
     def word(self, *path: str) -> str | None:
         """The word, or the name, of the part at a path, which is not made; None where there is none."""
         found = self._at(path)

@@ -538,65 +538,43 @@ class Decoder:
         raise SavedFileError(f"{str(ref)[:80]!r} is no reference to an entry before it")
 
     def _value(self, entry: Any) -> Any:
-        kind = next(iter(entry))
-        reader = _READERS.get(kind)
-        if reader is None:
-            raise SavedFileError(f"{kind[:80]!r} is no kind of entry")
-        return reader(self, entry)
+        """What `Encoder._entry` was given."""
+        (kind, what), *_ = entry.items()
+        match kind:
+            case "array":  # of its own for each entry
+                array = self._array(what)
+                array.setflags(write=entry["writeable"] is True)
+                return array
+            case "number":
+                array = self._array(what)
+                if array.shape != ():
+                    raise SavedFileError(f"a number has the shape {array.shape}")
+                return array[()]
+            case "tuple" | "list":
+                return (tuple if kind == "tuple" else list)(map(self.value, what))
+            case "deque":
+                most = entry["most"]
+                if most is not None and type(most) is not int:
+                    raise SavedFileError(f"a queue has the length {most!r}")
+                return deque(map(self.value, what), most)
+            case "dict":
+                return {_key(self.value(key)): self.value(each) for key, each in what}
+            case "bytes":
+                return bytes.fromhex(what)
+            case "generator":
+                return _generator(self.value(what))
+            case "kernel" | "value":
+                parts = {str(name): self.value(ref) for name, ref in entry["with"].items()}
+                return _remade(kind, what, parts)
+            case "own":
+                return self._own(what)
+        raise SavedFileError(f"{kind[:80]!r} is no kind of entry")
 
-    def array(self, entry: dict[str, Any]) -> Any:
-        """An array of its own for each entry."""
-        array = self._arrays[_index(entry["array"], len(self._arrays))]
-        array.setflags(write=entry["writeable"] is True)
-        return array
+    def _array(self, number: Any) -> Any:
+        return self._arrays[_index(number, len(self._arrays))]
 
-    def number(self, entry: dict[str, Any]) -> Any:
-        """A number of numpy."""
-        array = self._arrays[_index(entry["number"], len(self._arrays))]
-        if array.shape != ():
-            raise SavedFileError(f"a number has the shape {array.shape}")
-        return array[()]
-
-    def items(self, entry: dict[str, Any]) -> Any:
-        """A container without keys."""
-        ((name, refs),) = entry.items()
-        return _CONTAINERS[name](self.value(ref) for ref in refs)
-
-    def queue(self, entry: dict[str, Any]) -> Any:
-        """A queue of at most so many."""
-        most = entry["most"]
-        if most is not None and type(most) is not int:
-            raise SavedFileError(f"a queue has the length {most!r}")
-        return deque((self.value(ref) for ref in entry["deque"]), most)
-
-    def pairs(self, entry: dict[str, Any]) -> Any:
-        """A dictionary."""
-        return {_key(self.value(key)): self.value(each) for key, each in entry["dict"]}
-
-    def generator(self, entry: dict[str, Any]) -> np.random.Generator:
-        """A generator of numpy."""
-        state = self.value(entry["generator"])
-        names = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-        if state["bit_generator"] not in names:
-            raise SavedFileError(f"{state['bit_generator']!r} is no generator; there are {names}")
-        bits = getattr(np.random, state["bit_generator"])()
-        bits.state = state
-        return np.random.Generator(bits)
-
-    def made(self, entry: dict[str, Any]) -> Any:
-        """A kernel or another part of the project, from what it says that it takes."""
-        form = next(iter(entry))
-        kind = _part(entry[form])
-        if is_kernel(kind) != (form == "kernel"):
-            raise SavedFileError(f"{entry[form]!r} is no {form}")
-        parts = {str(name): self.value(ref) for name, ref in entry["with"].items()}
-        check_types(kind, parts)
-        make: Callable[..., Any] = getattr(kind, "__restored__", kind)
-        return make(**parts)
-
-    def own(self, entry: dict[str, Any]) -> Any:
+    def _own(self, name: Any) -> Any:
         """A part of the user's."""
-        name = entry["own"]
         if name not in self._trusted:
             word = name.removeprefix("tvbandits:")
             if word in ("MappedRows", "ParquetRows"):
@@ -609,6 +587,25 @@ class Decoder:
                 f"file says so: hand it over, as in trusted={{{name!r}: ...}}"
             )
         return self._trusted[name]
+
+
+def _remade(form: str, word: Any, parts: dict[str, Any]) -> Any:
+    """A kernel or another part of the project, from what it says that it takes."""
+    kind = _part(word)
+    if is_kernel(kind) != (form == "kernel"):
+        raise SavedFileError(f"{word!r} is no {form}")
+    check_types(kind, parts)
+    make: Callable[..., Any] = getattr(kind, "__restored__", kind)
+    return make(**parts)
+
+
+def _generator(state: Any) -> np.random.Generator:
+    names = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+    if state["bit_generator"] not in names:
+        raise SavedFileError(f"{state['bit_generator']!r} is no generator; there are {names}")
+    bits = getattr(np.random, state["bit_generator"])()
+    bits.state = state
+    return np.random.Generator(bits)
 
 
 def _part(word: Any) -> type:
@@ -624,25 +621,6 @@ def _key(key: Any) -> Any:
     if type(key) in (str, bytes) or (type(key) is int and abs(key) <= LARGEST_KEY):
         return key
     raise SavedFileError(f"{str(key)[:80]!r} cannot be a key")
-
-
-_CONTAINERS: dict[str, Callable[[Any], Any]] = {
-    "tuple": tuple,
-    "list": list,
-}
-
-_READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
-    "array": Decoder.array,
-    "number": Decoder.number,
-    **dict.fromkeys(_CONTAINERS, Decoder.items),
-    "deque": Decoder.queue,
-    "dict": Decoder.pairs,
-    "bytes": lambda _, entry: bytes.fromhex(entry["bytes"]),
-    "generator": Decoder.generator,
-    "kernel": Decoder.made,
-    "value": Decoder.made,
-    "own": Decoder.own,
-}
 
 
 def _index(number: Any, count: int, what: str = "array") -> int:
