@@ -86,15 +86,16 @@ def play_equally(
 ) -> list[Run]:
     """One run of every policy on one realisation, those that ask nobody after those that do."""
     entries = [_Entry.made(prepared, name, maker, conditions) for name, maker in makers.items()]
-    runs = {
-        each.name: each.played()
+    asking = [
+        each
         for each in entries
         if isinstance(each.player, Bandit) and each.player.recipe.asking is not None
-    }
-    if not runs or conditions.expert is None:
+    ]
+    if not asking or conditions.expert is None:
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
+    runs = {each.name: each.played() for each in asking}
     counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
     for each in entries:
         if each.name not in runs:

@@ -339,10 +339,8 @@ class Opkb:
             part = epoch.weighted[replay.start : replay.end]
             D = self.gaps(np.sum(part, axis=0), len(part))
             for k in range(1, epoch.block + 1):
-                other, most = (
-                    self.gaps(*epoch.before[k]),
-                    4 * c0 * self.constants.mu(min(replay.order, k)),
-                )
+                other = self.gaps(*epoch.before[k])
+                most = 4 * c0 * self.constants.mu(min(replay.order, k))
                 if (D - 4 * other > most).any() or (other - 4 * D > most).any():
                     return True
         return False

@@ -146,20 +146,16 @@ def assembled(
     return Bandit(recipe, seed=seed)
 
 
-NAMED_POSTERIORS: dict[str, type[Exact | Nystrom | ModelEnsemble]] = {
-    "exact": Exact,
-    "nystrom": Nystrom,
-    "ensemble": ModelEnsemble,
-}
-
-
 def as_posterior(
     posterior: Posterior,
 ) -> Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
     if not isinstance(posterior, str):
         return posterior
-    return NAMED_POSTERIORS[choice("posterior", posterior, NAMED_POSTERIORS)]()
+    choice("posterior", posterior, ("exact", "nystrom", "ensemble"))
+    if posterior == "ensemble":
+        return ModelEnsemble()
+    return Exact() if posterior == "exact" else Nystrom()
 
 
 def learning_rule(
