@@ -68,6 +68,7 @@ class SwitchingArms(OnPieces):
     seed: int = 0
     name: str = "switching-arms"
     ranges: ClassVar = {"arms": (1, MOST_ARMS)}
+    kernel = RBF(0.2)  # that the rewards are drawn from
 
     @cached_property
     def domain(self) -> Candidates:
@@ -75,11 +76,6 @@ class SwitchingArms(OnPieces):
         rng = np.random.default_rng([self.seed, 0x48])
         drawn = rng.standard_normal((self.arms, 3))
         return Candidates(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
-
-    @property
-    def kernel(self) -> RBF:
-        """The kernel that the rewards are drawn from."""
-        return RBF(0.2)
 
     @property
     def switches(self) -> tuple[int, ...]:

@@ -45,11 +45,7 @@ class Exoskeleton(OnInterval):
     name: str = "exoskeleton"
     ends = (-5.0, 9.0)
     ranges: ClassVar = {**OnInterval.ranges, "horizon": (2, LARGEST_WHOLE)}
-
-    @property
-    def kernel(self) -> Matern:
-        """Matern-3/2 of length scale 3: continuous, with room for a kink."""
-        return Matern(3.0, nu=1.5)
+    kernel = Matern(3.0, nu=1.5)  # continuous, with room for a kink
 
     @property
     def variation(self) -> float:

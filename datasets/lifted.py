@@ -28,7 +28,7 @@ from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import MadeUp, mean_change
 
 Formula = Callable[[Array], Array]
-Near = Callable[[float, int], Array]
+Near = Callable[[float], Array]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Function:
     bounds : (float, float)
         Of every coordinate.
     near : callable
-        `near(last, d)` are points (m, d - 1), from one of which a descent ends at the minimum.
+        `near(last)` are points (m, d - 1), from one of which a descent ends at the minimum.
     dimension : int
         Number of coordinates, the last one among them.
     """
@@ -53,9 +53,9 @@ class Function:
     dimension: int
 
 
-def _constant(value: float) -> Near:
-    """The same value in every coordinate, whatever the last one."""
-    return lambda last, d: np.full((1, d - 1), value)  # noqa: ARG005 - one face for all
+def _always(points: Array) -> Near:
+    """The same points, whatever the last coordinate."""
+    return lambda last: points  # noqa: ARG005 - one face for all
 
 
 # --- of any dimension --------------------------------------------------------------------------------
@@ -74,10 +74,9 @@ def griewank(Z: Array) -> Array:
     return np.asarray((Z**2).sum(axis=1) / 4000 - np.cos(Z / roots).prod(axis=1) + 1)
 
 
-def _near_griewank(last: float, d: int) -> Array:  # noqa: ARG001 - one face for all
-    """The middle, or, where the last cosine is negative, half a wave away along a coordinate."""
-    apart = np.pi * np.sqrt(np.arange(1.0, d))
-    return np.vstack([np.zeros((1, d - 1)), np.diag(apart), np.diag(-apart)])
+# The middle, or, where the last cosine is negative, half a wave away along a coordinate.
+HALF_WAVES = np.diag(np.pi * np.sqrt(np.arange(1.0, 6)))
+NEAR_GRIEWANK = np.vstack([np.zeros((1, 5)), HALF_WAVES, -HALF_WAVES])
 
 
 def powell(Z: Array) -> Array:
@@ -86,7 +85,7 @@ def powell(Z: Array) -> Array:
     return np.asarray((a + 10 * b) ** 2 + 5 * (c - d) ** 2 + (b - 2 * c) ** 4 + 10 * (a - d) ** 4)
 
 
-def _near_powell(last: float, d: int) -> Array:  # noqa: ARG001 - one face for all
+def _near_powell(last: float) -> Array:
     return np.array([[0.0, 0.0, 0.0], [last, -last / 10, last]])
 
 
@@ -105,10 +104,8 @@ def eggholder(Z: Array) -> Array:
     return np.asarray(-first - x * np.sin(np.sqrt(np.abs(x - y - 47))))
 
 
-def _everywhere(low: float, high: float) -> Near:
-    """A fine grid of the only other coordinate."""
-    return lambda last, d: np.linspace(low, high, 4001)[:, None]  # noqa: ARG005
-
+# Fine, of the only other coordinate.
+EGGHOLDER_GRID = np.linspace(-512, 512, 4001)[:, None]
 
 SHEKEL_CENTRES = np.tile(
     [[4.0, 4], [1, 1], [8, 8], [6, 6], [3, 7], [2, 9], [5, 3], [8, 1], [6, 2], [7, 3.6]], 2
@@ -158,15 +155,14 @@ def _hartmann(A: Array, P: Array) -> Formula:
 def _centres(C: Array) -> Near:
     """The centres of dips, and the points half-way between two of them, without the last coordinate."""
     middles = [(C[i] + C[j]) / 2 for i in range(len(C)) for j in range(i)]
-    points = np.vstack([C, middles])[:, :-1]
-    return lambda last, d: points  # noqa: ARG005 - one face for all
+    return _always(np.vstack([C, middles])[:, :-1])
 
 
 # By name.
 FUNCTIONS: Mapping[str, Function] = {
-    "ackley4": Function(ackley, (-32.0, 32.0), _constant(0.0), 4),
-    "eggholder": Function(eggholder, (-512.0, 512.0), _everywhere(-512, 512), 2),
-    "griewank6": Function(griewank, (-600.0, 600.0), _near_griewank, 6),
+    "ackley4": Function(ackley, (-32.0, 32.0), _always(np.zeros((1, 3))), 4),
+    "eggholder": Function(eggholder, (-512.0, 512.0), _always(EGGHOLDER_GRID), 2),
+    "griewank6": Function(griewank, (-600.0, 600.0), _always(NEAR_GRIEWANK), 6),
     "hartmann3": Function(
         _hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _centres(HARTMANN3_P), 3
     ),
@@ -174,7 +170,7 @@ FUNCTIONS: Mapping[str, Function] = {
         _hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _centres(HARTMANN6_P), 6
     ),
     "powell4": Function(powell, (-4.0, 5.0), _near_powell, 4),
-    "schwefel4": Function(schwefel, (-500.0, 500.0), _constant(420.968746), 4),
+    "schwefel4": Function(schwefel, (-500.0, 500.0), _always(np.full((1, 3), 420.968746)), 4),
     "shekel4": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), 4),
     "shekelfive": Function(partial(shekel, dips=5), (0.0, 10.0), _centres(SHEKEL_CENTRES[:5]), 4),
 }
@@ -248,10 +244,13 @@ class Lifted(MadeUp):
         found = qmc.Sobol(others, scramble=True, seed=0).random_base2(power)
         return Candidates(low + (high - low) * found[: self.candidates])
 
-    @property
+    @cached_property
     def deviation(self) -> float:
-        """Standard deviation of the function over the box and time."""
-        return _deviation(self.function)
+        """Standard deviation of the function over the box and time, on 2^15 points."""
+        known = FUNCTIONS[self.function]
+        low, high = known.bounds
+        Z = low + (high - low) * qmc.Sobol(known.dimension, scramble=True, seed=0).random_base2(15)
+        return float(known.formula(Z).std())
 
     @property
     def noise_variance(self) -> float:
@@ -285,15 +284,6 @@ class Lifted(MadeUp):
         return low + (high - low) * (t - 1) / max(self.horizon - 1, 1)
 
 
-@lru_cache(maxsize=256)
-def _deviation(name: str) -> float:
-    """Standard deviation on 2^15 points of a Sobol sequence."""
-    known = FUNCTIONS[name]
-    low, high = known.bounds
-    Z = low + (high - low) * qmc.Sobol(known.dimension, scramble=True, seed=0).random_base2(15)
-    return float(known.formula(Z).std())
-
-
 @lru_cache(maxsize=100_000)
 def _minimum(name: str, last: float) -> float:
     """Least value over the first coordinates where the last one is known."""
@@ -303,7 +293,7 @@ def _minimum(name: str, last: float) -> float:
     def formula(x: Array) -> float:
         return float(known.formula(np.append(x, last)[None])[0])
 
-    near = np.clip(known.near(last, d), low, high)
+    near = np.clip(known.near(last), low, high)
     values = known.formula(np.column_stack([near, np.full(len(near), last)]))
     found = float(values.min())
     for start in near[np.argsort(values, kind="stable")[:DESCENTS]]:

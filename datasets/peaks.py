@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -294,11 +294,7 @@ class NewPeak(OnInterval):
     name: str = "new-peak"
     ends = (-50.0, 50.0)
     ranges: ClassVar = {**OnInterval.ranges, "appears": (0, LARGEST_WHOLE)}
-
-    @property
-    def kernel(self) -> Any:
-        """RBF with the width of the peaks."""
-        return RBF(10.0**0.5)
+    kernel = RBF(10.0**0.5)  # of the width of the peaks
 
     @property
     def variation(self) -> float:

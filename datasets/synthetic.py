@@ -78,16 +78,12 @@ class DriftingBump(OnInterval):
     amplitude: float = 5.0
     speed: float = 0.1
     ends = (-50.0, 50.0)
+    kernel = RBF(3.5)  # about what log evidence gives on a uniform sample
 
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("amplitude", self.amplitude, low=0.0, high=50.0)
         finite_number("speed", self.speed, low=0.0, high=math.pi)
-
-    @property
-    def kernel(self) -> Any:
-        """RBF(3.5), about what log evidence gives on a uniform sample."""
-        return RBF(3.5)
 
     @cached_property
     def variation(self) -> float:

@@ -74,7 +74,7 @@ class _Account:
     dearest: float | None
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Budgeted(Wrapper):
     """Asks an expert within a budget, and refuses the points beyond it without asking.
 
@@ -120,8 +120,8 @@ class Budgeted(Wrapper):
     total: int | None = field(default=None, kw_only=True)
     cost: float | None = field(default=None, kw_only=True)
     price: float | None = field(default=None, kw_only=True)
-    _account: _Account = field(init=False)
-    _lock: SharedLock = field(default_factory=SharedLock, init=False)
+    _account: _Account = field(init=False, repr=False)
+    _lock: SharedLock = field(default_factory=SharedLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
@@ -132,11 +132,6 @@ class Budgeted(Wrapper):
         if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
         self._account = _Account(Spent(), {}, self.price)
-
-    def __repr__(self) -> str:
-        limits = {name: getattr(self, name) for name in ("per_step", "total", "cost", "price")}
-        given = "".join(f", {name}={value}" for name, value in limits.items() if value is not None)
-        return f"Budgeted({self.expert!r}{given})"
 
     @property
     def spent(self) -> Spent:

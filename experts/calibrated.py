@@ -226,7 +226,7 @@ def _clipped_moments(clip: float) -> tuple[float, float]:
 REMEMBERED = 10_000
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Calibrated(Wrapper):
     """Corrects an expert's answers by how its earlier ones compared with rewards.
 
@@ -266,10 +266,6 @@ class Calibrated(Wrapper):
         self._newest: tuple[Array, float] | None = None
         self._latest: tuple[int, Calibration] | None = None  # of so many pairs
         self._lock = SharedLock()
-
-    def __repr__(self) -> str:
-        probe = ", probe=True" if self.probe else ""
-        return f"Calibrated({self.expert!r}{probe})"
 
     def report(self) -> Calibration:
         """What is known by now; printable."""
@@ -321,11 +317,9 @@ class Calibrated(Wrapper):
         rows = np.arange(len(points))
         with self._lock.now:
             newest = self._newest
-        if newest is None or newest[1] != t:
+        if newest is None or newest[1] != t or len(newest[0]) != points.shape[1]:
             return points, rows
         point = newest[0]
-        if len(point) != points.shape[1]:
-            return points, rows
         same = (points == point).all(axis=1)
         if not same.any():
             return np.vstack([point, points]), rows + 1

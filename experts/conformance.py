@@ -148,12 +148,11 @@ def check_expert(
     if len(points) == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     beyond = None if outside is None else as_points(outside, points.shape[1], "outside")
-    at_once = whole_number("threads", threads, at_least=0)
-    promised = flag("deterministic", deterministic)
-    kit = _Kit(expert, points, as_time(t), promised, beyond, at_once)
+    whole_number("threads", threads, at_least=0)
+    kit = _Kit(expert, points, as_time(t), flag("deterministic", deterministic), beyond, threads)
     kit.check("has a method query(X, t)", _has_query, needs=())
     kit.check("returns valid Answers, one for each point", _answers, needs=(_has_query,))
-    if promised:
+    if kit.deterministic:
         kit.check("answers the same question the same way", _repeatable)
     kit.check("leaves X as it was", _no_mutation)
     kit.check("answers a single point", _single)
@@ -162,8 +161,8 @@ def check_expert(
     kit.check("answers, refuses or declines other times", _other_times)
     if beyond is not None:
         kit.check("refuses or declines points outside", _outside)
-    if at_once:
-        kit.check(f"answers {at_once} threads at once", _in_threads, needs=(_answers, _order))
+    if threads:
+        kit.check(f"answers {threads} threads at once", _in_threads, needs=(_answers, _order))
     kit.check("can be pickled", _pickles)
     if isinstance(expert, Observer):
         kit.check("counts rewards once that are shown twice", _observes)

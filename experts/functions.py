@@ -65,11 +65,8 @@ class SimulatorExpert:
         variance = self.problem.noise_variance if self.variance is None else self.variance
         if variance is None:
             raise ValueError("variance must be given: nobody knows the noise of the problem")
-        variance, cost = (
-            noise_variance_number("variance", variance),
-            not_negative("cost", self.cost),
-        )
-        settle(self, variance=variance, cost=cost, _added=added)
+        variance = noise_variance_number("variance", variance)
+        settle(self, variance=variance, cost=not_negative("cost", self.cost), _added=added)
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:

@@ -22,7 +22,7 @@ from tvbandits.core.arrays import (
     not_negative,
     usable_variances,
 )
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.forgetting.aging import (
     Ages,
@@ -135,8 +135,7 @@ class CachedLogExpert:
 
 def _timed(aging: Aging) -> Aging:
     """Return `aging`; a `ValueError` if it counts rewards, of which a log has none."""
-    if not callable(aging) or isinstance(aging, type):
-        raise ValueError(f"aging must be an aging map such as Linear(0.1), got {shown(aging)}")
+    function("aging", aging, "an aging map such as Linear(0.1)")
     parts = aging.maps if isinstance(aging, Composition) else ()
     for part in parts:
         _timed(part)

@@ -23,7 +23,7 @@ from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 FIRST, LONGEST = 0.5, 30.0
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Retrying(Wrapper):
     """Asks an expert again if it fails, with growing waits, and gives up a call that hangs.
 
@@ -72,8 +72,10 @@ class Retrying(Wrapper):
     wait: Callable[[tenacity.RetryCallState], float] | None = field(default=None, kw_only=True)
     refusals: bool = field(default=False, kw_only=True)
     sleep: Callable[[float], None] | None = field(default=None, kw_only=True)
-    _given_up: list[tuple[float, Future[Answers]]] = field(default_factory=list, init=False)
-    _lock: SharedLock = field(default_factory=SharedLock, init=False)
+    _given_up: list[tuple[float, Future[Answers]]] = field(
+        default_factory=list, init=False, repr=False
+    )
+    _lock: SharedLock = field(default_factory=SharedLock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
@@ -82,11 +84,6 @@ class Retrying(Wrapper):
         self.time_out = optional(positive_number, "time_out", self.time_out)
         self.attempts = whole_number("attempts", self.attempts)
         self.refusals = flag("refusals", self.refusals)
-
-    def __repr__(self) -> str:
-        limit = "" if self.time_out is None else f", time_out={self.time_out:g}"
-        again = ", refusals=True" if self.refusals else ""
-        return f"Retrying({self.expert!r}{limit}, attempts={self.attempts}{again})"
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask until there is an answer.

@@ -191,20 +191,15 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
     except requests.RequestException as error:
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
             raise TimeoutError(f"{url}: no answer within {PATIENCE:g} seconds") from None
-        raise OSError(f"{url}: {_reason(error)}") from None
+        reason = cleaned(str(error), 200) or type(error).__name__
+        if isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
+            reason = "the server cannot be reached, or has cut the connection"
+        raise OSError(f"{url}: {reason}") from None
     try:
         _check_opens(target)
     except ValueError as error:
         reason = str(error).partition(": ")[2]
         raise OSError(f"{url}: what was downloaded does not open ({reason})") from None
-
-
-def _reason(error: requests.RequestException) -> str:
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the connection was cut"
-    if isinstance(error, requests.ConnectionError):
-        return "the server cannot be reached, or has cut the connection"
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _check_opens(path: Path) -> None:

@@ -78,12 +78,11 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     paths = file_paths("files", files)
     if not paths:
         raise ValueError("files must name at least one EPA ozone file, got none")
-    return pd.concat([rows for path in paths for rows in _read(path)], ignore_index=True)
-
-
-def _read(path: Path) -> list[pd.DataFrame]:
-    with naming(path):
-        return [_rows(_raw(stream)) for stream in _streams(path)]
+    read: list[pd.DataFrame] = []
+    for path in paths:
+        with naming(path):
+            read += [_rows(_raw(stream)) for stream in _streams(path)]
+    return pd.concat(read, ignore_index=True)
 
 
 def _streams(path: Path) -> Iterator[io.BufferedReader]:

@@ -19,7 +19,7 @@ from tvbandits.datasets.epa_ozone.files import of_state, read_files
 from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import even, spanned
-from tvbandits.datasets.tables.sensor_field import check_places, filled_in, kilometres
+from tvbandits.datasets.tables.sensor_field import check_places, complete, filled_in, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
 # precision at these levels is about as large.
@@ -71,7 +71,10 @@ def ozone(
         optional(text, name, word)
     rows = _in_state(read_files(files), state)
     table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
-    chosen = _most_complete(table, sites, min_completeness)
+    # A stable sort of sorted ids: of equally complete sites the lower id comes first.
+    enough = complete(table, min_completeness, sites or 1, "sites").sort_index()
+    ranked = enough.sort_values(ascending=False, kind="stable").index
+    chosen = sorted(str(site) for site in ranked[:sites])
     table = table[chosen]
     places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
@@ -101,22 +104,6 @@ def site_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean level (days x sites): of the rows of each instrument, then of the instruments."""
     instruments = rows.groupby(["date", "site", "poc"])["ppb"].mean()
     return instruments.groupby(["date", "site"]).mean().unstack("site")
-
-
-def _most_complete(table: pd.DataFrame, sites: int | None, min_completeness: float) -> list[str]:
-    """Ids, sorted, of the sites that are complete enough: the `sites` most complete of them."""
-    completeness = table.notna().mean()
-    enough = completeness[completeness >= min_completeness].sort_index()
-    if len(enough) < (sites or 1):
-        raise ValueError(
-            f"sites={sites or 'all'} asked for, but {len(enough)} of {len(completeness)} sites "
-            f"have readings on at least {min_completeness:.4g} of the days from "
-            f"{table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} (the most complete on "
-            f"{completeness.max():.4g})"
-        )
-    # A stable sort of sorted ids: of equally complete sites the lower id comes first.
-    ranked = enough.sort_values(ascending=False, kind="stable")
-    return sorted(str(site) for site in ranked.index[:sites])
 
 
 PROBLEMS = (

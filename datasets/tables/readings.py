@@ -7,11 +7,12 @@ first); those with an offset are turned into UTC.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.core.arrays import is_finite_number
-from tvbandits.core.coercion import file_path, shown, text
+from tvbandits.core.coercion import file_path, is_date, shown, text
 from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 from tvbandits.datasets.tables.columns import few
 
@@ -63,9 +64,9 @@ def read_table(source: Source, name: str = "source") -> pd.DataFrame:
         return read_parquet(path) if is_parquet(path) else _csv(path)
 
 
-def naming_source(source: Source) -> AbstractContextManager[None]:
+def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
     """Name the file, where it is one, in what is wrong with its table."""
-    return nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
+    return contextlib.nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
 def _csv(path: Path) -> pd.DataFrame:
@@ -101,27 +102,23 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
     if missing.any():
         row = int(missing.to_numpy().argmax()) + 1
         raise ValueError(f"{name} must be given in every row, and is missing in row {row}")
-    numbers = pd.to_numeric(series, errors="coerce") if not _holds_dates(series) else None
-    if numbers is not None and np.isfinite(numbers.to_numpy(float)).all():
+    numbers = pd.to_numeric(series.mask(series.map(is_date)), errors="coerce")
+    if np.isfinite(numbers.to_numpy(float)).all():
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
         return floats
-    best: pd.Series[Any] | None = None
-    for form in ("ISO8601", *FORMATS):
-        dates = pd.to_datetime(series, format=form, errors="coerce", utc=True)
-        best = dates if best is None else best.fillna(dates)
+    best = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True)
+    for form in FORMATS:
         if best.notna().all():
-            return pd.DatetimeIndex(best.dt.tz_localize(None), name=name).as_unit("us")
-    assert best is not None
-    wrong = best.isna() if numbers is None else best.isna() & numbers.isna()
+            break
+        best = best.fillna(pd.to_datetime(series, format=form, errors="coerce", utc=True))
+    if best.notna().all():
+        return pd.DatetimeIndex(best.dt.tz_localize(None), name=name).as_unit("us")
+    wrong = best.isna() & numbers.isna()
     got = series[wrong if wrong.any() else best.isna()].iloc[0]
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
         f"31.01.2008 12:00, got {shown(got)}"
     )
-
-
-def _holds_dates(series: pd.Series[Any]) -> bool:
-    return isinstance(series.iloc[0], pd.Timestamp | np.datetime64) if len(series) else False
 
 
 def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
@@ -136,16 +133,13 @@ def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
     for place, sensor in enumerate(table.columns):
         given = table.iloc[:, place]
         numbers = pd.to_numeric(given, errors="coerce").astype(float)
-        wrong = (numbers.isna() & given.notna() & _says_something(given)) | np.isinf(numbers)
+        empty = given.isna() | given.astype(str).str.strip().eq("")
+        wrong = (numbers.isna() & ~empty) | np.isinf(numbers)
         if wrong.any():
             got = given[wrong].iloc[0]
             raise ValueError(f"{what} {sensor} must hold finite numbers, got {shown(got)}")
         columns[str(sensor)] = numbers
     return pd.DataFrame(columns, index=table.index)
-
-
-def _says_something(given: pd.Series[Any]) -> pd.Series[bool]:
-    return given.map(lambda value: not isinstance(value, str) or bool(value.strip()))
 
 
 def wide(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
@@ -270,13 +264,10 @@ def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
 
 def _width(every: Any, dates: bool) -> Any:
     expected = "an interval such as 10min, 1h or 1D" if dates else "a number, as times are numbers"
-    number = isinstance(every, int | float) and not isinstance(every, bool) and not dates
-    if not (number or isinstance(every, str)):
-        raise ValueError(f"every must be {expected}, got {shown(every)}")
-    try:
-        width: Any = pd.Timedelta(every) if dates else float(every)
-    except (ValueError, OverflowError):
-        raise ValueError(f"every must be {expected}, got {shown(every)}") from None
+    width: Any = math.nan
+    if isinstance(every, str) or (is_finite_number(every) and not dates):
+        with contextlib.suppress(ValueError, OverflowError):
+            width = pd.Timedelta(every) if dates else float(every)
     if not (width > width * 0 and width < width * 2):
         raise ValueError(f"every must be {expected}, and positive, got {shown(every)}")
     return width

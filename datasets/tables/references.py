@@ -15,7 +15,7 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, as_floats, check_sizes
 
@@ -28,26 +28,6 @@ SHARES = (0.25, 0.4, 0.55)
 SCALES = (0.7, 1.5, 3.0, 6.0)
 
 FORGETTING = 0.99
-
-
-def average_regret(values: Array, allowed: NDArray[np.bool_] | None = None) -> float:
-    """Average regret, over the steps 2, ..., T, of playing the place of the largest forecast.
-
-    Among several of them it draws uniformly (expectation).
-
-    Parameters
-    ----------
-    values : array of shape (T, A)
-        Noise-free reward of each of A places at each of T steps, T at least 2.
-    allowed : boolean array of shape (T, A), optional
-        Where limits hold, which it knows: it plays no other place. Everywhere by default.
-    """
-    reference, missed = AllRead(values.shape[1]), 0.0
-    for i, (before, now) in enumerate(pairwise(values), start=1):
-        reference.read(before)
-        here = slice(None) if allowed is None else allowed[i]
-        missed += _missed(reference.forecast()[here], now[here])
-    return missed / (len(values) - 1)
 
 
 def _missed(expected: Array, values: Array) -> float:
@@ -159,13 +139,16 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
     regret = best - table
     drawn = np.mean(regret, axis=1, where=free)
     uniform = float(drawn.mean())
-    steps = range(1, len(table))
-    followed = [_missed(table[t - 1, free[t]], table[t, free[t]]) for t in steps]
+    reader, forecast, followed = AllRead(table.shape[1]), 0.0, list[float]()
+    for (before, now), here in zip(pairwise(table), free[1:], strict=True):
+        reader.read(before)
+        forecast += _missed(reader.forecast()[here], now[here])
+        followed.append(_missed(before[here], now[here]))
     return References(
         uniform=uniform,
         best_fixed=float(np.where(free, regret, drawn[:, None]).mean(axis=0).min()),
         last_best=float(np.mean(followed)) if followed else uniform,
-        all_read=average_regret(table, free) if followed else uniform,
+        all_read=forecast / len(followed) if followed else uniform,
     )
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number, noise_variance_number
-from tvbandits.core.coercion import optional, text
+from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
@@ -62,6 +61,19 @@ def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
     shared = places.duplicated(keep=False)
     if shared.any():
         raise ValueError(f"sites stand at the same place as others: {few(ids[shared])}")
+
+
+def complete(readings: pd.DataFrame, share: float, fewest: int, what: str) -> pd.Series[float]:
+    """Of the columns with readings in enough of the rows, in how many; a `ValueError` if too few are."""
+    found = readings.notna().mean()
+    enough = found[(found >= share) & (found > 0)]
+    if len(enough) < fewest:
+        raise ValueError(
+            f"{len(enough)} of {len(found)} {what} have readings in at least {share:.4g} of the "
+            f"{len(readings)} steps from {readings.index[0]} to {readings.index[-1]} (the most complete "
+            f"in {found.max():.4g}); expected {fewest} or more"
+        )
+    return enough
 
 
 def filled_in(kept: pd.DataFrame) -> str:
@@ -142,9 +154,6 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    text("unit", unit)
-    text("name", name)
-    optional(noise_variance_number, "noise_variance", noise_variance)
     finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
     given = read_table(sites, "sites")
     rows = read_table(values, "values")
@@ -160,16 +169,16 @@ def sensor_field(
                 f"coordinates of {few(places.index)}{where}"
             )
         readings = even(spanned(as_numbers(table[common]), start, end), every)
-        completeness = readings.notna().mean()
-        enough = (completeness >= minimum_completeness) & (completeness > 0)
-        kept = readings.loc[:, enough]
-        _check_size(kept, completeness, minimum_completeness)
+        enough = complete(readings, minimum_completeness, 2, "sensors with coordinates").index
+        kept = readings[enough]
+        if len(kept) < 2:
+            raise ValueError(f"expected at least two steps, got {len(kept)}")
         # What is added is told, and is noise of what is told.
         estimated = estimated_noise(kept) + noise if noise_variance is None else None
     with naming_source(sites):
         points = points_of(places.loc[kept.columns])
     left_out = {
-        "with too few readings": [sensor for sensor in common if not enough[sensor]],
+        "with too few readings": [sensor for sensor in common if sensor not in enough],
         "without coordinates": [each for each in table.columns if each not in places.index],
         "without readings": [site for site in places.index if site not in table.columns],
     }
@@ -305,19 +314,6 @@ def estimated_noise(readings: pd.DataFrame) -> float:
             "successive changes that are all 0"
         )
     return variance
-
-
-def _check_size(
-    kept: pd.DataFrame, completeness: pd.Series[float], minimum_completeness: float
-) -> None:
-    if kept.shape[1] < 2:
-        raise ValueError(
-            f"{kept.shape[1]} of {len(completeness)} sensors with coordinates have readings in at "
-            f"least {minimum_completeness:.4g} of the {len(kept)} steps (the most complete in "
-            f"{completeness.max():.4g}); expected two or more"
-        )
-    if len(kept) < 2:
-        raise ValueError(f"expected at least two steps, got {len(kept)}")
 
 
 def _summary(

@@ -30,7 +30,17 @@ from tvbandits.core.arrays import (
     noise_variance_number,
     not_negative,
 )
-from tvbandits.core.coercion import check_part, cleaned, cut, settle, several, shown
+from tvbandits.core.coercion import (
+    check_part,
+    cleaned,
+    cut,
+    function,
+    of_kind,
+    optional,
+    settle,
+    several,
+    shown,
+)
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -259,10 +269,7 @@ class SensorExpert:
         check_part("transport", self.transport, needs, "request")
         for name in ("tolerance", "staleness", "cost"):
             settle(self, **{name: not_negative(name, getattr(self, name))})
-        if self.aging is not None and not callable(self.aging):
-            raise ValueError(
-                f"aging must be a map of tvbandits.forgetting.aging, got {shown(self.aging)}"
-            )
+        optional(function, "aging", self.aging, "a map of tvbandits.forgetting.aging")
         if self.staleness > 0 and self.aging is None:
             raise ValueError(
                 f"staleness = {self.staleness} needs aging=: how the variance of an old reading "
@@ -386,15 +393,13 @@ class SensorExpert:
             raise ValueError(cleaned(reading.note, _LONGEST_TEXT))
         check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
         as_time(reading.time, "its time")
-        stated = default
-        if reading.variance is not None:
-            stated = noise_variance_number("its variance", reading.variance)
+        stated = optional(noise_variance_number, "its variance", reading.variance)
         gap = abs(t - reading.time)
         if gap > self.staleness:
             side = "older" if reading.time < t else "newer"
             raise ValueError(f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}")
         assert self.least_variance is not None
-        return max(stated, self.least_variance)
+        return max(default if stated is None else stated, self.least_variance)
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:
@@ -403,9 +408,7 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
     names: set[str] = set()
     places: dict[tuple[float, ...], str] = {}
     for station in stations:
-        given: object = station
-        if not isinstance(given, Station):
-            raise ValueError(f"stations must be Stations, got {_shown_briefly(given)}")
+        of_kind("stations", station, Station, "Stations")
         if len(station.coordinates) != len(stations[0].coordinates):
             raise ValueError(
                 f"station {station.id!r} has {len(station.coordinates)} coordinates, "

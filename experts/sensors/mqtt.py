@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Self
 
 from tvbandits.core.arrays import as_time, positive_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import function
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.experts.sensors.mqtt_link import (
     Address,
@@ -247,8 +247,7 @@ class MQTTStation(_Connected):
         prefix: str = "tvbandits",
         client: ClientSource = None,
     ) -> None:
-        if not callable(read):
-            raise ValueError(f"read must be a function of t, got {shown(read)}")
+        function("read", read, "a function of t")
         super().__init__(host, port, prefix, client)
         self._id = station_id
         self._topic = self._address.topic(station_id, "ask")

@@ -222,8 +222,8 @@ class StubTransport:
                 rows = np.where(whom[columns], np.minimum(rows, stuck), rows)
         for fault, whom in self._hits:
             hit = whom[columns]
-            offset += np.where(hit, fault.bias + fault.drift * rows, 0.0)
-            factor = np.where(hit, factor * fault.variance_factor, factor)
+            offset[hit] += fault.bias + fault.drift * rows[hit]
+            factor[hit] *= fault.variance_factor
         deviation = np.sqrt(self._variance[columns])
         measured = np.column_stack([columns, rows + 1.0])
         noise = deviation * keyed_normal(self.seed, _NOISE, measured, 0.0)
@@ -285,18 +285,16 @@ def _whom(fault: Faults, column: dict[str, int]) -> NDArray[np.bool_]:
     """The stations a fault applies to, as a mask (A,)."""
     if fault.stations is None:
         return np.ones(len(column), dtype=bool)
-    unknown = [name for name in fault.stations if name not in column]
-    if unknown:
-        raise ValueError(f"a fault names the station {unknown[0]!r}, which the table does not have")
-    mask = np.zeros(len(column), dtype=bool)
-    mask[[column[name] for name in fault.stations]] = True
-    return mask
+    for name in fault.stations:
+        if name not in column:
+            raise ValueError(f"a fault names the station {name!r}, which the table does not have")
+    return np.array([name in fault.stations for name in column])
 
 
 def _faults(given: object) -> tuple[Faults, ...]:
     """One, or several of them."""
     needs = "Faults(...), or a sequence of them"
-    several_of = [given] if isinstance(given, Faults) else several("faults", given, needs)
-    for each in several_of:
+    faults = [given] if isinstance(given, Faults) else several("faults", given, needs)
+    for each in faults:
         of_kind("faults", each, Faults, needs)
-    return tuple(several_of)
+    return tuple(faults)

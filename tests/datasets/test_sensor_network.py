@@ -354,7 +354,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "back": (VALUES, {"every": "-1h"}, "and positive, got '-1h'"),
     "never": (VALUES, {"every": "NaT"}, "and positive, got 'NaT'"),
     "no number": (VALUES.set_axis(np.arange(6.0), axis=0), {"every": "10min"},
-        "every must be a number, as times are numbers, got '10min'"),
+        "every must be a number, as times are numbers, and positive, got '10min'"),
     "infinite steps": (VALUES.set_axis(np.arange(6.0), axis=0), {"every": "inf"},
         "and positive, got 'inf'"),
     "old": (VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0), {"every": "1s"},

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.refusals import refused
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import TableProblem, table
-from tvbandits.datasets.tables.references import AllRead, average_regret, references
+from tvbandits.datasets.tables.references import AllRead, references
 
 TABLE = np.array([[1.0, 3.0, 2.0], [4.0, 0.0, 4.0], [5.0, 6.0, 1.0]])
 
@@ -155,6 +155,6 @@ def test_regret_is_that_of_the_largest_forecast() -> None:
     for before, now in pairwise(values):
         reference.read(before)
         regret.append(now.max() - now[np.argmax(reference.forecast())])
-    assert average_regret(values) == pytest.approx(np.mean(regret))
+    assert references(values).all_read == pytest.approx(np.mean(regret))
     # The order of places does not matter.
-    assert average_regret(values[:, ::-1]) == pytest.approx(np.mean(regret))
+    assert references(values[:, ::-1]).all_read == pytest.approx(np.mean(regret))

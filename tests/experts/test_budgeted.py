@@ -528,5 +528,4 @@ def test_a_copy_starts_without_the_calls_that_hang() -> None:
     refused(ExpertUnavailableError, "no answer within", expert.query, X_RETRYING, 1.0)
     again = pickle.loads(pickle.dumps(expert))
     assert again.query(X_RETRYING, 1.0).answered.all()
-    assert repr(again).endswith(", time_out=0.05, attempts=1)")
-    assert repr(Retrying(Script(), refusals=True)).endswith(">, attempts=3, refusals=True)")
+    assert "time_out=0.05, attempts=1" in repr(again)
