@@ -130,6 +130,15 @@ def test_json_can_be_read_in_one_way(shared: Served, body: str, status: int, err
     assert shared.campaign.status.rows == before
 
 
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/json; charset=utf-16", "application/x-www-form-urlencoded"]
+)
+def test_a_request_says_that_it_is_json(shared: Served, kind: str) -> None:
+    headers = shared.says("tell") | {"Content-Type": kind}
+    reply = requests.post(f"{shared.address}/tell", data=TOLD, headers=headers)
+    assert (reply.status_code, kind in reply.json()["error"]) == (415, True), reply.text
+
+
 @pytest.mark.parametrize("verb", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
 def test_a_request_has_so_many_points(shared: Served, verb: str) -> None:
     field, value = ("among", 0) if VERBS[verb][1] == "ask" else ("points", [0])
