@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -21,11 +22,13 @@ from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import (
     Cluster,
     Comparison,
+    _as_done,
     compare,
     iterate,
 )
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
+from tvbandits.comparison.setup import prepare
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES
@@ -120,6 +123,39 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
         for one, other in zip(found[key], expected, strict=True):
             assert {**one, "confidence": other["confidence"]} == other
     assert said[0].startswith("dashboard: http")
+
+
+def test_a_problem_whose_workers_died_is_prepared_once_more() -> None:
+    class GivenUpError(Exception):
+        """As Dask's KilledWorker, of what waits for such a task, too."""
+
+    class Future:
+        def __init__(self, error: Exception | None) -> None:
+            self._error = error
+
+        def cancelled(self) -> bool:
+            return False
+
+        def exception(self) -> Exception | None:
+            return self._error
+
+        def result(self) -> str:
+            return "played"
+
+    class Client:
+        prepared = 0
+
+        def submit(self, _: Any, function: Any, first: Any, *__: Any, pure: bool) -> Future:  # noqa: ARG002
+            self.prepared += function is prepare
+            lost = function is prepare and self.prepared == 1
+            return Future(GivenUpError() if lost else getattr(first, "_error", None))
+
+    class Queue(list[Future]):
+        add = list.append
+
+    dask = SimpleNamespace(as_completed=Queue, KilledWorker=GivenUpError)
+    plan = Comparison(DriftingBump(candidates=3), ["uniform", "gp-ucb"], 1, 2)
+    assert list(_as_done(dask, Client(), [plan], ())) == ["played"] * 2
 
 
 @pytest.mark.parametrize("where", ["", "local", "local:0", "somewhere", "http://x:1"])
