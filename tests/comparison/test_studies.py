@@ -6,6 +6,7 @@ import math
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,36 +127,23 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
 
 
 def test_a_problem_whose_workers_died_is_prepared_once_more() -> None:
-    class GivenUpError(Exception):
-        """As Dask's KilledWorker, of what waits for such a task, too."""
+    prepared: list[Any] = []
 
-    class Future:
-        def __init__(self, error: Exception | None) -> None:
-            self._error = error
+    def submit(_: Any, function: Any, *__: Any, pure: bool) -> Any:  # noqa: ARG001
+        future: Future[str] = Future()
+        prepared.extend([future] * (function is prepare))
+        if len(prepared) == 1:
+            future.set_exception(EOFError())
+        else:
+            future.set_result("played")
+        return future
 
-        def cancelled(self) -> bool:
-            return False
-
-        def exception(self) -> Exception | None:
-            return self._error
-
-        def result(self) -> str:
-            return "played"
-
-    class Client:
-        prepared = 0
-
-        def submit(self, _: Any, function: Any, first: Any, *__: Any, pure: bool) -> Future:  # noqa: ARG002
-            self.prepared += function is prepare
-            lost = function is prepare and self.prepared == 1
-            return Future(GivenUpError() if lost else getattr(first, "_error", None))
-
-    class Queue(list[Future]):
+    class Queue(list[Any]):
         add = list.append
 
-    dask = SimpleNamespace(as_completed=Queue, KilledWorker=GivenUpError)
+    dask = SimpleNamespace(as_completed=Queue, KilledWorker=EOFError)
     plan = Comparison(DriftingBump(candidates=3), ["uniform", "gp-ucb"], 1, 2)
-    assert list(_as_done(dask, Client(), [plan], ())) == ["played"] * 2
+    assert list(_as_done(dask, SimpleNamespace(submit=submit), [plan], ())) == ["played"] * 2
 
 
 @pytest.mark.parametrize("where", ["", "local", "local:0", "somewhere", "http://x:1"])
