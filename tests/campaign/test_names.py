@@ -113,6 +113,14 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
 
 
+@pytest.mark.usefixtures("command")
+def test_each_who_was_sent_to_one_place_is_named() -> None:
+    with Campaign.open("c.db") as campaign:
+        for who in ("anna", "bert"):
+            campaign.ask(8.0, among=["AQ05"], who=who)
+        assert [each.who for each in campaign.outstanding] == ["anna", "bert"]
+
+
 def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
     for at in (8, 9):
         fine(command("ask", "c.db", "--at", hour(at), "--among", "AQ05,AQ03", "-n", 1))

@@ -6,7 +6,9 @@ import math
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -21,11 +23,13 @@ from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import (
     Cluster,
     Comparison,
+    _as_done,
     compare,
     iterate,
 )
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
+from tvbandits.comparison.setup import prepare
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES
@@ -120,6 +124,26 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
         for one, other in zip(found[key], expected, strict=True):
             assert {**one, "confidence": other["confidence"]} == other
     assert said[0].startswith("dashboard: http")
+
+
+def test_a_problem_whose_workers_died_is_prepared_once_more() -> None:
+    prepared: list[Any] = []
+
+    def submit(_: Any, function: Any, *__: Any, pure: bool) -> Any:  # noqa: ARG001
+        future: Future[str] = Future()
+        prepared.extend([future] * (function is prepare))
+        if len(prepared) == 1:
+            future.set_exception(EOFError())
+        else:
+            future.set_result("played")
+        return future
+
+    class Queue(list[Any]):
+        add = list.append
+
+    dask = SimpleNamespace(as_completed=Queue, KilledWorker=EOFError)
+    plan = Comparison(DriftingBump(candidates=3), ["uniform", "gp-ucb"], 1, 2)
+    assert list(_as_done(dask, SimpleNamespace(submit=submit), [plan], ())) == ["played"] * 2
 
 
 @pytest.mark.parametrize("where", ["", "local", "local:0", "somewhere", "http://x:1"])

@@ -136,14 +136,18 @@ class PointOut(NamedTuple):
 
 def points_out(pending: Plays, asked: Iterable[Row], names: Names) -> list[PointOut]:
     """The points that are out, and what the journal says of them."""
-    latest = {(tuple(x), row.body["t"]): row for row in asked for x in row.body["got"]}
+    rows: dict[tuple[tuple[float, ...], float | None], list[Row]] = {}
+    for row in asked:
+        for x in row.body["got"]:
+            rows.setdefault((tuple(x), row.body["t"]), []).append(row)
     found = []
-    for x, t in zip(pending.X, pending.t.tolist(), strict=True):
+    for x, t in zip(pending.X[::-1], pending.t[::-1].tolist(), strict=True):
         place = tuple(x.tolist())
-        row = latest.get((place, t)) or latest.get((place, None))
-        at, who = (None, None) if row is None else (row.at, row.who)  # before the campaign began
+        there = rows.get((place, t)) or rows.get((place, None))
+        latest = there.pop() if there else None  # asked before the campaign began
+        at, who = (None, None) if latest is None else (latest.at, latest.who)
         found.append(PointOut(names.name(x), t, at, who))
-    return found
+    return found[::-1]
 
 
 def ago(moment: str | None) -> str:

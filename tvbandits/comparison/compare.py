@@ -427,6 +427,7 @@ def _as_done(
         if error is None:
             yield future.result()
         elif isinstance(error, dask.KilledWorker) and again > 0:
+            prepared.pop((key[0], key[2]), None)  # it may be what was given up
             once_more = submitted(plan, key)
             left[once_more] = (plan, key, again - 1)
             done.add(once_more)

@@ -127,6 +127,8 @@ def test_json_can_be_read_in_one_way(shared: Served, body: str, status: int, err
     reply = requests.post(address, data=body, headers=shared.says("all") | json)
     assert (reply.status_code, error in reply.json()["error"]) == (status, True), reply.text
     assert requests.post(address, data=body, headers=json).status_code == 401
+    plain = shared.says("all") | {"Content-Type": "text/plain"}
+    assert requests.post(address, data=body, headers=plain).status_code == 415
     assert shared.campaign.status.rows == before
 
 

@@ -176,6 +176,8 @@ class _Impatient(H11Protocol):
 COOKIE = "tvbandits"
 SIGN_IN, SIGN_IN_BYTES = "/session", 4096
 HOST = re.compile(r"(\[[\da-f:.]+\]|[^\s:@/\[\]]+)(:\d{1,5})?")
+# What a body may be: a form or plain text any page may send from a browser, and this it may not.
+JSON = ("application/json", "application/json;charset=utf-8", 'application/json;charset="utf-8"')
 # Seconds in which what a refused client still sends is thrown away, so that it can read why.
 LINGERING = 1.0
 
@@ -330,6 +332,9 @@ class Door:
         except TimeoutError as error:
             raise RefusedError(408, f"a request arrives within {limits.seconds:g} s") from error
         if said and not signs_in:
+            kind = request.headers.get("content-type", "").casefold()
+            if kind.replace(" ", "") not in JSON:
+                raise RefusedError(415, f"a request is application/json, got {shown(kind)}")
             with suppress(ValueError, RecursionError):  # what is no JSON the application refuses
                 json.loads(said, object_pairs_hook=_once)
         return said
