@@ -36,6 +36,7 @@ from tvbandits.core.arrays import Array, Index, finite_number, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
+from tvbandits.gp.posteriors.cholesky import embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
@@ -326,6 +327,22 @@ class FantasyModel:
     def means_changed(self) -> None:
         """Ask for the means anew, where they are kept: points have been taken out of the choice."""
 
+    def _covariance(self, Z: Array) -> Array:
+        """Posterior covariance (k, A) of inputs (k, p) and the fixed points, at the batch's start."""
+        assert self.surface is not None
+        points = self.inputs(self.surface.points)
+        if not isinstance(self.start, NystromPosterior):
+            return np.asarray(self.start.cross_covariance(Z, points))
+        # What is out need not lead, and be one of the fixed points.
+        prior = np.asarray(self.surface.kernel(Z, points))
+        return _on_surface(self.start, prior, embed(self.start.dictionary, Z))
+
+    def _local(self, z: Array) -> Array:
+        """cov_start(x, z)^2 / (var_start(x) v) at every fixed point x ([BB] Lemma 3)."""
+        if self.surface is None:
+            raise ValueError("the local rule needs a finite domain: give Candidates")
+        return _shares(self._covariance(z)[0], self.start.on_surface()[1], self.noise)
+
 
 @dataclass
 class LazyFantasy(FantasyModel):
@@ -403,7 +420,7 @@ class LazyFantasy(FantasyModel):
             self.factor = linalg.cholesky(self.V, "sparse posterior's V").L
             self.level = self.start.variances_with(self.factor, slice(None))
         self.fresh[:] = False
-        return BatchStep(start / noise, now / noise, lambda: self._local(at, z))
+        return BatchStep(start / noise, now / noise, lambda: self._local(self.inputs(x[None, :])))
 
     def _variances(self, points: Index) -> Array:
         """Variances at some of the candidates, now."""
@@ -419,13 +436,6 @@ class LazyFantasy(FantasyModel):
         self.upper[points] = variance
         self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
         self.fresh[points] = True
-
-    def _local(self, at: Index, z: Array) -> Array:
-        """cov_start(x, x_i)^2 / (var_start(x) v) at every candidate x ([BB] Lemma 3)."""
-        points = self.inputs(self.domain.X)
-        prior = np.asarray(self.surface.kernel(points[at], points))
-        (covariance,) = _on_surface(self.start, prior, z[None, :])
-        return _shares(covariance, self.start.on_surface()[1], self.noise)
 
 
 @dataclass
@@ -476,7 +486,9 @@ class PlainFantasy(FantasyModel):
 
     def variances(self, X: Array) -> Array:
         """Variances at points (m, d), now, shape (m,)."""
-        return self._variance(self.now, X)
+        if self.surface is not None and X is self.surface.points:
+            return np.asarray(self.now.on_surface()[1])
+        return np.asarray(self.now.predict(self.inputs(X))[1])
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
@@ -488,18 +500,6 @@ class PlainFantasy(FantasyModel):
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
         self.now = self.now.shrunk(self.inputs(X), noise, self.surface)
-
-    def _variance(self, posterior: Posterior, X: Array) -> Array:
-        if self.surface is not None and X is self.surface.points:
-            return np.asarray(posterior.on_surface()[1])
-        return np.asarray(posterior.predict(self.inputs(X))[1])
-
-    def _local(self, z: Array) -> Array:
-        if self.surface is None:
-            raise ValueError("the local rule needs a finite domain: give Candidates")
-        X = self.surface.points
-        covariance = self.start.cross_covariance(z, self.inputs(X))[0]
-        return _shares(covariance, self._variance(self.start, X), self.noise)
 
 
 @dataclass
@@ -565,21 +565,6 @@ class JointFantasy(FantasyModel):
         Z = self.inputs(X)
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
-
-    def _covariance(self, Z: Array) -> Array:
-        """c(Z, .) at the fixed points, shape (k, A)."""
-        assert self.surface is not None
-        points = self.inputs(self.surface.points)
-        if not isinstance(self.start, NystromPosterior):
-            return np.asarray(self.start.cross_covariance(Z, points))
-        # What is out need not lead, and be one of the fixed points.
-        prior = np.asarray(self.surface.kernel(Z, points))
-        return _on_surface(self.start, prior, self.start.embedding(Z))
-
-    def _local(self, z: Array) -> Array:
-        if self.surface is None:
-            raise ValueError("the local rule needs a finite domain: give Candidates")
-        return _shares(self._covariance(z)[0], self.start.on_surface()[1], self.noise)
 
 
 def _on_surface(posterior: NystromPosterior, prior: Array, z: Array) -> Array:

@@ -251,7 +251,7 @@ class Recipe:
         return (
             isinstance(self.domain, Candidates)
             and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
-            and isinstance(self.posterior, Nystrom | NystromFilter)
+            and isinstance(self.posterior, Nystrom)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
             and (isinstance(self.posterior, NystromFilter) or not is_space_time(self.kernel))
@@ -354,7 +354,7 @@ class Recipe:
             type(self.aging) is not Constant or self.learn is not None or self.reset is not None
         )
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
-        in_rows = isinstance(self.posterior, Nystrom if by_filter else Exact | Nystrom)
+        in_rows = type(self.posterior) in ((Nystrom,) if by_filter else (Exact, Nystrom))
         if in_rows and not forgets:
             raise ValueError(
                 f"nothing can leave the history: with {self.posterior!r} and {self.aging!r} every "

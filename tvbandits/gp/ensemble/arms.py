@@ -22,12 +22,11 @@ from tvbandits.gp.ensemble.rule import (
     at_each_time,
     before_readings,
     candidate_rows,
-    in_order_of_time,
 )
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import FAINT, Posterior
+from tvbandits.gp.posteriors.protocol import FAINT, Posterior, as_of_now
 
 # Steps in which a difference between arms is forgotten, up to 1/e.
 SCALES = 10.0 ** np.arange(2.0, 5.0, 0.5)
@@ -245,7 +244,7 @@ class IndependentArms:
         """
         if surface is None:
             raise ValueError("arms are candidates: there are none")
-        data = in_order_of_time(data)
+        data = data.in_time()
         prior = before_readings(kernel, data, surface, now)
         if prior is not None:
             return prior
@@ -360,7 +359,7 @@ class ArmsPosterior(CandidatePosterior):
         """With readings more; None where some are older than its own, or other models are made."""
         if surface is not self.surface or self.between is None:
             return None
-        rows, past, between = in_order_of_time(rows), self.past, self.between
+        rows, past, between = rows.in_time(), self.past, self.between
         if len(rows):
             y, first = rows.Y[:, 0].tolist(), float(rows.Z[0, -1])
             between = min(between[0], *y), max(between[1], *y)
@@ -412,10 +411,6 @@ class ArmsPosterior(CandidatePosterior):
         """Means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
 
-    def means_on_surface(self) -> Array:
-        """Means (A, 1) of `on_surface`."""
-        return self.mean[:, None]
-
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
         return self.filters.draws(count, rng)
@@ -441,6 +436,5 @@ class ArmsPosterior(CandidatePosterior):
         scales, which = np.unique(filters.scale, return_inverse=True)  # few, of many models
         kept = np.exp(-np.asarray(ages)[:, None] / scales)
         r2 = (kept @ np.bincount(which, part) / total) ** 2
-        with np.errstate(divide="ignore", over="ignore"):
-            found = (total * (1.0 - r2) + noise) / r2
+        found = as_of_now(noise, total, r2)
         return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))

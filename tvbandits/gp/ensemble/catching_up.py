@@ -81,35 +81,27 @@ def after(
     step : float
         Time that a step takes.
     """
-    known, said = _taken_in(filters, _Told.of(reads, time, step))
-    return known, Said(
-        said.log_density + np.array([[each.log_slopes] for each in reads]), said.squares
-    )
-
-
-def _taken_in(filters: Filters, told: _Told) -> tuple[Filters, Said]:
-    """As `after`, by densities of the transformed rewards."""
+    told = _Told.of(reads, time, step)
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
-    known, said = _conditioned(filters, told, prior, seen), seen.said
-    if not filters.layout.restarts:
-        return known, said
-    # All but the constant may have started afresh before the first reading: the soft reset of
-    # `Filters.observed`, once for all readings, with the hazard of so many steps.
-    afresh, layout = filters.layout.restarting
-    some, prior = filters.take(afresh, layout), prior.take(afresh)
-    fresh = _SeenTogether.of(some.restarted(), told, prior)
-    stays = np.log1p(-layout.hazard) * len(told.n)
-    on = stays + np.cumsum(said.log_density[:, afresh], axis=0)
-    off = np.log(-np.expm1(stays)) + np.cumsum(fresh.said.log_density, axis=0)
-    together = np.logaddexp(on, off)
-    said.log_density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
-    kept = some.kept(on[-1], together[-1])
-    if (kept < 1.0).any():
-        drawn = some.drawn_to_prior(kept)
-        again = _conditioned(drawn, told, prior, _SeenTogether.of(drawn, told, prior))
-        known.mean[afresh], known.covariance[afresh] = again.mean, again.covariance
-    return known, said
+    known, (density, squares) = _conditioned(filters, told, prior, seen), seen.said
+    if filters.layout.restarts:
+        # All but the constant may have started afresh before the first reading: the soft reset of
+        # `Filters.observed`, once for all readings, with the hazard of so many steps.
+        afresh, layout = filters.layout.restarting
+        some, prior = filters.take(afresh, layout), prior.take(afresh)
+        fresh = _SeenTogether.of(some.restarted(), told, prior)
+        stays = np.log1p(-layout.hazard) * len(told.n)
+        on = stays + np.cumsum(density[:, afresh], axis=0)
+        off = np.log(-np.expm1(stays)) + np.cumsum(fresh.said.log_density, axis=0)
+        together = np.logaddexp(on, off)
+        density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
+        kept = some.kept(on[-1], together[-1])
+        if (kept < 1.0).any():
+            drawn = some.drawn_to_prior(kept)
+            again = _conditioned(drawn, told, prior, _SeenTogether.of(drawn, told, prior))
+            known.mean[afresh], known.covariance[afresh] = again.mean, again.covariance
+    return known, Said(density + np.array([[each.log_slopes] for each in reads]), squares)
 
 
 class _Told(NamedTuple):

@@ -36,7 +36,7 @@ from tvbandits.gp.ensemble.seasons import course, period_in
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.protocol import Posterior, as_of_now
 
 # --- late readings: at their own time, as far back as is kept --------------------------------------
 # A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
@@ -159,9 +159,8 @@ def moved(ensemble: FilterEnsemble, t: float) -> FilterEnsemble:
 def faded(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Noise variances (n,) with which readings of some time ago, or of times (n,) ago, speak about now.
 
-    A reading says y = f_s + e. Where f_s and f_now have the correlation r before anything is observed,
-    that is worth a reading of f_now with the noise variance (k (1 - r^2) + v) / r^2. The correlation is
-    that of static and drift together, over the members by their weights; infinite where nothing is left.
+    By `as_of_now`, with the correlation of static and drift together before anything is observed, over
+    the members by their weights; infinite where nothing is left.
     """
     given = np.asarray(variance, dtype=np.float64)
     ages = np.broadcast_to(age, given.shape)
@@ -173,8 +172,7 @@ def faded(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Arra
         shared += weight * unit * each.covariance(np.zeros(1), steps, 1.0)
         total += weight * unit * (each.static + each.drift)
     r2 = (shared / total) ** 2
-    with np.errstate(divide="ignore", over="ignore"):
-        noise = np.where(r2 < 1e-6, np.inf, (total * (1.0 - r2) + given) / r2)
+    noise = np.where(r2 < 1e-6, np.inf, as_of_now(given, total, r2))
     return np.where(ages > 0, noise, given)
 
 
@@ -368,7 +366,7 @@ class ModelEnsemble:
         """
         if surface is None:
             raise ValueError("an ensemble of models needs candidates")
-        data = in_order_of_time(data)
+        data = data.in_time()
         prior = before_readings(kernel, data, surface, now)
         if prior is not None:
             return prior
@@ -388,15 +386,6 @@ class ModelEnsemble:
         search = SeasonSearch(ensemble) if looks else None
         begun = EnsemblePosterior(kernel, surface, self, data, Recent(ensemble), now, search)
         return begun.told(data, data, now)
-
-
-def in_order_of_time(data: Data) -> Data:
-    """The same observations, the earlier first; itself where they are so already."""
-    times = data.Z[:, -1]
-    if len(times) < 2 or (times[1:] >= times[:-1]).all():
-        return data
-    order = np.argsort(times, kind="stable")
-    return Data(data.Z[order], data.Y[order], data.variance[order])
 
 
 def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
@@ -551,7 +540,7 @@ class EnsemblePosterior(CandidatePosterior):
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> EnsemblePosterior | None:
         """With readings more; None where some are older than its own, or `now` is older than all."""
-        rows, times = in_order_of_time(rows), self.data.Z[:, -1]
+        rows, times = rows.in_time(), self.data.Z[:, -1]
         if surface is not self.surface or now < times[0]:
             return None
         if len(rows.Z) == 0:

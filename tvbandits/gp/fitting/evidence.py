@@ -21,19 +21,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.linalg import (
-    FactorisationError,
-    cholesky,
-    log_determinant,
-    pivoted_cholesky,
-    solve_lower,
-)
+from tvbandits.core.linalg import FactorisationError, cholesky, log_determinant, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernels.structure import inputs, spanned
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 
 # Prior variance of the mean of standardised values, which is integrated out.
@@ -433,12 +427,7 @@ def information_gains(
     """
     Z = inputs(kernel, points, np.zeros(len(points)))
     variance = np.array(kernel.diag(Z), dtype=np.float64)
-    span = pivoted_cholesky(
-        variance,
-        lambda i: np.asarray(kernel(Z[i : i + 1], Z)[0], dtype=np.float64),
-        min(observations, len(points)),
-        1e-12 * float(variance.max(initial=0.0)),
-    ).G
+    span = spanned(kernel, Z, observations, 1e-12).G
     # Weight space: point x has features span[:, x], and P is the posterior covariance of the weights.
     P = np.eye(len(span))
     gains = np.empty(observations)

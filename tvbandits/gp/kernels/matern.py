@@ -31,8 +31,7 @@ def matern12(r: Array) -> Array:
 
 def matern32(r: Array) -> Array:
     """Matern-3/2."""
-    s = ROOT3 * r
-    return np.asarray((1.0 + s) * np.exp(-s))
+    return matern32_and_slope(r)[0]
 
 
 def matern52(r: Array) -> Array:

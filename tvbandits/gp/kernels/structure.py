@@ -27,7 +27,7 @@ from tvbandits.core.arrays import (
     at_times,
 )
 from tvbandits.core.coercion import shown
-from tvbandits.core.linalg import eigenpairs
+from tvbandits.core.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
 from tvbandits.gp.kernels.terms import children, parts_of
 
@@ -92,6 +92,20 @@ def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
             return None
         return first * second if kind is Product else (first if first == second else None)
     return None
+
+
+def spanned(kernel: Kernel, points: Array, rank: int, share: float) -> PivotedCholesky:
+    """The pivoted Cholesky factor of a kernel matrix on points (n, d), of so many rows at the most.
+
+    It ends where no point keeps more than a share of the largest prior variance.
+    """
+    prior = np.asarray(kernel.diag(points), dtype=np.float64)
+
+    def column(i: int) -> Array:
+        return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
+
+    least = share * float(prior.max(initial=0.0))
+    return pivoted_cholesky(prior, column, min(rank, len(points)), least)
 
 
 CHECKED_POINTS = 64

@@ -226,7 +226,7 @@ def by_cholesky(
 def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
     rows = Groups.of(data.apart).merge(data)
-    across = K = np.empty((0, 0))
+    across, K = np.empty((0, 0 if surface is None else len(surface.points))), np.empty((0, 0))
     if surface is not None and len(rows.Z):
         across = surface.rows(rows.Z, now)
         K = surface.among(rows.Z, across)
@@ -253,25 +253,11 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         merged=len(rows.Z),
     )
     if surface is not None:
+        V, prior = linalg.solve_lower(posterior._lower, across), surface.prior_variance(now)
         # Nobody has seen it yet: filling the field in spares a copy of the whole value.
-        object.__setattr__(posterior, "surface", _spread(posterior, surface, now, across))
+        on = GridPosterior.of(V, posterior.weights.array, prior, now)
+        object.__setattr__(posterior, "surface", on)
     return posterior
-
-
-def _spread(
-    posterior: ExactPosterior, surface: CandidateGrid, now: float, across: Array
-) -> GridPosterior:
-    """V = L^-1 k(Z, points), `across`, and what follows from it, by one triangular solve."""
-    W = posterior.weights.array
-    prior = surface.prior_variance(now)
-    if len(W) == 0:
-        empty = np.empty((0, len(prior)))
-        return GridPosterior(
-            AppendBuffer.of(empty), now, 1.0, empty.T @ W, np.zeros(len(prior)), prior
-        )
-    V = linalg.solve_lower(posterior._lower, across)
-    explained = np.einsum("ij,ij->j", V, V)
-    return GridPosterior(AppendBuffer.of(V), now, 1.0, V.T @ W, explained, prior)
 
 
 def extend(
@@ -292,8 +278,9 @@ def extend(
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
-        across = surface.rows(posterior.rows.Z, now)
-        posterior = replace(posterior, surface=_spread(posterior, surface, now, across))
+        V = linalg.solve_lower(posterior._lower, surface.rows(posterior.rows.Z, now))
+        on = GridPosterior.of(V, posterior.weights.array, surface.prior_variance(now), now)
+        posterior = replace(posterior, surface=on)
     return replace(posterior, data=data, extended=True)
 
 

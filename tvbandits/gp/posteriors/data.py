@@ -104,11 +104,19 @@ class Data:
 
     def row(self, i: int) -> Data:
         """Row i alone."""
-        return Data(self.Z[i : i + 1], self.Y[i : i + 1], self.variance[i : i + 1])
+        return self.rows(i, i + 1)
 
     def rows(self, start: int, end: int | None = None) -> Data:
         """The rows from `start` on, to before `end`."""
         return Data(self.Z[start:end], self.Y[start:end], self.variance[start:end])
+
+    def in_time(self) -> Data:
+        """The same rows, the earlier first; itself where they are so already."""
+        times = self.Z[:, -1]
+        if len(times) < 2 or (times[1:] >= times[:-1]).all():
+            return self
+        order = np.argsort(times, kind="stable")
+        return Data(self.Z[order], self.Y[order], self.variance[order])
 
     def since(self, t: float) -> Data:
         """The rows, which are in order of time, from that time on."""
@@ -374,6 +382,12 @@ class GridPosterior:
     means: Array  # (A, c): V^T L^-1 Y, without `shrink`
     explained: Array  # (A,): squared column lengths of V, without `shrink`
     prior: Array  # (A,)
+
+    @classmethod
+    def of(cls, V: Array, weights: Array, prior: Array, now: float) -> GridPosterior:
+        """Of V (n, A) and L^-1 Y (n, c)."""
+        explained = np.einsum("ij,ij->j", V, V)
+        return cls(AppendBuffer.of(V), now, 1.0, V.T @ weights, explained, prior)
 
     def moved(self, surface: CandidateGrid, Z: Array, now: float) -> GridPosterior | None:
         """The same for a later time, if the kernel allows it; `Z` are the inputs of the rows."""

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
+from tvbandits.gp.kernels.structure import spanned
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, extend, factor, without_repeats
 from tvbandits.gp.posteriors.data import (
     AppendBuffer,
@@ -115,14 +114,9 @@ def spanning(surface: CandidateGrid) -> ExactPosterior | None:
     It is the pivoted Cholesky factor of the prior covariance: its pivots are the inducing points, its
     rows the embedding of the surface.
     """
-    kernel, points = surface.kernel, surface.points
-    prior = surface.prior_variance(0.0)
+    kernel, points, prior = surface.kernel, surface.points, surface.prior_variance(0.0)
     limit = SPAN_TOLERANCE * float(prior.max())
-
-    def column(i: int) -> Array:
-        return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
-
-    made = linalg.pivoted_cholesky(prior, column, min(LARGEST_SPAN, len(points)), limit)
+    made = spanned(kernel, points, LARGEST_SPAN, SPAN_TOLERANCE)
     if float(made.residual.max()) > limit:
         return None
     # Entries below rounding only slow arithmetic down, where their products underflow.
@@ -138,12 +132,5 @@ def spanning(surface: CandidateGrid) -> ExactPosterior | None:
         weights=AppendBuffer.of(nothing),
         log_det_ratio=0.0,
         jitter=0.0,
-        surface=GridPosterior(
-            AppendBuffer.of(G),
-            0.0,
-            1.0,
-            np.empty((len(points), 0)),
-            (G**2).sum(axis=0),
-            prior,
-        ),
+        surface=GridPosterior.of(G, nothing, prior, 0.0),
     )

@@ -20,6 +20,7 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.kernels.structure import spanned
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid
 
@@ -68,13 +69,7 @@ class Features:
         """By pivoted Cholesky on `points` (A, d)."""
         if kernel is None:
             return cls(None, points[:0], np.empty((0, 0)))
-        prior = np.asarray(kernel.diag(points), dtype=np.float64)
-
-        def column(i: int) -> Array:
-            return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
-
-        most = min(largest, len(points))
-        made = linalg.pivoted_cholesky(prior, column, most, tolerance * float(prior.max()))
+        made = spanned(kernel, points, largest, tolerance)
         root = np.asfortranarray(np.tril(made.G[:, made.pivots].T))
         return cls(kernel, points[made.pivots], root)
 

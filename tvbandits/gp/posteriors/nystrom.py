@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +44,6 @@ from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky, embed
 from tvbandits.gp.posteriors.data import (
-    AppendBuffer,
     CandidateGrid,
     Data,
     GridPosterior,
@@ -193,11 +191,8 @@ class NystromPosterior(KernelPosterior):
     def at_points(self, surface: CandidateGrid) -> NystromPosterior:
         """The same with these fixed points, at the time of conditioning."""
         V = embed(self.dictionary, surface.at(self.now)).T
-        prior = surface.prior_variance(self.now)
-        none = np.empty((len(prior), 0))
-        on = GridPosterior(
-            AppendBuffer.of(V), self.now, 1.0, none, np.einsum("ij,ij->j", V, V), prior
-        )
+        weights, prior = self.dictionary.weights.array, surface.prior_variance(self.now)
+        on = GridPosterior.of(V, weights, prior, self.now)
         return replace(self, dictionary=replace(self.dictionary, surface=on))._with_variance()
 
     def _with_variance(self) -> NystromPosterior:
@@ -233,28 +228,24 @@ class NystromPosterior(KernelPosterior):
 
     def means_on_surface(self) -> Array:
         """Means (A, c) at the fixed points."""
-        on = self._on
+        on = self.dictionary.fixed_points
         return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
 
     def variances_with(self, factor: Array, points: Index | slice) -> Array:
         """Variances at some of the fixed points, if the factor of V were `factor`."""
-        on = self._on
+        on = self.dictionary.fixed_points
         z = np.ascontiguousarray(on.V.array[:, points])
         residual = on.prior[points] - on.explained[points] * on.shrink**2
         return _variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
 
     def times_embedding(self, w: Array) -> Array:
         """w^T z at all fixed points, shape (A,)."""
-        on = self._on
+        on = self.dictionary.fixed_points
         return np.asarray((w * on.shrink) @ on.V.array)
-
-    def embedding(self, Z: Array) -> Array:
-        """Z of any kernel inputs (n, p), shape (n, m)."""
-        return embed(self.dictionary, Z)
 
     def embedding_on_surface(self, points: Index) -> Array:
         """Z of some of the fixed points, shape (n, m)."""
-        on = self._on
+        on = self.dictionary.fixed_points
         return np.asarray(on.V.array[:, points].T * on.shrink)
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
@@ -268,12 +259,6 @@ class NystromPosterior(KernelPosterior):
         _, beyond = self.dictionary.on_surface()
         own = rng.standard_normal((count, len(beyond))) * np.sqrt(beyond)
         return self.times_embedding(w) + own
-
-    @cached_property
-    def _on(self) -> GridPosterior:
-        if self.dictionary.surface is None:
-            raise ValueError(UNCONDITIONED)
-        return self.dictionary.surface
 
 
 def with_left_out(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
@@ -421,13 +406,8 @@ def leverage_dictionary(
         scores = _scores(kernel, Z, s * variance, inducing, seen, probability[seen])
         kept = seen[_drawn(np.minimum(probability[seen], DICTIONARY * scores), uniform[seen])]
         inducing, uniform = _independent(kernel, Z, kept), rng.random(len(Z))
-    return _drawn(oversampling * leverage_scores(kernel, Z, variance, inducing), uniform)
-
-
-def leverage_scores(kernel: Any, Z: Array, variance: Array, inducing: Index) -> Array:
-    """Approximate ridge leverage scores (u,) of all inputs, on a dictionary of some of them."""
-    everything = np.arange(len(Z))
-    return _scores(kernel, Z, variance, inducing, everything, np.ones(len(Z)))
+    scores = _scores(kernel, Z, variance, inducing, np.arange(len(Z)), np.ones(len(Z)))
+    return _drawn(oversampling * scores, uniform)
 
 
 def _levels(total: float) -> Array:

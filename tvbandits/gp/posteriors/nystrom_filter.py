@@ -20,7 +20,7 @@ all rewards that still count are filtered again: nothing is lost but those whose
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
 from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov, with_left_out
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.protocol import Posterior, as_of_now
 from tvbandits.gp.posteriors.state_space import FeatureRows, Filter, recall
 
 # A reading counts as long as its noise about now is at most so many prior variances.
@@ -40,7 +40,7 @@ COUNTS = 1e4
 
 
 @dataclass(frozen=True)
-class NystromFilter:
+class NystromFilter(Nystrom):
     """The sparse posterior under a kernel that forgets, as a part of a recipe.
 
     Parameters
@@ -60,21 +60,6 @@ class NystromFilter:
     >>> print(bandit.predict([[0.0]], t=11)[0].round(3))  # what has faded since
     [0.585]
     """
-
-    self_learning: ClassVar[bool] = False
-    fixed_features: ClassVar[bool] = False
-    joint_draws: ClassVar[bool] = False
-
-    oversampling: float = 2.0
-    keep: bool = True
-    tolerance: float = 1e-9
-
-    def __post_init__(self) -> None:
-        self._rule()
-
-    def _rule(self) -> Nystrom:
-        """What draws the dictionary, and checks its numbers."""
-        return Nystrom(self.oversampling, self.keep, self.tolerance)
 
     def condition(
         self,
@@ -102,12 +87,11 @@ class NystromFilter:
                 "a filter on a dictionary needs one kernel over points times one over time, such as "
                 f"OnSpace(RBF(1.0)) * Drift(0.03) or OnTime(Matern(nu=0.5)) for the time; got {kernel}"
             )
-        data = without_negligible(kernel, data)
-        order = np.argsort(data.Z[:, -1], kind="stable")
+        data = without_negligible(kernel, data).in_time()
         lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
         raised = float((lowest - data.variance).max(initial=0.0))
         noise = np.maximum(data.variance, lowest)  # as `nystrom.assemble` has it
-        data = Data(data.Z[order], data.Y[order], noise[order])
+        data = Data(data.Z, data.Y, noise)
         known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
         dictionary = self._dictionary(kernel, term, data, now, known, rng)
         made = replace(_filtered(kernel, term, data, dictionary, now, known), raised=raised)
@@ -133,7 +117,7 @@ class NystromFilter:
             before = _filtered(kernel, term, known.data, start, now, known)
         rng = np.random.default_rng(0) if rng is None else rng
         recent, _ = faded(kernel, term, data, now)
-        return self._rule().drawn(kernel, recent, None, now, before, rng)
+        return self.drawn(kernel, recent, None, now, before, rng)
 
 
 def _filtered(
@@ -194,7 +178,7 @@ def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArra
     r2 = np.exp(-2.0 * np.abs(now - data.Z[:, -1]) / term.time_scale)
     counts = r2 * (1.0 + COUNTS) >= 1.0
     here, r2 = here[counts], r2[counts]
-    noise = (np.asarray(kernel.diag(here)) * (1.0 - r2) + data.variance[counts]) / r2
+    noise = as_of_now(data.variance[counts], np.asarray(kernel.diag(here)), r2)
     return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
 
 

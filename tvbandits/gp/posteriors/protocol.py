@@ -161,6 +161,25 @@ class Posterior(Protocol):
         """
 
 
+def as_of_now(noise: Array, prior: Array | float, r2: Array) -> Array:
+    """With what noise (n,) values of other times speak about now; infinite where nothing is left.
+
+    A value of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is worth
+    an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
+
+    Parameters
+    ----------
+    noise : array of shape (n,)
+        v.
+    prior : array of shape (n,) or float
+        k.
+    r2 : array of shape (n,)
+        r^2.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray((prior * (1.0 - r2) + noise) / r2)
+
+
 # A value says nothing worth counting if its noise exceeds the prior variance so far.
 FAINT = 1e6
 
@@ -178,17 +197,11 @@ class KernelPosterior:
         return np.asarray(self.kernel(Z))
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """As `Posterior.pending_noise`, in prior units.
-
-        A value of the time s says y = f_s + e. Where f_s and f_now have the correlation r, that is worth
-        an observation of f_now with the noise variance (k (1 - r^2) + v) / r^2.
-        """
+        """As `Posterior.pending_noise`, in prior units."""
         prior = np.asarray(self.kernel.diag(here))
         if is_space_time(self.kernel):
             across = np.diagonal(self.kernel(here, then))
-            r2 = np.minimum((across / prior) ** 2, 1.0)
-            with np.errstate(divide="ignore"):
-                noise = (prior * (1.0 - r2) + noise) / r2
+            noise = as_of_now(noise, prior, np.minimum((across / prior) ** 2, 1.0))
         return np.asarray(np.where(noise <= FAINT * prior, noise, np.inf))
 
     def lookahead(self, points: Array, about: float, beta: float, noise_variance: float) -> None:

@@ -316,8 +316,7 @@ def filtered(
     Parameters are those of `StateSpace.condition`; `space` makes the state, where a filter starts anew,
     and `grows` is that of `ObservationModel`.
     """
-    order = np.argsort(data.Z[:, -1], kind="stable")
-    data = Data(data.Z[order], data.Y[order], data.variance[order])
+    data = data.in_time()
     known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
     for start in known:
         if start.continues(kernel, data, surface):
@@ -453,8 +452,7 @@ class StateSpacePosterior(KernelPosterior):
         if len(rows) == 0:
             # What was computed for this time is not computed again.
             return self if now == self.now else changed(self, now=now)
-        order = np.argsort(rows.Z[:, -1], kind="stable")
-        rows = Data(rows.Z[order], rows.Y[order], rows.variance[order])
+        rows = rows.in_time()
         if rows.Z[0, -1] < self.known.time or not self.sight.spans(rows.Z[:, :-1]):
             return None
         return changed(self, now=now).told(self.data.append(rows))
