@@ -270,7 +270,7 @@ class Allowed:
         """Take `x` (d,) out; once nothing is left, everything may be chosen again."""
         if isinstance(self._domain, Candidates):
             # What is left is kept: to look again for all that was taken would be quadratic in it.
-            self._left = self(self._domain.X) & (self._domain.X != x).any(axis=1)
+            self._left = self(self._domain.X) & (x != self._domain.X).any(axis=1)
         self._taken = np.vstack([self._taken, x])
         if isinstance(self._domain, Candidates) and not self._left.any():
             self._taken = self._taken[:0]
