@@ -77,6 +77,10 @@ def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     for damaged in (whole[: len(whole) // 2], b"", b"not gzip"):
         path.write_bytes(damaged)
         assert store.finished() == {}
+    for at in range(7, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for key, rows in store.finished().items():
+            assert plain([Run(*key, rows)]) == plain([run])
     store.keep(Run(run.problem, run.policy, run.seed, run.rows[:-1]))
     assert store.finished() == {}
 
