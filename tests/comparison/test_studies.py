@@ -26,6 +26,7 @@ from tvbandits.comparison.compare import (
 )
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES
@@ -182,6 +183,8 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     assert summary["policy"].to_list() == ["mk-gp-ucb", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
     assert summary["confidence"].to_list() == ["by seed", "2"]
+    pd.testing.assert_frame_equal(summarise(rows), summary[summarise(rows).columns])
+    assert [panel.width for panel in panels_of(rows)] == ["several widths"]
 
 
 def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
