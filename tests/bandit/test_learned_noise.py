@@ -69,6 +69,18 @@ def test_after_the_first_sample_it_is_the_recipe_with_that_noise(name: str) -> N
     assert t >= 18
 
 
+@pytest.mark.parametrize("name", ["gp-ucb", "sw-gp-ucb", "adaptive"])
+def test_a_constant_added_to_all_rewards_is_no_news_of_the_noise(name: str) -> None:
+    plain, shifted = MAKERS[name](), MAKERS[name]()
+    for t, y in enumerate([5.25, 5.25, 4.5], start=1):
+        plain.tell([[3.0 + t]], [y], t)
+        shifted.tell([[3.0 + t]], [y + 2.0**20], t)
+        assert shifted.noise.variance == pytest.approx(plain.noise.variance)
+        mean, deviation = plain.predict(DOMAIN.X, t + 1)
+        found = shifted.predict(DOMAIN.X, t + 1)
+        np.testing.assert_allclose(found, (mean + 2.0**20, deviation), rtol=1e-6)
+
+
 RIVALS: dict[str, dict[str, Any]] = {
     "predictive_sampling": {"epsilon": 0.03},
     "pe_gp_ucb": {},

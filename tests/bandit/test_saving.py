@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.attack.bad_values import Odd
 from tests.helpers.discovery import classes_with, is_wrapper
 from tests.helpers.players import (
     INTERVAL,
@@ -236,3 +237,12 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
     refused(SavedFileError, said, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {f"tvbandits:{kind}": Candidates(place).rows})
     assert (other.ask(2) == player.ask(2)).all()
+
+
+@pytest.mark.parametrize(
+    ("trusted", "said"), [([1], r"got \[1\]"), (Odd(), "got something of type Odd")]
+)
+def test_what_is_trusted_is_a_mapping(trusted: Any, said: str, tmp_path: Path) -> None:
+    policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match=f"trusted must be a mapping by 'module:name', {said}"):
+        load(tmp_path / "saved", trusted)

@@ -30,6 +30,7 @@ from tvbandits.comparison.compare import (
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.setup import prepare
+from tvbandits.comparison.summary import panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES
@@ -81,6 +82,10 @@ def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     for damaged in (whole[: len(whole) // 2], b"", b"not gzip"):
         path.write_bytes(damaged)
         assert store.finished() == {}
+    for at in range(7, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for key, rows in store.finished().items():
+            assert plain([Run(*key, rows)]) == plain([run])
     store.keep(Run(run.problem, run.policy, run.seed, run.rows[:-1]))
     assert store.finished() == {}
 
@@ -202,6 +207,8 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     assert summary["policy"].to_list() == ["mk-gp-ucb", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
     assert summary["confidence"].to_list() == ["by seed", "2"]
+    pd.testing.assert_frame_equal(summarise(rows), summary[summarise(rows).columns])
+    assert [panel.width for panel in panels_of(rows)] == ["several widths"]
 
 
 def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

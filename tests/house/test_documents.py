@@ -154,6 +154,19 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("saved")
+def test_every_command_and_option_is_named() -> None:
+    said = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    waiting: list[Any] = [typer.main.get_command(app)]
+    names: set[str] = set()
+    while waiting:
+        found = waiting.pop()
+        inner = getattr(found, "commands", {})
+        waiting += inner.values()
+        names |= {*inner, *(name for each in found.params for name in each.opts if "-" in name)}
+    unnamed = [name for name in names if not re.search(rf"[` ]{re.escape(name)}(?![\w-])", said)]
+    assert not unnamed
+
+
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_can_be_said(line: str) -> None:
     check_command(line)

@@ -232,17 +232,19 @@ class Allowed:
         box = domain.whole if isinstance(domain, AtContext) else domain
         self._apart = APART * np.ptp(box.bounds, axis=1) if isinstance(box, Box) else 0.0
         self._taken = taken[:0]
+        self._left: NDArray[np.bool_] = np.empty(0, dtype=bool)
         for x in taken:
             self.exclude(x)
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
         """Which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
         if len(self._taken) and X is getattr(self._domain, "X", None):
-            return self._left.copy()
+            return np.array(self._left)
         mask = np.ones(len(X), dtype=bool) if self._available is None else self._available(X).copy()
         if len(X) < len(self._taken):
             gone = [(np.abs(self._taken - x) <= self._apart).all(axis=1).any() for x in X]
-            return mask & ~np.array(gone, dtype=bool)
+            mask[np.array(gone, dtype=bool)] = False
+            return mask
         for x in self._taken:
             mask &= ~(np.abs(x - X) <= self._apart).all(axis=1)
         return mask

@@ -348,11 +348,7 @@ class Board:
     @classmethod
     def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
         """Out of the rows of all runs."""
-        # A width that is found out by seed must not make a policy of every seed.
-        widths = rows.groupby(["problem", "policy"])["confidence"].transform("nunique")
-        summary = summarise(
-            rows.assign(confidence=rows["confidence"].where(widths == 1, "by seed"))
-        )
+        summary = summarise(rows)
         held = held_table(rows, problems)
         means = held.groupby(["problem", "policy"], sort=False)["held_regret"].mean()
         where = pd.MultiIndex.from_frame(summary[["problem", "policy"]])

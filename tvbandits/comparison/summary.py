@@ -57,10 +57,19 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     0  uniform      2               0.0
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-    groups = table.groupby(["problem", "policy", "confidence"], sort=False)
+    groups = one_width(table).groupby(["problem", "policy", "confidence"], sort=False)
     more = [f"{name}_per_step" for name in A_STEP[3:] if name in table]
     columns = [*SUMMARY, *more]
     return pd.DataFrame([_summary(key, group) for key, group in groups], columns=columns)
+
+
+def one_width(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows in which the width is "by seed" where a policy finds one for every seed: it is one policy."""
+    place = [rows["problem"], rows["policy"]]
+    alike = rows["confidence"].groupby(place).transform("nunique") == 1
+    widths = rows["confidence"].groupby([*place, rows["seed"]]).transform("nunique")
+    given = widths.groupby(place).transform("max") > 1
+    return rows.assign(confidence=rows["confidence"].where(alike | given, "by seed"))
 
 
 def _summary(key: Any, group: pd.DataFrame) -> Row:
@@ -157,6 +166,7 @@ class Panel(NamedTuple):
 def panels_of(table: pd.DataFrame) -> list[Panel]:
     """One panel a problem; one a problem and width where a policy was played with several of them."""
     found: list[Panel] = []
+    table = one_width(table) if "seed" in table else table
     for problem, group in table.groupby("problem", sort=False):
         compared = bool((group.groupby("policy")["confidence"].nunique() > 1).any())
         widths = [width for width in group["confidence"].unique() if width != NO_WIDTH]

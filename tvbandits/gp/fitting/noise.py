@@ -121,7 +121,10 @@ def estimated_noise(
     over_points = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
     size, *_ = own_sizes = [float(np.mean(np.diagonal(K))) for K in over_points]
     values = y - (y.mean() if mean is None else mean)
-    unit = max(_unit(values, y), 1e6 * SMALLEST_VARIANCE) if mean is None else size
+    unit = size
+    if mean is None:
+        # Readings that are all equal say nothing of their unit; their size would, of the offset alone.
+        unit = max(float(np.mean(values**2)) if np.ptp(y) > 0 else 1.0, 1e6 * SMALLEST_VARIANCE)
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
@@ -201,9 +204,3 @@ def _latest(seen: Observations, rows: Index, most: int) -> Index:
     repeats = np.flatnonzero(counts[which.ravel()][rows] > 1)[-most // 2 :]
     others = np.setdiff1d(np.arange(len(rows)), repeats)
     return np.asarray(rows[np.concatenate([others[len(repeats) - most :], repeats])])
-
-
-def _unit(values: Any, y: Any) -> float:
-    """The variance of readings; where they are all equal, that of a thousandth of their size, or 1."""
-    size = 1e-3 * float(np.abs(y).max())
-    return float(np.mean(values**2)) or size**2 or 1.0
