@@ -156,7 +156,7 @@ class NystromPosterior(KernelPosterior):
         left = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
         noise = with_left_out(self.kernel, told, H, self.data.variance)
         rows = FeatureRows(self.data.Z[:, -1], H, self.data.Y, noise, noise, together=True)
-        means, spread = recall(Filter.prior(known.model, Y.shape[1]), rows, Z[:, -1], z)
+        means, spread = recall(Filter.prior(known.model, self.data.Y.shape[1]), rows, Z[:, -1], z)
         return means, np.maximum(left, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
     def variances_of(self, Z: Array, z: Array) -> Array:
