@@ -85,6 +85,7 @@ class Model:
         self._leaders: tuple[Any, Leaders] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
+        self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
@@ -550,6 +551,14 @@ class Model:
             effective[:rewards] = np.inf
             effective[told : told + answers] = np.inf
         used: Any = np.isfinite(effective) if whole else effective <= self._most_noise(state)
+        gone = 0
+        if not whole and len(used):
+            gone = min(int(used.argmax()), len(state.rewards.t) - start)
+        if gone:
+            newest, least = float(seen.t[:gone].max()), float(seen.variance[:gone].min())
+            if start and self._gone is not None:
+                newest, least = max(newest, self._gone[2]), min(least, self._gone[3])
+            self._gone = state.rewards, start + gone, newest, least
         return seen, effective, used
 
     def _most_noise(self, state: State) -> float:
@@ -564,22 +573,21 @@ class Model:
         """How many of the first rewards are forgotten, as far as that can be known by one of them.
 
         They are if all others are newer, and their newest one would be forgotten, had it the least
-        variance of them: a step need not age all that was ever told.
+        variance of them: a step need not look at all that was ever told.
         """
-        aging, rewards, kept = self._aging(state), state.rewards, MANY
-        if state.since != (0, 0) or not getattr(aging, "monotone", False):
+        aging = self._aging(state)
+        if self._gone is None or state.since != (0, 0) or not getattr(aging, "monotone", False):
             return 0
-        while kept < len(rewards.t):
-            start = len(rewards.t) - kept
-            newest, left = rewards.t[:start].max(), (rewards.t[start:], state.answers.t)
-            # NaN where the variance is learned.
-            least = np.fmin.reduce(rewards.variance[:start], initial=self.noise_variance(state))
-            ages = Ages(np.maximum([latest - newest], 0.0), np.array([kept]), state.told)
-            forgotten = aging(np.array([least]), ages)[0] > self._most_noise(state)
-            if forgotten and all(t.min(initial=math.inf) >= newest for t in left):
-                return start
-            kept *= 2
-        return 0
+        rewards, start, newest, least = self._gone
+        t, about = state.rewards.t, state.answers.t
+        if not state.rewards.begins_with(rewards):
+            return 0
+        if min(t[start:].min(initial=math.inf), about.min(initial=math.inf)) < newest:
+            return 0
+        age = np.array([max(latest - newest, 0.0)])
+        ages = Ages(age, np.array([len(t) - start]), state.told)
+        least = min(least, self.noise_variance(state))
+        return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
 
     def trimmed(self, state: State, before: int) -> State:
         """Without its oldest rows, where the history is long enough; looked at now and then.

@@ -83,7 +83,7 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
 
 
 # Domains of several coordinates with bounds.
-Bounded = Box | Space | CandidatesInContext
+Bounded = Box | Space | Candidates | CandidatesInContext
 
 # Length scale to start from on a box, as a share of each extent.
 BOX_SPACE = 0.3
