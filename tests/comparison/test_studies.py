@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from tests.helpers.refusals import refused
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
+from tvbandits.cli.options import Played
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
@@ -160,14 +162,10 @@ def test_clusters_that_are_none(where: str) -> None:
 
 
 def small(**changes: Any) -> None:
-    given: dict[str, Any] = {
-        "name": "quick",
-        "policies": [],
-        "only": ["uniform", "gp-ucb", "tv-gp-ucb:epsilon=0.1"],
-        "own": ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"],
-        **{"seeds": 2, "horizon": 8, "jobs": 1, "cluster": None, "folder": None},
-    }
-    comparing.board(**{**given, **changes})
+    only = ["uniform", "gp-ucb", "tv-gp-ucb:epsilon=0.1"]
+    played = ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"]
+    given = Played("quick", None, only, played, seeds=2, horizon=8, jobs=1)
+    comparing.board(replace(given, **changes))
 
 
 def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
@@ -175,12 +173,12 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "quick"])
     out = tmp_path / "board"
-    small(folder=str(out))
+    small(out=str(out))
     kept = sorted((out / "runs").iterdir())
     assert len(kept) == 12
     times = {path: path.stat().st_mtime_ns for path in kept[1:]}
     kept[0].unlink()
-    small(folder=str(out), policies=["sw-gp-ucb:window=4"])
+    small(out=str(out), policy=["sw-gp-ucb:window=4"])
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
     assert len(list((out / "runs").iterdir())) == 16
     said = capsys.readouterr()

@@ -153,7 +153,6 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delitem(sys.modules, block.module, raising=False)
 
 
-@pytest.mark.usefixtures("saved")
 def test_every_command_and_option_is_named() -> None:
     said = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     waiting: list[Any] = [typer.main.get_command(app)]
@@ -167,6 +166,7 @@ def test_every_command_and_option_is_named() -> None:
     assert not unnamed
 
 
+@pytest.mark.usefixtures("saved")
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_can_be_said(line: str) -> None:
     check_command(line)

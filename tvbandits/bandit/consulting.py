@@ -23,7 +23,7 @@ from tvbandits.core.arrays import Array, Index, as_time
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
-from tvbandits.core.observations import Observations, Told, changed
+from tvbandits.core.observations import Observations, Told, answers_of, changed
 from tvbandits.core.protocols import (
     Answers,
     Domain,
@@ -107,7 +107,7 @@ def _with_answers_of_the_expert(
     assert expert is not None  # otherwise nothing is due
     state, points = chosen(recipe, model, state, about, rng)
     said, failure = asked(expert, points, about)
-    fresh = Observations.of_answers(points, about, said.values, said.variance)
+    fresh = answers_of(points, about, said.values, said.variance)
     down = failure is not None
     before, q = state.info.queries, len(points)
     state = with_answers(

@@ -20,6 +20,7 @@ from tvbandits.core.observations import (
     Plays,
     Record,
     Told,
+    answers_of,
     changed,
 )
 from tvbandits.core.protocols import Domain
@@ -113,7 +114,7 @@ def checked_answers(
     points = recipe.domain.check(X)
     usual = recipe.noise_variance
     said, variances = values_and_variance("values", values, len(points), variance, usual)
-    fresh = Observations.of_answers(points, t, said, variances)
+    fresh = answers_of(points, t, said, variances)
     return fresh, len(points) - len(fresh)
 
 

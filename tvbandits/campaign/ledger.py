@@ -28,7 +28,7 @@ from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit, check_outcome
 from tvbandits.core.moving import MoveCost
-from tvbandits.core.observations import Observations, Plays, Record
+from tvbandits.core.observations import Observations, Plays, Record, answers_of
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns, in_time
 
@@ -208,7 +208,7 @@ class Ledger(Record):
     def _answered(self, body: Mapping[str, Any], *, replaces: bool) -> Ledger:
         X, values = points(body["X"], self.domain.dimension), numbers(body["values"])
         variance = np.broadcast_to(numbers(body["variance"]), len(values))
-        fresh = Observations.of_answers(X, float(body["t"]), values, variance)
+        fresh = answers_of(X, float(body["t"]), values, variance)
         answers, _ = kept_answers(
             self.reuse_answers, self.most_answers, self.answers, (0, 0), fresh, replaces
         )

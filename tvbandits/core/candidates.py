@@ -188,7 +188,7 @@ class Candidates:
         return cls(kept, context, retired)
 
     @cached_property
-    def _ends(self) -> tuple[Array, Array]:
+    def ends(self) -> tuple[Array, Array]:
         """Lowest and highest value of each coordinate, (d,) each."""
         ends = [(X.min(axis=0), X.max(axis=0)) for _, X in self.blocks()]
         return np.min([a for a, _ in ends], axis=0), np.max([b for _, b in ends], axis=0)
@@ -196,13 +196,13 @@ class Candidates:
     @property
     def bounds(self) -> Array:
         """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
-        low, high = self._ends
+        low, high = self.ends
         return np.column_stack([low, np.where(high > low, high, low + 1.0)])
 
     @cached_property
     def _extent(self) -> Array:
         """Extent of the set along each coordinate, (d,); the size of the numbers where it is 0."""
-        low, high = self._ends
+        low, high = self.ends
         extent, size = high - low, np.maximum(np.abs(low), np.abs(high))
         # Of a set with a wide offset and a tiny extent, rounding decides what can be told apart.
         floor = np.where(extent > 0, 16 * np.finfo(float).eps / TOLERANCE * size, size)

@@ -158,13 +158,6 @@ class Observations:
         return _trusted(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
 
     @classmethod
-    def of_answers(cls, X: Array, t: float, values: Array, variance: Array) -> Observations:
-        """What an expert said about points (q, d) at one time, checked; NaN where it said nothing."""
-        said = ~np.isnan(values)
-        times = np.full(np.count_nonzero(said), t)
-        return cls.checked(X[said], times, values[said], variance[said], Source.EXPERT)
-
-    @classmethod
     def __restored__(
         cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
     ) -> Observations:
@@ -263,6 +256,13 @@ class Observations:
             return self
         filled = np.where(missing, variance, self.variance)
         return _trusted(self.X, self.t, self.y, filled, self.source)
+
+
+def answers_of(X: Array, t: float, values: Array, variance: Array) -> Observations:
+    """What an expert said about points (q, d) at one time, checked; NaN where it said nothing."""
+    said = ~np.isnan(values)
+    times = np.full(np.count_nonzero(said), t)
+    return Observations.checked(X[said], times, values[said], variance[said], Source.EXPERT)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def learned_parts(
 
 def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     """An ensemble with models of a season, or without; other posteriors have none to be found."""
-    if season == "find":
+    if isinstance(season, str) and season == "find":
         return posterior
     if isinstance(posterior, ModelEnsemble):
         return replace(posterior, season=season)

@@ -83,7 +83,7 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
 
 
 # Domains of several coordinates with bounds.
-Bounded = Box | Space | Candidates | CandidatesInContext
+Bounded = Box | Space | CandidatesInContext
 
 # Length scale to start from on a box, as a share of each extent.
 BOX_SPACE = 0.3
@@ -124,7 +124,7 @@ def box_kernel(box: Bounded) -> Any:
     )
 
 
-def joint_box_kernel(box: Bounded) -> Any:
+def joint_box_kernel(box: Bounded | Candidates) -> Any:
     """A field whose coordinates and time act together + noise on a box, of a standardised reward.
 
     Matern-5/2 over points, with a length scale for each coordinate, and in time: nothing adds up over
@@ -136,7 +136,7 @@ def joint_box_kernel(box: Bounded) -> Any:
     return _amplitude(1.0) * over_points * _in_time(BOX_TIME, 2.5) + _ripples(box)
 
 
-def _on_box(box: Bounded) -> tuple[Array, Array]:
+def _on_box(box: Bounded | Candidates) -> tuple[Array, Array]:
     """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
     share = CONTEXT_SPACE if measured(box) else BOX_SPACE
@@ -148,7 +148,7 @@ def _on_box(box: Bounded) -> tuple[Array, Array]:
     return scales, bounds
 
 
-def _ripples(box: Bounded) -> Any:
+def _ripples(box: Bounded | Candidates) -> Any:
     """What is different at every place and time of a box."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
     at_a_point = OnSpace(RBF(AT_ONCE * extents, "fixed"))
@@ -171,6 +171,8 @@ def extent_of(domain: Domain) -> float:
 
 def ends_of(domain: Domain) -> Array:
     """Lowest and highest value of each coordinate of a domain, or of its anchors, shape (2, d)."""
+    if isinstance(domain, Candidates):
+        return np.array(domain.ends)
     X = anchors_of(domain)
     return np.array([X.min(axis=0), X.max(axis=0)])
 

@@ -140,13 +140,17 @@ class Filter:
             L = linalg.cholesky(spread, "rewards of one time").L
             G, white = linalg.solve_lower(L, reach.T), linalg.solve_lower(L, error)
             told, products = linalg.solve_lower(L, white, transposed=True), white.T @ white
+        # Of each piece by itself: whoever is told more at once comes to the same bits.
+        roots, alone = (
+            sum(map(math.log, each.tolist())) for each in (L.diagonal(), rows.variance[piece])
+        )
         after = changed(
             self,
             mean=mean + reach @ told,
             covariance=P - G.T @ G,
             time=t,
             products=self.products + products,
-            log_det_ratio=self.log_det_ratio + 2.0 * sum(map(math.log, L.diagonal().tolist())),
+            log_det_ratio=self.log_det_ratio + (2.0 * roots - alone),
         )
         return after, L, G, white
 
@@ -155,9 +159,7 @@ class Filter:
         known = self
         for piece in rows.pieces:
             known, *_ = known.step(rows, piece)
-        return changed(
-            known, log_det_ratio=known.log_det_ratio - float(np.log(rows.variance).sum())
-        )
+        return known
 
 
 def recall(start: Filter, rows: FeatureRows, times: Array, H: Array) -> tuple[Array, Array]:
