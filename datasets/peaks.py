@@ -110,14 +110,14 @@ class Peaks(Drawn, ABC):
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, d), shape (n,)."""
-        row = self.row_of_piece(t, self.every)
+        row = self._row_of_piece(t, self.every)
         now = {name: each[row] for name, each in self.landscapes.items()}
         fall = self.fall(np.asarray(X)[:, None] - now["centres"], now)
         return np.asarray((now["heights"] - fall).max(axis=1))
 
     def best(self, t: float) -> float:
         """Largest reward over the box at time `t`."""
-        return float(self.landscapes["heights"][self.row_of_piece(t, self.every)].max())
+        return float(self.landscapes["heights"][self._row_of_piece(t, self.every)].max())
 
 
 @dataclass(frozen=True)

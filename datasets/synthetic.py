@@ -207,7 +207,7 @@ class Switching(OnPieces):
 
     def rewards_at(self, t: float) -> Array:
         """Those of the piece."""
-        return np.asarray(self.pieces[self.row_of_piece(t, self.every)])
+        return np.asarray(self.pieces[self._row_of_piece(t, self.every)])
 
 
 def bogunovic(

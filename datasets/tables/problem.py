@@ -90,7 +90,7 @@ class MadeUp:
             raise ValueError(f"{self.name} is {known}; got t = {shown(t)}")
         return int(t) - 1
 
-    def row_of_piece(self, t: float, every: int) -> int:
+    def _row_of_piece(self, t: float, every: int) -> int:
         """Row of the piece at time `t` in what changes after each `every` steps."""
         if not (is_finite_number(t) and 1 <= t < self.horizon + 1):
             known = f"known for 1 <= t < {self.horizon + 1}"

@@ -58,15 +58,15 @@ def play(bandit: Bandit, first: int, last: int) -> Array:
 @pytest.mark.parametrize("name", MAKERS)
 def test_after_the_first_sample_it_is_the_recipe_with_that_noise(name: str) -> None:
     bandit = MAKERS[name]()
-    play(bandit, 1, 16)
+    play(bandit, 1, 17)
     recipe = replace(bandit.recipe, noise_variance=bandit.noise.variance)
     fixed = Bandit.from_state(recipe, bandit.state)
     assert not np.isnan(fixed.state.rewards.variance).any()
-    for t in range(17, 25):
+    for t in range(18, 26):
         np.testing.assert_array_equal(play(bandit, t, t), play(fixed, t, t))
         if bandit.noise.variance != fixed.noise.variance:
             break  # learned once more
-    assert t >= 18
+    assert t >= 19
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "sw-gp-ucb", "adaptive"])
