@@ -5,6 +5,7 @@ scikit-learn's over inputs, whatever they are: points, or points and times for o
 Every observation has a noise variance of its own.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,3 +70,9 @@ class Dense:
     def effective_dimension(self) -> float:
         """tr(K (K + Sigma)^-1)."""
         return float(np.trace(self.by(self.kernel(self.X)))) if len(self.X) else 0.0
+
+
+def assert_alike(ones: Iterable[Array], others: Iterable[Array], **near: float) -> None:
+    """Means and variances, say, each of one beside that of the other."""
+    for one, other in zip(ones, others, strict=True):
+        np.testing.assert_allclose(one, other, **near)

@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tests.oracles.cases import random_case
-from tests.oracles.dense import Dense
+from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Candidates, Exact, Observations
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
@@ -311,11 +311,9 @@ def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: fl
     dense = by_cholesky(kernel, data, surface=surface, now=now)
     assert isinstance(found, StateSpacePosterior)
     assert found.dictionary_size is None
-    for ours, theirs in zip(found.on_surface(), dense.on_surface(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+    assert_alike(found.on_surface(), dense.on_surface(), rtol=1e-8, atol=1e-9)
     Z = np.column_stack([surface.points[:9], np.linspace(0.3 * now, 2 * now, 9)])
-    for ours, theirs in zip(found.predict(Z), dense.predict(Z), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+    assert_alike(found.predict(Z), dense.predict(Z), rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found.products, dense.products, rtol=1e-8)
     np.testing.assert_allclose(found.log_det_ratio, dense.log_det_ratio, rtol=1e-10)
 
@@ -335,13 +333,11 @@ def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
     half = Data(data.Z[:400], data.Y[:400], data.variance[:400])
     start = Exact().condition(kernel, half, surface=surface, now=450.0)
     assert isinstance(start, StateSpacePosterior)
-    made = start
+    made: Any = start
     for i in range(400, 700):
-        following = made.continued(data.row(i), 800.0)
-        made = following
+        made = made.continued(data.row(i), 800.0)
     anew = Exact().condition(kernel, data, surface=surface, now=800.0)
-    for ours, theirs in zip(made.on_surface(), anew.on_surface(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_alike(made.on_surface(), anew.on_surface(), rtol=0.0)
     np.testing.assert_array_equal(made.data.Z, anew.data.Z)
     assert made.continued(data.row(3), 800.0) is None  # of the past
     assert start.size == 400
@@ -362,5 +358,4 @@ def test_rows_that_repeat_are_merged_in_the_end() -> None:
         largest = max(largest, made.size)
     assert largest <= 2 * 20 + 192 + 1
     dense = by_cholesky(kernel, data, surface=surface)
-    for ours, theirs in zip(made.on_surface(), dense.on_surface(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9)
+    assert_alike(made.on_surface(), dense.on_surface(), rtol=1e-8, atol=1e-9)

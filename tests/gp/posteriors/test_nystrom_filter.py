@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.oracles.dense import assert_alike
 from tests.oracles.sparse import pseudo_root
 from tvbandits import Bandit, Candidates, Exact, NystromFilter, Recipe, policies
 from tvbandits.core.arrays import Array
@@ -52,9 +53,7 @@ def test_it_is_what_dense_algebra_says_of_any_time(now: float, keep: bool) -> No
     S = previous.dictionary.rows.Z[:, :-1]
     for t in (now, 1.0, 12.0):
         Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, t)])
-        expected = dense(S, data, Z)
-        np.testing.assert_allclose(previous.predict(Z)[0], expected[0], atol=1e-8)
-        np.testing.assert_allclose(previous.predict(Z)[1], expected[1], atol=1e-8)
+        assert_alike(previous.predict(Z), dense(S, data, Z), atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", [8, 10])
@@ -80,8 +79,7 @@ def test_late_rewards_are_as_rewards_in_time() -> None:
     first = rule.condition(KERNEL, Data(*(column[:32] for column in late)), now=9.5)
     made = rule.condition(KERNEL, late, now=10.0, previous=first)
     Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, 10.0)])
-    for one, other in zip(made.predict(Z), dense(data.Z[:, :-1], data, Z), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert_alike(made.predict(Z), dense(data.Z[:, :-1], data, Z), atol=1e-6)
 
 
 def played(make: Any, steps: int = 12, **options: Any) -> tuple[Array, Array]:

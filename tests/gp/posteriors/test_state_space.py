@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
-from tests.oracles.dense import Dense
+from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Nystrom, NystromFilter, StateSpace
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -73,8 +73,7 @@ def test_points_off_the_features_are_told_nearly_exactly() -> None:
     means, covariance = dense(kernel, data, at(now))
     close: Any = {"rtol": 2e-4, "atol": 2e-3}
     for found in (made.on_surface(), made.predict(at(now))):
-        np.testing.assert_allclose(found[0], means, **close)
-        np.testing.assert_allclose(found[1], np.diag(covariance), **close)
+        assert_alike(found, (means, np.diag(covariance)), **close)
     earlier, later = at(now - 1.5, [3, 4, 5]), at(now + 2.0)
     _, across = dense(kernel, data, earlier, later)
     np.testing.assert_allclose(made.cross_covariance(earlier, later), across, **close)
@@ -158,8 +157,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
         means, covariance = dense(kernel, made.data, Z)
         for found in (made.on_surface(), made.predict(Z), made.predict(Z[[3, 1]])):
             rows = slice(None) if len(found[0]) == 6 else [3, 1]
-            np.testing.assert_allclose(found[0], means[rows], **close)
-            np.testing.assert_allclose(found[1], np.diag(covariance)[rows], **close)
+            assert_alike(found, (means[rows], np.diag(covariance)[rows]), **close)
         # Times of all kinds at once, in any order.
         mixed = np.column_stack(
             [FEW[[5, 0, 1, 1, 2, 3, 4]], [end + 1.0, now, end, start, late, end + 4.0, now]]
@@ -170,8 +168,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
             np.testing.assert_allclose(made.cross_covariance(Z1, Z2), across, **close)
         for Z1 in (mixed, many):
             means, covariance = dense(kernel, made.data, Z1)
-            np.testing.assert_allclose(made.predict(Z1)[0], means, **close)
-            np.testing.assert_allclose(made.predict(Z1)[1], np.diag(covariance), **close)
+            assert_alike(made.predict(Z1), (means, np.diag(covariance)), **close)
 
 
 @pytest.mark.parametrize("name", ["drift", "all"])
@@ -229,8 +226,7 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
         made, exact = EVERY_POINT.condition(kernel, some), by_cholesky(kernel, some)
         assert len(made.known.mean) == (count > 1)
         tests = np.column_stack([np.random.default_rng(0).random((5, 2)), np.full(5, 4.0)])
-        for mine, theirs in zip(made.predict(tests), exact.predict(tests), strict=True):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-10)
+        assert_alike(made.predict(tests), exact.predict(tests), rtol=1e-7, atol=1e-10)
 
 
 def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
@@ -246,8 +242,7 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     assert ranks[0] == 1
     assert ranks[-1] == ranks[-11] <= 30  # what they span already brings none
     exact = by_cholesky(kernel, data)
-    for mine, theirs in zip(made.predict(Z + 1.0), exact.predict(Z + 1.0), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    assert_alike(made.predict(Z + 1.0), exact.predict(Z + 1.0), rtol=1e-5, atol=1e-6)
     near, far = (
         Data(np.array([[*x, 99.0]]), data.Y[:1], data.variance[:1]) for x in (points[0], [9.0, 9.0])
     )
