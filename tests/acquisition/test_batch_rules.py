@@ -56,20 +56,17 @@ def clear_of_rounding(values: list[float], bound: float) -> bool:
 
 @settings(deadline=None)
 @given(SHARES, BOUNDS)
-def test_the_global_rule_is_a_sum(shares: list[float], bound: float) -> None:
+def test_the_global_rule_is_a_sum_and_that_of_gp_bucb_a_product(
+    shares: list[float], bound: float
+) -> None:
     sums = [1 + sum(shares[:n]) for n in range(1, 31)]
-    steps = [BatchStep(share, 0.0, nothing) for share in shares]
-    if clear_of_rounding(sums, bound):
-        assert length(GlobalRatio(bound), steps) == first_above(sums, bound)
-
-
-@settings(deadline=None)
-@given(SHARES, BOUNDS)
-def test_the_rule_of_gp_bucb_is_a_product(shares: list[float], bound: float) -> None:
     products = [math.prod(1 + share for share in shares[:n]) for n in range(1, 31)]
-    steps = [BatchStep(9.0, share, nothing) for share in shares]
-    if clear_of_rounding(products, bound):
-        assert length(ProductRatio(bound), steps) == first_above(products, bound)
+    for rule, values, steps in (
+        (GlobalRatio(bound), sums, [BatchStep(share, 0.0, nothing) for share in shares]),
+        (ProductRatio(bound), products, [BatchStep(9.0, share, nothing) for share in shares]),
+    ):
+        if clear_of_rounding(values, bound):
+            assert length(rule, steps) == first_above(values, bound)
 
 
 @settings(deadline=None)
@@ -115,17 +112,9 @@ NOISE = 0.5
 
 def bandit(batch: BatchRule, posterior: Exact | Nystrom, **more: Any) -> Bandit:
     sizes = {name: more.pop(name) for name in ("smallest", "largest") if name in more}
-    recipe = Recipe(
-        more.pop("domain", DOMAIN),
-        more.pop("kernel", Matern(0.35, nu=2.5)),
-        NOISE,
-        posterior=posterior,
-        batching=Batching(batch, **sizes),
-        confidence=Fixed(2.0),
-        mean=0.0,
-        **more,
-    )
-    return Bandit(recipe, seed=3)
+    usual = {"domain": DOMAIN, "kernel": Matern(0.35, nu=2.5), "noise_variance": NOISE}
+    usual |= {"confidence": Fixed(2.0), "mean": 0.0, **more}
+    return Bandit(Recipe(**usual, posterior=posterior, batching=Batching(batch, **sizes)), seed=3)
 
 
 def informed(b: Bandit) -> Bandit:
@@ -228,15 +217,8 @@ def test_uncertainty_sampling_until_batches_are_long(P: int, posterior: Exact | 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])
 def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
     """Mean in the unit of the reward, noise and variances in that of the kernel."""
-    recipe = Recipe(
-        DOMAIN,
-        Matern(0.35, nu=2.5),
-        20.0,
-        posterior=posterior,
-        batching=Batching(GlobalRatio(2.0)),
-        confidence=Fixed(1.5),
-    )
-    b, rng = Bandit(recipe, seed=3), np.random.default_rng(5)
+    unit = {"noise_variance": 20.0, "confidence": Fixed(1.5), "mean": "online"}
+    b, rng = bandit(GlobalRatio(2.0), posterior, **unit), np.random.default_rng(5)
     X = DOMAIN.sample(80, rng)
     b.tell(X, 300 + 9 * np.sin(5 * X[:, 0]) + math.sqrt(20) * rng.standard_normal(80))
     batch, scale = b.ask(), b.info.model.scale
@@ -254,16 +236,8 @@ def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
 
 
 def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start() -> None:
-    recipe = Recipe(
-        DOMAIN,
-        RBF(0.3),
-        NOISE,
-        posterior=Nystrom(2.0),
-        batching=Batching(GlobalRatio(2.0)),
-        confidence=BBKBWidth(),
-        mean=0.0,
-    )
-    b, spent = Bandit(recipe, seed=2), 0.0
+    b = bandit(GlobalRatio(2.0), Nystrom(2.0), kernel=RBF(0.3), confidence=BBKBWidth())
+    spent = 0.0
     for _ in range(8):
         batch = b.ask()
         variance = plainly(b, batch[:0]).variance(batch)

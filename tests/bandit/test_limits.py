@@ -51,9 +51,8 @@ def played(bandit: Bandit, steps: int, start: int = 1) -> np.ndarray:
 
 
 def test_candidates_come_and_go_under_limits() -> None:
-    domain = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
-    bandit = policies.gp_ucb(domain, RBF(1.0), 0.01)
-    bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=domain.X[9:14])
+    bandit = policies.gp_ucb(SITES, RBF(1.0), 0.01)
+    bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=SITES.X[9:14])
     bandit = bandit.with_candidates(np.linspace(5.0, 15.0, 21)[:, None])
     assert 5.0 <= bandit.ask(1)[0, 0] <= 6.5  # of the safe ones, those that are left
 
@@ -188,10 +187,10 @@ def test_what_is_available_is_kept_to_as_well() -> None:
 def test_points_that_are_out_spread_a_batch_and_make_nothing_safer() -> None:
     bandit = limited()
     played(bandit, 25)
+    before = bandit.predict(SITES.X, 26, outcome="load")[1]
     X = bandit.ask(26, n=4)
     assert len(np.unique(X)) == 4
     assert (load_of(X, 26) <= 0.3).all()
-    before = bandit.predict(SITES.X, 26, outcome="load")[1]
     assert before == pytest.approx(bandit.predict(SITES.X, 26, outcome="load")[1])
 
 

@@ -46,6 +46,12 @@ def play(player: Any, first: int, last: int) -> None:
         player.tell(X, noisy(X, float(t)), float(t))
 
 
+def execute(path: str | Path, *commands: str) -> None:
+    with closing(sqlite3.connect(path)) as file, file:
+        for command in commands:
+            file.execute(command)
+
+
 def test_reopened_it_goes_on_as_a_bandit_that_nobody_stopped(tmp_path: Path) -> None:
     place, twin = tmp_path / "campaign.db", plain()
     Campaign.create(place, plain(), snapshot_every=7).close()
@@ -235,6 +241,13 @@ class Dies:
         raise KeyboardInterrupt
 
 
+class Wrong:
+    """An expert of which nothing can be asked."""
+
+    def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
+        raise TypeError("no such probe")
+
+
 def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
     place, twin = tmp_path / "campaign.db", asking(CallableExpert(truth, 0.02))
     Campaign.create(place, asking(CallableExpert(truth, 0.02))).close()
@@ -256,10 +269,6 @@ def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
 
 
 def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path) -> None:
-    class Wrong:
-        def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
-            raise TypeError("no such probe")
-
     place = tmp_path / "campaign.db"
     with Campaign.create(place, asking(Wrong())) as campaign:
         X = campaign.ask(1.0)
@@ -279,11 +288,9 @@ def test_a_changed_row_is_found(column: str, tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     with Campaign.create(place, plain(), snapshot_every=100) as campaign:
         play(campaign, 1, 3)
-    with closing(sqlite3.connect(place)) as file, file:
-        change = {"seq": "seq + 100", "key": "'other'"}.get(
-            column, f"replace({column}, '1', '2') || ' '"
-        )
-        file.execute(f"UPDATE journal SET {column} = {change} WHERE seq = 4")
+    other = f"replace({column}, '1', '2') || ' '"
+    change = {"seq": "seq + 100", "key": "'other'"}.get(column, other)
+    execute(place, f"UPDATE journal SET {column} = {change} WHERE seq = 4")
     refused(DamagedCampaignError, "row 4", Campaign.open, place)
 
 
@@ -297,11 +304,9 @@ def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
     ):
         copy = tmp_path / "copy.db"
         shutil.copy(place, copy)
-        with closing(sqlite3.connect(copy)) as file, file:
-            file.execute(f"DELETE FROM journal WHERE {rows}")
+        execute(copy, f"DELETE FROM journal WHERE {rows}")
         refused(DamagedCampaignError, message, Campaign.open, copy)
-    with closing(sqlite3.connect(place)) as file, file:
-        file.execute("UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
+    execute(place, "UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
     with pytest.raises(DamagedCampaignError, match="snapshot after row 6 is not as it was written"):
         Campaign.open(place)
 
@@ -315,8 +320,7 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     Campaign.create(other, plain()).close()
     for version in (1, 99):
-        with closing(sqlite3.connect(other)) as file, file:
-            file.execute("UPDATE about SET value = ? WHERE name = 'schema'", (str(version),))
+        execute(other, f"UPDATE about SET value = '{version}' WHERE name = 'schema'")
         refused(NoCampaignError, f"of version {version}, and 3 is known", Campaign.open, other)
 
 
@@ -334,8 +338,7 @@ def test_a_row_that_is_too_large_is_not_read(
     place = tmp_path / "campaign.db"
     with Campaign.create(place, plain()) as campaign:
         campaign.ask(1.0)
-    with closing(sqlite3.connect(place)) as file, file:
-        file.execute(change)
+    execute(place, change)
     monkeypatch.setenv("TVBANDITS_READ_UNPACKED_BYTES", "200000")
     with (
         pytest.raises(DamagedCampaignError, match=message),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.attack.postgresql import Server, why_not
-from tests.campaign.test_campaign import Dies, asking, plain, play, truth
+from tests.campaign.test_campaign import Dies, Wrong, asking, execute, plain, play, truth
 from tests.helpers.players import noisy
 from tests.helpers.refusals import refused
 from tvbandits import Campaign, Clock, ExpertError
@@ -200,22 +200,17 @@ CATS, WAL = "CREATE TABLE cats (name TEXT)", "PRAGMA journal_mode = WAL"
 THREE = [f"CREATE TABLE {name} (cat TEXT)" for name in ("about", "journal", "snapshots")]
 
 
-def run(path: Path, *commands: str) -> None:
-    with closing(sqlite3.connect(path)) as file, file:
-        for command in commands:
-            file.execute(command)
-
-
 STRANGERS: dict[str, Callable[[Path], object]] = {
-    "another database": lambda path: run(path, CATS),
-    "the same tables": lambda path: run(path, *THREE),
-    "in WAL mode": lambda path: run(path, WAL, CATS),
+    "another database": lambda path: execute(path, CATS),
+    "the same tables": lambda path: execute(path, *THREE),
+    "in WAL mode": lambda path: execute(path, WAL, CATS),
     "a text": lambda path: path.write_text("a letter " * 999),
     "an empty file": lambda path: path.touch(),
-    "views alone": lambda path: run(path, "CREATE VIEW v AS SELECT 1"),
+    "views alone": lambda path: execute(path, "CREATE VIEW v AS SELECT 1"),
     "a heading that is no text": lambda path: (
-        run(path, CATS), path.write_bytes(path.read_bytes().replace(b"TABLE cats", b"T\xc5BLE cats"))),
-    "a journal": lambda path: (run(path, CATS), Path(f"{path}-journal").write_text("hot")),
+        execute(path, CATS),
+        path.write_bytes(path.read_bytes().replace(b"TABLE cats", b"T\xc5BLE cats"))),
+    "a journal": lambda path: (execute(path, CATS), Path(f"{path}-journal").write_text("hot")),
     "a folder": lambda path: path.mkdir(),
 }  # fmt: skip
 
@@ -289,8 +284,7 @@ FIELDS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_damaged_field_is_named(name: str) -> None:
     change, where = FIELDS[name]
-    with closing(sqlite3.connect("m.db")) as file, file:
-        file.execute(change)
+    execute("m.db", change)
     kind = NoCampaignError if "version" in name else DamagedCampaignError
     refused(kind, rf"m\.db: .*{where}", Campaign.open, "m.db")
 
@@ -373,11 +367,6 @@ def truth_teller() -> CallableExpert:
 
 def test_in_doubt_means_one_thing(tmp_path: Path) -> None:
     """A question whose answer nobody knows: also after it was asked again, or from a snapshot on."""
-
-    class Wrong:
-        def query(self, X: Any, t: float) -> Any:  # noqa: ARG002
-            raise TypeError("no such probe")
-
     place = tmp_path / "m.db"
     with Campaign.create(place, asking(truth_teller()), clock=Clock("1h")) as campaign:
         play(campaign, 1, 2)

@@ -4,11 +4,9 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +16,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.cli.campaign_actions import Doubts
@@ -303,8 +302,7 @@ def test_verify_finds_a_row_that_was_changed(command: Command, played: Path) -> 
     assert re.fullmatch(r"5 rows, 5 operations, \d snapshots: all as written\n", out)
     (said,) = objects(fine(command("verify", played, "--format", "json")))
     assert (said["fine"], said["problems"], said["rows"]) == (True, [], 5)
-    with closing(sqlite3.connect(played)) as opened, opened:
-        opened.execute("UPDATE journal SET body = replace(body, '0.3', '0.9') WHERE seq = 3")
+    execute(played, "UPDATE journal SET body = replace(body, '0.3', '0.9') WHERE seq = 3")
     changed = command("verify", played)
     assert changed.status == 2
     assert "row 3 of the journal ('told') is not as it was written" in changed.out + changed.err

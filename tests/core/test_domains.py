@@ -152,17 +152,16 @@ def test_candidates_are_sampled_uniformly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("bounds", "message"),
     [
-        (([[0.0, 1.0], [2.0, 2.0]],), r"low < high, got \[2.0, 2.0\] in row 1"),
-        (([[0.0, np.inf]],), r"bounds must be finite, got \[0.0, inf\] in row 0"),
-        (([[0.0, 1.0, 2.0]],), r"bounds must have shape \(n, 2\), got \(1, 3\)"),
-        ((np.empty((0, 2)),), r"at least one row, got shape \(0, 2\)"),
+        ([[0.0, 1.0], [2.0, 2.0]], r"low < high, got \[2.0, 2.0\] in row 1"),
+        ([[0.0, np.inf]], r"bounds must be finite, got \[0.0, inf\] in row 0"),
+        ([[0.0, 1.0, 2.0]], r"bounds must have shape \(n, 2\), got \(1, 3\)"),
+        (np.empty((0, 2)), r"at least one row, got shape \(0, 2\)"),
     ],
 )
-def test_box_refuses(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Box(*arguments)
+def test_box_refuses(bounds: Any, message: str) -> None:
+    refused(ValueError, message, Box, bounds)
 
 
 def test_box_checks_points_and_moves_rounding_inside() -> None:

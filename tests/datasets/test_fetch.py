@@ -31,11 +31,11 @@ from tvbandits.datasets.tables.readings import read_table
 ZIP = "daily_44201_2008.zip"
 
 
-def zipped(text: str, member: str = "daily_44201_2008.csv") -> bytes:
+def zipped(text: str | bytes, kind: int = zipfile.ZIP_STORED) -> bytes:
+    """Stored, so that a byte changed anywhere is a byte changed in the csv."""
     buffer = io.BytesIO()
-    # Stored, so that a byte changed anywhere is a byte changed in the csv.
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(member), text)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("daily_44201_2008.csv"), text, kind)
     return buffer.getvalue()
 
 
@@ -270,10 +270,7 @@ def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> No
 
 def test_letters_and_lines_of_another_system(served: Served, tmp_path: Path) -> None:
     odd = TEXT.replace("LOUDON", "LOU\nDON\xff").replace("\n", "\r\n").encode("latin-1")
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("a.csv", odd)
-    served.files[ZIP] = buffer.getvalue()
+    served.files[ZIP] = zipped(odd)
     (path,) = get(served, tmp_path, state="New York")
     same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
@@ -300,54 +297,31 @@ def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
 # --- files and servers that mean no good: refused by name, in little memory and in finite time
 
 
-def bomb_gz(folder: Path) -> Path:
-    path = folder / "bomb.csv.gz"
-    path.write_bytes(gzip.compress(b"t,a,b\n" + b"1,2,3\n" * 800_000, compresslevel=1))
-    return path
+def table(rows: int, columns: int = 3) -> str:
+    return (
+        ",".join(f"s{i}" for i in range(columns)) + "\n" + (",".join("1" * columns) + "\n") * rows
+    )
 
 
-def bomb_zip(folder: Path) -> Path:
-    path = folder / "bomb.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("bomb.csv", b"t,a,b\n" + b"1,2,3\n" * 800_000)
-    return path
-
-
-def many_rows(folder: Path) -> Path:
-    path = folder / "rows.csv"
-    path.write_text("t,a,b\n" + "1,2,3\n" * 2000)
-    return path
-
-
-def many_columns(folder: Path) -> Path:
-    path = folder / "columns.csv"
-    path.write_text(",".join(f"s{i}" for i in range(300)) + "\n" + ",".join("1" * 300) + "\n")
-    return path
-
-
-def one_line(folder: Path) -> Path:
-    path = folder / "line.csv"
-    path.write_bytes(b"1" * 5_000_000)
-    return path
-
-
-def parquet(folder: Path) -> Path:
+def parquet() -> bytes:
     pytest.importorskip("pyarrow")
-    path = folder / "small.parquet"
-    pd.DataFrame({f"s{i}": np.zeros(30_000) for i in range(50)}).to_parquet(path)
-    assert path.stat().st_size < 100_000
-    return path
+    made: bytes = pd.DataFrame({f"s{i}": np.zeros(30_000) for i in range(50)}).to_parquet()
+    assert len(made) < 100_000
+    return made
 
 
 MB = {"unpacked_bytes": 10**6}
-CASES: dict[str, tuple[Callable[[Path], Path], dict[str, int], str]] = {
-    "gzip": (bomb_gz, MB, "unpacked bytes or more, and the limit is 1000000"),
-    "zip": (bomb_zip, MB, "unpacked bytes or more, and the limit is 1000000"),
-    "rows": (many_rows, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
-    "columns": (many_columns, {"columns": 100}, "300 columns or more, and the limit is 100"),
-    "one line": (one_line, {}, "the first line is longer than 4194304 bytes"),
-    "parquet": (parquet, MB, "12000000 unpacked bytes or more"),
-}
+CASES: dict[str, tuple[Callable[[], bytes], dict[str, int], str]] = {
+    "bomb.csv.gz": (lambda: gzip.compress(table(800_000).encode(), compresslevel=1), MB,
+        "unpacked bytes or more, and the limit is 1000000"),
+    "bomb.zip": (lambda: zipped(table(800_000), zipfile.ZIP_DEFLATED), MB,
+        "unpacked bytes or more, and the limit is 1000000"),
+    "rows.csv": (table(2000).encode, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
+    "columns.csv": (table(1, 300).encode, {"columns": 100},
+        "300 columns or more, and the limit is 100"),
+    "line.csv": (lambda: b"1" * 5_000_000, {}, "the first line is longer than 4194304 bytes"),
+    "small.parquet": (parquet, MB, "12000000 unpacked bytes or more"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -355,7 +329,8 @@ def test_what_is_too_large_is_refused_by_name(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, limits, match = CASES[case]
-    path = make(tmp_path)
+    path = tmp_path / case
+    path.write_bytes(make())
     for name, most in limits.items():
         monkeypatch.setenv(f"TVBANDITS_READ_{name.upper()}", str(most))
     with pytest.raises(ValueError, match=match) as caught:
@@ -367,7 +342,8 @@ def test_what_is_too_large_is_refused_by_name(
 
 
 def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = many_rows(tmp_path)
+    path = tmp_path / "rows.csv"
+    path.write_text(table(2000))
     assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "1500")
     refused(ValueError, "the limit is 1500", read_table, path)

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.ozone_samples import csv
+from tests.helpers.ozone_samples import csv, same
 from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits import Candidates, Problem
@@ -56,12 +56,6 @@ def parquet(path: Path, frame: pd.DataFrame) -> Path:
     pytest.importorskip("pyarrow")
     frame.to_parquet(path)
     return path
-
-
-def same(one: TableProblem, other: TableProblem) -> None:
-    np.testing.assert_array_equal(one.points, other.points)
-    np.testing.assert_array_equal(one.values, other.values)
-    assert str(one) == str(other)
 
 
 @pytest.fixture

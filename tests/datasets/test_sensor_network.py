@@ -173,18 +173,13 @@ def test_a_table_without_times_counts_its_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made(tmp_path / "values.csv").values, VALUES.to_numpy())
 
 
-def test_ids_are_texts() -> None:
-    sites = SITES.assign(id=[7, 8, 9])
-    np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
-    np.testing.assert_array_equal(made(sites=sites.set_index("id")).points, SITES[["x", "y"]])
+def test_ids_are_texts_in_the_first_column_or_the_index() -> None:
+    numbers = SITES.assign(id=[7, 8, 9])
+    for sites in (numbers, numbers.set_index("id"), SITES.rename(columns={"id": "whatever"})):
+        np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
     padded = made(sites=SITES.assign(id=["007", "8", "9"]))
     assert padded.labels == ("8", "9")
     assert "without coordinates: '7'; without readings: '007'" in padded.summary
-
-
-def test_the_first_column_has_the_ids() -> None:
-    sites = SITES.rename(columns={"id": "whatever"})
-    np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
 
 
 # --- coordinates
@@ -211,27 +206,25 @@ def test_planes_and_chosen_columns() -> None:
 
 
 SITES_THAT_CANNOT_BE = {
-    "not unique": (SITES.assign(id=["7", "7", "9"]), {}, "sites are given twice: '7'"),
-    "no id": (SITES.assign(id=["7", None, "9"]), {}, r"all have an id \(id\); row 2 has none"),
-    "same place": (SITES.assign(x=0.0, y=[0.0, 0.0, 1.0]), {},
+    "not unique": (SITES.assign(id=["7", "7", "9"]), "sites are given twice: '7'"),
+    "no id": (SITES.assign(id=["7", None, "9"]), r"all have an id \(id\); row 2 has none"),
+    "same place": (SITES.assign(x=0.0, y=[0.0, 0.0, 1.0]),
         "sites stand at the same place as others: '7', '8'"),
-    "text": (SITES.assign(x=["0", "far", "1"]), {}, "coordinate x must hold finite .* got 'far'"),
-    "too few": (SITES[["id", "x"]], {},
-        "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'"),
-    "no rows": (SITES[:0], {}, "got 0 rows of"),
-    "which": (SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2), {},
+    "text": (SITES.assign(x=["0", "far", "1"]), "coordinate x must hold finite .* got 'far'"),
+    "too few": (SITES[["id", "x"]], "columns of ids and 2 or 3 coordinates, got 3 rows of 'id'"),
+    "no rows": (SITES[:0], "got 0 rows of"),
+    "which": (SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2),
         "which columns are coordinates. Leave 2 or 3 of 'a', 'b', 'c', 'd'"),
-    "degrees": (SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]), {},
+    "degrees": (SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]),
         "site 8: lat must be degrees, got 91.0"),
-    "no match": (SITES.assign(id=list("abc")), {},
-        "values are of '7', '8', '9', .* of 'a', 'b', 'c'"),
+    "no match": (SITES.assign(id=list("abc")), "values are of '7', '8', '9', .* of 'a', 'b', 'c'"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", SITES_THAT_CANNOT_BE)
 def test_sites_that_cannot_be(wrong: str) -> None:
-    sites, more, message = SITES_THAT_CANNOT_BE[wrong]
-    refused(ValueError, message, made, sites=sites, **more)
+    sites, message = SITES_THAT_CANNOT_BE[wrong]
+    refused(ValueError, message, made, sites=sites)
 
 
 def test_a_site_without_coordinates_is_left_out() -> None:

@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,11 @@ from tvbandits.datasets.tables.references import AllRead, references
 TABLE = np.array([[1.0, 3.0, 2.0], [4.0, 0.0, 4.0], [5.0, 6.0, 1.0]])
 
 
-def table_problem(values: object = TABLE, points: object = ((0,), (1,), (2,))) -> TableProblem:
-    return TableProblem(
-        np.asarray(values), np.asarray(points), name="t", unit="", noise_variance=1.0
-    )
+def table_problem(
+    values: object = TABLE, points: object = ((0,), (1,), (2,)), **more: Any
+) -> TableProblem:
+    given = {"name": "t", "unit": "", "noise_variance": 1.0, **more}
+    return TableProblem(np.asarray(values), np.asarray(points), **given)
 
 
 def test_table_problem_by_hand() -> None:
@@ -78,12 +80,12 @@ def test_tables_that_cannot_be() -> None:
     refused(ValueError, r"points must have 3 rows, .* got 2", table_problem, points=[[0], [1]])
     refused(ValueError, r"got nan in row 1, column 0", table_problem, [[1, 2, 3], [np.nan, 2, 3]])
     refused(ValueError, r"values must have shape \(T, A\).* got \(3,\)", references, [1, 2, 3])
-    with pytest.raises(ValueError, match="noise_variance must be positive and finite, got 0"):
-        TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=0)
-    with pytest.raises(ValueError, match="labels must name 3 points, got 1"):
-        TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=1, labels=("a",))
-    with pytest.raises(ValueError, match="steps must be at most 3, got 4"):
-        TableProblem(TABLE, np.eye(3), name="t", unit="", noise_variance=1, steps=4)
+    for wrong, message in (
+        ({"noise_variance": 0}, "noise_variance must be positive and finite, got 0"),
+        ({"labels": ("a",)}, "labels must name 3 points, got 1"),
+        ({"steps": 4}, "steps must be at most 3, got 4"),
+    ):
+        refused(ValueError, message, table_problem, **wrong)
 
 
 # --- tables of rewards

@@ -42,9 +42,8 @@ PUBLIC = {
 WITH_EXAMPLES = sorted(name for name, text in PUBLIC.items() if SECTION in text)
 
 
-def run(text: str, name: str) -> int:
+def run(test: doctest.DocTest) -> int:
     """How many lines an example has; it fails with what was expected and what came."""
-    test = PARSER.get_doctest(text, {}, name, None, None)
     runner, said = doctest.DocTestRunner(verbose=False), list[str]()
     runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
@@ -65,7 +64,8 @@ def test_no_reason_is_out_of_date() -> None:
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_public_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(PUBLIC[name].partition(SECTION)[2], name) > 0
+    text = PUBLIC[name].partition(SECTION)[2]
+    assert run(PARSER.get_doctest(text, {}, name, None, None)) > 0
 
 
 def other_examples() -> list[doctest.DocTest]:
@@ -83,6 +83,4 @@ def test_any_other_example_runs(
     test: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    runner, said = doctest.DocTestRunner(verbose=False), list[str]()
-    runner.run(test, out=said.append)
-    assert runner.failures == 0, "".join(said)
+    run(test)

@@ -55,15 +55,20 @@ MEAN = np.random.default_rng(1).normal(0, 0.4, N)
 PLANS: list[Any] = [NextDecision, RandomPoints]
 
 
-def beliefs(mean: Array = MEAN, beta: float = 2.0) -> JointPosterior:
+NO_TIES = np.sqrt(np.diag(PRIOR)) * np.linspace(1.0, 1.0001, N)
+
+
+def beliefs(
+    mean: Array = MEAN, beta: float = 2.0, K: Array = PRIOR, deviation: Array = NO_TIES
+) -> JointPosterior:
     """Of a prior: what holds now holds at the next decision too."""
     return JointPosterior(
         mean,
-        np.sqrt(np.diag(PRIOR)) * np.linspace(1.0, 1.0001, N),  # no ties
+        deviation,
         beta,
         NOISE,
-        lambda rows, others=slice(None): PRIOR[list(rows)][:, others],
-        lambda rows, others: PRIOR[np.ix_(list(rows), list(others))],
+        lambda rows, others=slice(None): K[list(rows)][:, others],
+        lambda rows, others: K[np.ix_(list(rows), list(others))],
     )
 
 
@@ -128,15 +133,7 @@ UNEVEN = AMPLITUDE[:, None] * PRIOR * AMPLITUDE
 
 def uneven(asked: int = 0, mean: Array = MEAN, beta: float = 2.0) -> Pool:
     """A pool of points that differ in what is known of them."""
-    shown = JointPosterior(
-        mean,
-        AMPLITUDE,
-        beta,
-        NOISE,
-        lambda rows, others=slice(None): UNEVEN[list(rows)][:, others],
-        lambda rows, others: UNEVEN[np.ix_(list(rows), list(others))],
-    )
-    return Pool(POINTS, 5, lambda: UNEVEN, shown, asked)
+    return Pool(POINTS, 5, lambda: UNEVEN, beliefs(mean, beta, UNEVEN, AMPLITUDE), asked)
 
 
 def covariance_after(rows: list[int]) -> Array:

@@ -424,26 +424,24 @@ def straight_recently(seen: list[tuple[float, Readings]]) -> FilterEnsemble:
     return bank
 
 
-def same(one: FilterEnsemble, other: FilterEnsemble) -> bool:
-    return same_value(one, other)
-
-
 def test_late_readings_count_at_their_own_time_there_too() -> None:
     seen = history(WINDOW + 5)
     late = [*seen[:-4], *seen[-3:], seen[-4]]  # the fourth last comes at the end
-    assert same(told_recently(late).latest, straight_recently(seen))
+    assert same_value(told_recently(late).latest, straight_recently(seen))
     # Also in the first steps, where the second time says how long a step is.
-    assert same(told_recently([seen[0], seen[2], seen[1]]).latest, straight_recently(seen[:3]))
+    assert same_value(
+        told_recently([seen[0], seen[2], seen[1]]).latest, straight_recently(seen[:3])
+    )
     # The earliest of all may come last.
-    assert same(told_recently([seen[1], seen[0]]).latest, straight_recently(seen[:2]))
+    assert same_value(told_recently([seen[1], seen[0]]).latest, straight_recently(seen[:2]))
 
 
 def test_two_readings_of_one_time_are_taken_one_after_the_other() -> None:
     seen, rng = history(5), np.random.default_rng(9)
     more = [(3.0, reading(rng)), (5.0, reading(rng))]
     expected = straight_recently([*seen[:3], more[0], *seen[3:], more[1]])
-    assert same(told_recently([*seen, *more]).latest, expected)
-    assert same(told_recently([*seen, *more[::-1]]).latest, expected)
+    assert same_value(told_recently([*seen, *more]).latest, expected)
+    assert same_value(told_recently([*seen, *more[::-1]]).latest, expected)
 
 
 def test_what_was_known_before() -> None:
@@ -451,7 +449,7 @@ def test_what_was_known_before() -> None:
     recent = told_recently(seen)
     for t in (1.0, 3.0, 3.5, 6.0, 9.0):
         known = [each for each in seen if each[0] <= t]
-        assert same(recent.at(t), straight_recently(known))
+        assert same_value(recent.at(t), straight_recently(known))
     assert not recent.at(0.5).filters  # nothing was known
 
 
@@ -472,7 +470,7 @@ def test_a_reading_from_long_ago_counts_as_a_noisier_one() -> None:
     noise = faded(recent.before, 1.5, old.variance)
     assert noise > 0.1
     expected = recent.before.observe(old.rows, old.values, noise, begins)
-    assert same(after.before, expected)
+    assert same_value(after.before, expected)
     assert after.latest.predict(20.0).mean[2] > recent.latest.predict(20.0).mean[2]
     # So old that it says nothing: nothing changes.
     assert (
