@@ -197,8 +197,7 @@ def test_what_is_kept_can_be_corrected_and_the_rest_is_named(name: str) -> None:
         bandit.correct(x, [9.0], 3.0)
     bandit.retract(x, t)
     assert bandit.info.told == told - 1
-    played_later = bandit.ask(151.0)
-    assert LINE.index(played_later)[0] is not None
+    assert len(bandit.ask(151.0)) == 1
 
 
 @pytest.mark.usefixtures("short")

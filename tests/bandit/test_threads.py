@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -102,6 +102,17 @@ def test_looking_meanwhile_sees_whole_states() -> None:
 # --- calls from within a call -----------------------------------------------------------------------
 
 
+CALLS: dict[str, Callable[[Bandit, float], Any]] = {
+    "ask": lambda b, t: b.ask(t + 1.0),
+    "tell": lambda b, t: b.tell(LINE.X[[3]], [9.0], t),
+    "predict": lambda b, _: b.predict(LINE.X),
+    "recommend": lambda b, _: b.recommend(),
+    "drop": lambda b, _: b.drop(LINE.X[[3]]),
+    "questions": lambda b, t: b.questions(t),
+    "answer": lambda b, t: b.answer(LINE.X[[3]], [9.0], t),
+}
+
+
 class Meddling:
     """An expert that calls the bandit that asks it."""
 
@@ -111,23 +122,12 @@ class Meddling:
 
     def query(self, X: Array, t: float) -> Answers:
         if self.bandit is not None:
-            calls: dict[str, Any] = {
-                "ask": lambda b: b.ask(t + 1.0),
-                "tell": lambda b: b.tell(LINE.X[[3]], [9.0], t),
-                "predict": lambda b: b.predict(LINE.X),
-                "recommend": lambda b: b.recommend(),
-                "drop": lambda b: b.drop(LINE.X[[3]]),
-                "questions": lambda b: b.questions(t),
-                "answer": lambda b: b.answer(LINE.X[[3]], [9.0], t),
-            }
-            calls[self.call](self.bandit)
+            CALLS[self.call](self.bandit, t)
         return Answers(wave(X, t), NOISE)
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-@pytest.mark.parametrize(
-    "call", ["ask", "tell", "predict", "recommend", "drop", "questions", "answer"]
-)
+@pytest.mark.parametrize("call", CALLS)
 def test_a_call_from_inside_of_a_call_is_refused(call: str, consult: Any) -> None:
     experts = Meddling(call), Meddling(call)
     bandit, twin = (

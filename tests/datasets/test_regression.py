@@ -204,12 +204,10 @@ def test_wrong_tables_are_named(
     assert "\n" not in str(raised.value)
 
 
-def test_numbered_columns_in_parquet(tmp_path: Path) -> None:
+def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
     path = parquet(tmp_path / "numbered.parquet", BLOCKS.set_axis(range(9), axis=1))
     refused(ValueError, r"numbered\.parquet: not the california table: columns", california, path)
 
-
-def test_missing_values_in_parquet(tmp_path: Path) -> None:
     frame = SHELLS.assign(rings=pd.array([1, 2, None, 4, 5], dtype="Int64"))
     path = parquet(tmp_path / "gap.parquet", frame)
     refused(ValueError, r"gap\.parquet: rings must be a finite number, .* row 3", abalone, path)
@@ -354,13 +352,10 @@ def test_noise_and_deviation_are_those_over_the_cube() -> None:
         assert problem.noise_variance == pytest.approx(0.025 * problem.deviation**2)
 
 
-def test_an_unknown_function_is_named() -> None:
-    refused(ValueError, "function must be .*, got 'hartman3'", Lifted, "hartman3")
-
-
 def test_on_the_command_line() -> None:
     assert make_problem("lifted:hartmann3", [], None) == Lifted("hartmann3")
     assert make_problem("lifted:ackley4,horizon=120", [], 7) == Lifted("ackley4", horizon=120)
     assert make_problem("Lifted:function=powell4", [], 7) == Lifted("powell4", horizon=7)
     assert make_problem("lifted", [], None) == Lifted()
-    refused(ValueError, "got 'akley4'", make_problem, "lifted:akley4", [], None)
+    says = "function must be .*, got 'akley4'"
+    refused(ValueError, says, make_problem, "lifted:akley4", [], None)

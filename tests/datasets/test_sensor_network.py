@@ -352,6 +352,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
         "and positive, got 'inf'"),
     "old": (VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0), {"every": "1s"},
         r"every=1s makes 1\.77e\+09 steps of 3 sensors, from 1970-01-01 .* times wrong"),
+    "still": (VALUES * 0, {"noise_variance": None}, "must be given: .* from 12 differences of"),
     "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must be positive and finite, got 0"),
 }  # fmt: skip
 
@@ -403,11 +404,6 @@ def test_nothing_is_added_to_readings_unless_asked_for() -> None:
     assert noisy.noise_variance == problem.noise_variance + 0.25
     assert SimulatorExpert(noisy).query(X, t).values[0] != problem.value(X, t)[0]
     refused(ValueError, r"noise must lie in \[0, 5e\+99\], got -1", made, table, noise=-1)
-
-
-def test_noise_that_cannot_be_estimated() -> None:
-    match = r"noise_variance must be given: .* from 12 differences of"
-    refused(ValueError, match, made, VALUES * 0, noise_variance=None)
 
 
 # --- two files for the command line

@@ -360,11 +360,8 @@ def waits(wait: Any, attempts: int = 8) -> list[float]:
     return slept
 
 
-def test_waits_double_up_to_the_longest() -> None:
+def test_waits_double_up_to_the_longest_and_those_of_tenacity_are_welcome() -> None:
     assert waits(None, attempts=9) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
-
-
-def test_waits_of_tenacity_are_welcome() -> None:
     assert waits(tenacity.wait_fixed(2.5), 3) == [2.5, 2.5]
     assert waits(tenacity.wait_incrementing(1, 2), 4) == [1, 3, 5]
 

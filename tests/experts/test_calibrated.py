@@ -32,12 +32,14 @@ def drawn(seed: int, n: int, *, bias: float, ratio: float) -> tuple[Array, Array
 # --- the estimate ---------------------------------------------------------------------------------
 
 
+def with_the_made_up_pair(columns: tuple[Array, Array, Array]) -> list[Array]:
+    extras = (0.0, *map(np.median, columns[1:]))
+    return [np.append(column, extra) for column, extra in zip(columns, extras, strict=True)]
+
+
 def log_likelihood(columns: tuple[Array, Array, Array], ratio: float) -> float:
     """Of the ratio, with the made-up pair, the bias integrated out over a fine grid."""
-    difference, stated, reward = (
-        np.append(column, extra)
-        for column, extra in zip(columns, (0.0, *map(np.median, columns[1:])), strict=True)
-    )
+    difference, stated, reward = with_the_made_up_pair(columns)
     deviation = np.sqrt(ratio * stated + reward)
     bias = np.linspace(-12, 12, 801)
     return float(logsumexp(norm.logpdf(difference[:, None] - bias, 0, deviation[:, None]).sum(0)))
@@ -60,10 +62,7 @@ def test_without_a_clip_it_maximises_the_likelihood(n: int, ratio: float) -> Non
 
 def restated_score(columns: tuple[Array, Array, Array], ratio: float, clip: float) -> float:
     """The left side of the equation of the ratio, by minimising and integrating."""
-    difference, stated, reward = (
-        np.append(column, extra)
-        for column, extra in zip(columns, (0.0, *map(np.median, columns[1:])), strict=True)
-    )
+    difference, stated, reward = with_the_made_up_pair(columns)
     variance = ratio * stated + reward
 
     def huber(bias: float) -> float:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,15 +198,9 @@ def an_array(points: Array, t: float) -> Any:
     return BUMP.value(points, t)
 
 
-def secretly_negative(points: Array, t: float) -> Answers:
+def secretly(points: Array, t: float, **changed: Any) -> Answers:
     said = plainly(points, t)
-    object.__setattr__(said, "variance", -said.variance)
-    return said
-
-
-def endless_cost(points: Array, t: float) -> Answers:
-    said = plainly(points, t)
-    object.__setattr__(said, "cost", np.inf)
+    vars(said).update(changed)
     return said
 
 
@@ -298,8 +293,9 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "mistaken": (By(mistaken), FORM,
         "raised TypeError: no such thing (a bandit stops, as it is bro"),
     "an array": (By(an_array), FORM, "must return Answers, got ndarray"),
-    "secret": (By(secretly_negative), FORM, "variance must be positive, got -0.01"),
-    "cost": (By(endless_cost), FORM, "cost must be finite and not negative, got inf"),
+    "secret": (By(partial(secretly, variance=np.full(6, -0.01))), FORM,
+        "variance must be positive, got -0.01"),
+    "cost": (By(partial(secretly, cost=np.inf)), FORM, "cost must be finite and not negative, got inf"),
     "fresh": (Fresh(), SAME, "asking again changed the answer for row 0"),
     "mutating": (By(mutating), "leaves X as it was", "X was changed in place"),
     "only many": (By(only_many), "answers a single point", "raised IndexError: one point is not"),

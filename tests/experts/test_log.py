@@ -283,13 +283,9 @@ def test_a_function_is_lifted() -> None:
     np.testing.assert_array_equal(said.variance, np.full(len(X), 0.2))
 
 
-def some_missing(points: Array, t: float) -> Array:
-    return np.where(points[:, 0] < -15, np.nan, t)
-
-
 def test_nan_is_an_error() -> None:
     with pytest.raises(ExpertError, match=r"returned NaN at \[-30\.0\], t = 2\.0"):
-        CallableExpert(some_missing, 0.1).query(X, 2.0)
+        CallableExpert(lambda x, t: np.where(x[:, 0] < -15, np.nan, t), 0.1).query(X, 2.0)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (6, 1)])

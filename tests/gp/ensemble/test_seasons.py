@@ -64,8 +64,8 @@ def searched(at: At, times: Array, unit: float = 1.0, seasonal: bool = True) -> 
     return recent.observed(t, reading(t, unit, seasonal)), search
 
 
-def run(times: Array, unit: float = 1.0, *, seasonal: bool = True) -> list[At]:
-    bank = FilterEnsemble.of(POINTS, 0.05)
+def run(times: Array, unit: float = 1.0, *, seasonal: bool = True, both: bool = False) -> list[At]:
+    bank = FilterEnsemble.of(POINTS, 0.05, both=both)
     at: At = Recent(bank), SeasonSearch(bank)
     out = []
     for n in range(1, len(times) + 1):
@@ -91,10 +91,7 @@ def test_it_is_found_in_the_unit_of_time_and_then_a_part_of_the_models(unit: flo
 def test_of_both_a_season_takes_a_networks_models() -> None:
     both = FilterEnsemble.of(POINTS, 0.05, both=True)
     assert set(function_settings(POINTS.shape[1])) < set(both.settings)
-    at: At = Recent(both), SeasonSearch(both)
-    for n in range(1, 50):
-        at = searched(at, np.arange(1.0, n + 1.0))
-    recent, search = at
+    recent, search = run(np.arange(1.0, 50.0), both=True)[-1]
     assert search.period == 12.0
     knew = Recent(FilterEnsemble.of(POINTS, 0.05, both=True, season=12.0))
     assert knew.before.settings == settings_for(POINTS, 12.0)

@@ -207,7 +207,7 @@ def test_it_is_what_dense_algebra_says(case: Any) -> None:
 
 
 @every_case
-def test_its_variance_is_below_the_prior_s(case: Any) -> None:
+def test_what_it_says_agrees_and_is_below_the_prior(case: Any) -> None:
     setting = Setting(case)
     made = setting.condition(setting.data)
     for Z in setting.places():
@@ -218,11 +218,7 @@ def test_its_variance_is_below_the_prior_s(case: Any) -> None:
     assert made.log_det_ratio > 0.0
     assert 0.0 < made.effective_dimension() < 24.0
 
-
-@every_case
-def test_the_domain_is_like_any_other_place_and_covariances_agree(case: Any) -> None:
-    setting = Setting(case)
-    made = setting.condition(setting.data)
+    # The domain is like any other place, and covariances agree with variances.
     setting.assert_close(made.on_surface(), made.predict(setting.at(NOW)))
     Z = np.concatenate(setting.places()[:3])
     covariance = made.cross_covariance(Z, Z)
