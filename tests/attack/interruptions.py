@@ -3,13 +3,15 @@
 A random bandit (every policy by name, and random recipes) plays beside
 a twin that nothing happens to. Into its calls a KeyboardInterrupt, a MemoryError or an ordinary error
 is thrown at an executed line of the package or of a kernel of scikit-learn, the error kept alive as an
-interactive session keeps it. Then
+interactive session keeps it. None is thrown between the block of a `with` and its exit, where tracing
+could: Python looks for signals after calls and at jumps back, and allocates nothing there. Then
 
 - its state is that from before the call, or that after it (the twin's), to the last bit;
 - another thread can use it, and BLAS has as many threads as before;
 - the call is made once more, or is not, and everything after is what the twin says, to the last bit.
 """
 
+import ast
 import gc
 import inspect
 import itertools
@@ -18,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -73,6 +75,7 @@ class Lines:
         self.seen: list[Line] = []
         self.thrown: Line | None = None
         self.asking = self.asked = False
+        self._before: dict[int, int] = {}  # the line that a frame, by its id, was at
 
     def run(self, call: Callable[[], Any]) -> Any:
         """Make the call."""
@@ -84,10 +87,18 @@ class Lines:
             sys.settrace(before)
 
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:  # noqa: ARG002
-        return self._line if ours(frame.f_code) else None
+        if not ours(frame.f_code):
+            return None
+        if not frame.f_code.co_flags & inspect.CO_GENERATOR:  # one that may be going on
+            self._before.pop(id(frame), None)
+        return self._line
 
     def _line(self, frame: FrameType, event: str, arg: object) -> Any:  # noqa: ARG002
         if event == "line":
+            before = self._before.get(id(frame), 0)
+            self._before[id(frame)] = frame.f_lineno
+            if leaves_block(frame, before):
+                return self._line
             self.asked = self.asked or frame.f_code.co_name in ("query", "observe")
             self.seen.append((frame.f_code, frame.f_lineno))
             if len(self.seen) == self.at:
@@ -111,6 +122,24 @@ def ours(code: CodeType) -> bool:
     if code not in _OURS:
         _OURS[code] = str(Path(code.co_filename).resolve()).startswith(PLACES)
     return _OURS[code]
+
+
+@cache
+def blocks_of(path: str) -> dict[int, tuple[int, int]]:
+    """The first and last line of the block of each `with` of a file, by its own line."""
+    found: dict[int, tuple[int, int]] = {}
+    for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.With):
+            starts = [item.context_expr.lineno for item in node.items] + [node.body[0].lineno]
+            ends = node.body[-1].end_lineno or node.body[-1].lineno
+            found.update((start, (inner, ends)) for start, inner in itertools.pairwise(starts))
+    return found
+
+
+def leaves_block(frame: FrameType, before: int) -> bool:
+    """Whether a frame is back at the line of a `with` from a line of its block, to leave it."""
+    first, last = blocks_of(frame.f_code.co_filename).get(frame.f_lineno, (1, 0))
+    return frame.f_lineno < first <= before <= last
 
 
 def where(line: Line) -> str:

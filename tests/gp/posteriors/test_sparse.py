@@ -7,9 +7,10 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense, assert_alike
+from tests.oracles.digits import on_dictionary
 from tests.oracles.sparse import Sparse
 from tests.oracles.states import fingerprint
-from tvbandits import Exact, Nystrom, Observations
+from tvbandits import Exact, Nystrom, NystromFilter, Observations
 from tvbandits.core.arrays import Array
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
@@ -253,3 +254,32 @@ def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -
     assert found[1e-12].jitter == pytest.approx(1e-6 - 1e-12)
     assert found[2e-6].jitter == found[1e-6].jitter == 0.0
     assert_alike(found[1e-12].predict(X), found[1e-6].predict(X), rtol=0.0)
+
+
+@pytest.mark.parametrize("filters", [False, True], ids=["still", "filter"])
+def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters: bool) -> None:
+    """Means are several prior deviations then: right for the noise taken, however little that is."""
+    rng = np.random.default_rng(2)
+    n, q, kernel = 12, 5, OnSpace(RBF(0.5)) * Drift(0.1) if filters else RBF(0.5)
+    X, t = rng.random((n + q, 1)), np.append(np.arange(n) // 3, np.full(q, n / 3))
+    Z = np.column_stack([X, t]) if filters else X
+    Y, told = rng.standard_normal((n, 2)), np.full(n, 1e-12)
+    part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
+    made = part.condition(kernel, Data(Z[:n], Y, told), now=n / 3)
+    noise = np.full(n, part.tolerance)
+    assert made.jitter == pytest.approx(part.tolerance - 1e-12)
+    assert isinstance(made, NystromPosterior)
+    D, here, fades = made.dictionary.rows.Z, Z, None
+    if filters:
+        fades = kernel(np.column_stack([0 * t[:n], t[:n]]), np.column_stack([0 * t, t]))
+        D, here = (np.column_stack([each[:, :1], 0 * each[:, 0]]) for each in (D, Z))
+    within = kernel(D) + np.diag(made.dictionary.data.variance)
+    across = kernel(D, here)
+    if filters:
+        left_out = 1.0 - (across[:, :n] * np.linalg.solve(within, across[:, :n])).sum(axis=0)
+        noise = np.maximum(noise, left_out)
+    means, explained = on_dictionary(within, across, noise, Y, fades)
+    mean, variance = made.predict(Z[n:])
+    assert np.abs(means).max() > 5.0
+    np.testing.assert_allclose(mean, means, rtol=1e-5, atol=1e-5 * np.abs(means).max())
+    np.testing.assert_allclose(variance, 1.0 - explained, rtol=1e-4, atol=1e-13)
