@@ -314,10 +314,10 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     refused(ValueError, match, Campaign.create, tmp_path / "new.db", other)
     other = tmp_path / "other.db"
     Campaign.create(other, plain()).close()
-    for version in (1, 99):
+    for version in (1, 3, 99):
         with closing(sqlite3.connect(other)) as file, file:
             file.execute("UPDATE about SET value = ? WHERE name = 'schema'", (str(version),))
-        refused(NoCampaignError, f"of version {version}, and 3 is known", Campaign.open, other)
+        refused(NoCampaignError, f"of version {version}, and 4 is known", Campaign.open, other)
 
 
 @pytest.mark.parametrize(
