@@ -236,6 +236,7 @@ def damaged(tmp_path: Path) -> list[object]:
         ("compare drifting-bump --data x.csv", "--data is for problems that read files: abalone"),
         ("compare drifting-bump --nope", "No such option: --nope"),
         ("frontier drifting-bump --budgets 0", "budgets must be positive and finite, got 0"),
+        ("frontier drifting-bump --confidence=", "confidence must be .*, got ''"),
         ("frontier drifting-bump --plan nope", 'unknown plan "nope"; there are: next, plausible'),
         ("compare", "Missing argument"),
         ("nope", "No such command 'nope'"),
