@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ import pytest
 from tests.helpers.refusals import refused
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
+from tvbandits.cli.options import Played
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
@@ -161,13 +163,12 @@ def test_clusters_that_are_none(where: str) -> None:
 
 def small(**changes: Any) -> None:
     given: dict[str, Any] = {
-        "name": "quick",
-        "policies": [],
+        "suite": "quick",
         "only": ["uniform", "gp-ucb", "tv-gp-ucb:epsilon=0.1"],
-        "own": ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"],
-        **{"seeds": 2, "horizon": 8, "jobs": 1, "cluster": None, "folder": None},
+        "problem": ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"],
+        **{"seeds": 2, "horizon": 8, "jobs": 1},
     }
-    comparing.board(**{**given, **changes})
+    comparing.board(Played(**{**given, **changes}))
 
 
 def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
@@ -175,17 +176,18 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "quick"])
     out = tmp_path / "board"
-    small(folder=str(out))
+    small(out=str(out))
     kept = sorted((out / "runs").iterdir())
     assert len(kept) == 12
     times = {path: path.stat().st_mtime_ns for path in kept[1:]}
     kept[0].unlink()
-    small(folder=str(out), policies=["sw-gp-ucb:window=4"])
+    small(out=str(out), policy=["sw-gp-ucb:window=4"])
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
     assert len(list((out / "runs").iterdir())) == 16
     said = capsys.readouterr()
     assert "11 of 16 runs are there already" in said.err
-    assert "| sw-gp-ucb:window=4 |" in said.out
+    assert re.search(r"^\| sw-gp-ucb:window=4 \| \d\.\d\d \|$", said.out, re.M)  # mean rank
+    assert re.search(r"^\| sw-gp-ucb:window=4 \| .* \| \d+\.\d \|$", said.out, re.M)  # milliseconds
     table = pd.read_csv(out / "regret.csv", index_col="problem")
     assert table.shape == (2, 4)
     summary = pd.read_csv(out / "summary.csv")
