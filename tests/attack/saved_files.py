@@ -218,7 +218,7 @@ def cases(data: bytes) -> dict[str, bytes]:
         "structure too deep": sealed(deep),
         "structure too long": sealed({**inside, "structure.json": b" " * 8_000_001}),
         "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
-        "version of tomorrow": with_structure(data, lambda s: s.update(version=4)),
+        "version of tomorrow": with_structure(data, lambda s: s.update(version=5)),
         "other format": with_structure(data, lambda s: s.update(format="other")),
         "entries that are none": with_structure(data, lambda s: s.update(entries={"a": 1})),
         "no root": with_structure(data, lambda s: s.pop("root")),

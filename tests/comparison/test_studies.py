@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import os
+import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -183,7 +184,8 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     assert len(list((out / "runs").iterdir())) == 16
     said = capsys.readouterr()
     assert "11 of 16 runs are there already" in said.err
-    assert "| sw-gp-ucb:window=4 |" in said.out
+    assert re.search(r"^\| sw-gp-ucb:window=4 \| \d\.\d\d \|$", said.out, re.M)  # mean rank
+    assert re.search(r"^\| sw-gp-ucb:window=4 \| .* \| \d+\.\d \|$", said.out, re.M)  # milliseconds
     table = pd.read_csv(out / "regret.csv", index_col="problem")
     assert table.shape == (2, 4)
     summary = pd.read_csv(out / "summary.csv")

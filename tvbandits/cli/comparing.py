@@ -79,7 +79,7 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
 def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
     """Play every plan with every budget, print, and write files into the folder `out`."""
     policies = frontiers.policies(budgets, plans or list(PLANS))
-    order = order if order.confidence else replace(order, confidence="2")
+    order = replace(order, confidence="2") if order.confidence is None else order
     folder = None if out is None else files.writable_folder(_folder("--out", out))
     done = _played("frontier", order, policies, folder)
     rows = done.rows

@@ -16,14 +16,19 @@ Text = str | None
 Texts = list[str] | None
 
 
-def whole_number(explanation: str) -> Any:
-    """An option that is a whole number; whoever uses it says how large it may be."""
+def whole_number(explanation: str, most: int | None = None) -> Any:
+    """An option of at least 1; or of 1 to `most`, and -1 for as many as there are cores."""
 
     def parsed(text: str) -> int:
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
+        everywhere = most is not None and number == -1
+        if not everywhere and not 1 <= number <= (most or number):
+            words = "at least 1" if most is None else f"1 to {most}, or -1 for all cores"
+            raise typer.BadParameter(f"must be {words}, got {text}")
+        return number
 
     return Option(help=explanation, parser=parsed, metavar="INTEGER")
 
@@ -34,7 +39,7 @@ ByName = Annotated[
     Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
 ]
 Steps = Annotated[int | None, whole_number("Steps; the problem's own by default.")]
-Jobs = Annotated[int, whole_number("Runs at the same time; -1 for all cores.")]
+Jobs = Annotated[int, whole_number("Runs at the same time; -1 for all cores.", most=1024)]
 Engine = Annotated[
     Text, Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there.")
 ]
@@ -94,7 +99,10 @@ class Arguments:
     ] = None
     equal_information: Annotated[
         bool,
-        Option(help="Give policies that ask nobody as many answers, at random points."),
+        Option(
+            "--equal-information",
+            help="Give policies that ask nobody as many answers, at random points.",
+        ),
     ] = False
 
 

@@ -380,7 +380,7 @@ def write(board: Board, made: Made, out: Path) -> list[str]:
 def text(board: Board, made: Made) -> str:
     """The board as Markdown, what speaks against ours first."""
     found = ranks(board.table)
-    ranked = found.mean.rename("rank").rename_axis("policy").reset_index()
+    ranked = found.mean.map("{:.2f}".format).rename("rank").rename_axis("policy").reset_index()
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     beaten = {
         "problem": "problem",
@@ -416,7 +416,8 @@ def text(board: Board, made: Made) -> str:
     for problem, part in board.summary.groupby("problem", sort=False):
         played = f"{part.iloc[0]['horizon']} steps, {part['seeds'].min()} seeds."
         lines += ["", f"## {problem}", "", played, ""]
-        lines += _markdown(of_problem, part.sort_values("average_regret"))
+        shown = part.assign(ms_per_step=part["ms_per_step"].map("{:.1f}".format))
+        lines += _markdown(of_problem, shown.sort_values("average_regret"))
     return "\n".join(lines) + "\n"
 
 

@@ -36,7 +36,7 @@ SAID = {
     "pickle": r"it is not a saved file: it begins with b'\\x80",
     "array of objects": "arrays/0.npy' is no array: .*it holds object",
     "pickle for an array": "arrays/0.npy' is no array: .*magic string",
-    "version of tomorrow": "it is of version 4, and 3 is known here",
+    "version of tomorrow": "it is of version 5, and 4 is known here",
     "SQLite": "it is not a saved file: it begins with b'SQLite f'",
     "name that leads up": r"member '\.\./\.\./evil\.py' does not belong",
     "packed members": "its members are packed or overlap",

@@ -230,8 +230,8 @@ SNAPSHOTS = sql.Table(
 )
 
 
-# The version of the tables, which stands in them; one that is not known is refused.
-SCHEMA = 3
+# The version of the tables and of what is saved in them; one that is not known is refused.
+SCHEMA = 4
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
