@@ -170,8 +170,7 @@ def test_nothing_is_relative_without_a_control() -> None:
 
 def test_a_comparison_plays_the_control_of_a_problem() -> None:
     known, adaptive = BannersByDay(horizon=96), ["adaptive-gp-ucb"]
-    with pytest.raises(ValueError, match="give batch=2 or more"):
-        list(compare(known, adaptive, seeds=1))
+    refused(ValueError, "give batch=2 or more", list, compare(known, adaptive, seeds=1))
     regret = [
         compare(problem, adaptive, seeds=2, batch=16).to_frame()["regret"].mean()
         for problem in (known, BannersByDay(horizon=96, beside=False))

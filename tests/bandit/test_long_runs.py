@@ -11,6 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import tvbandits
+from tests.helpers.refusals import refused
 from tvbandits import (
     Answers,
     Bandit,
@@ -221,8 +222,7 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     ],
 )
 def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
-    with pytest.raises(ValueError, match="nothing can leave the history"):
-        maker().with_history(1000)
+    refused(ValueError, "nothing can leave the history", maker().with_history, 1000)
 
 
 @pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])
@@ -286,7 +286,6 @@ def test_an_error_made_of_the_warning_comes_once(monkeypatch: pytest.MonkeyPatch
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExpensiveWarning)
         before = bandit.state
-        with pytest.raises(ExpensiveWarning, match="rows to factor"):
-            tell_plainly(bandit)
+        refused(ExpensiveWarning, "rows to factor", tell_plainly, bandit)
         assert len(bandit.state.rewards) == len(before.rewards) + 1
         tell_plainly(bandit)

@@ -282,8 +282,7 @@ def test_what_is_read_is_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"numbers of shape \(A, d\), got shape \(5,\)"):
         Candidates(tmp_path / "flat.npy")  # type: ignore[arg-type]
     np.save(tmp_path / "columns.npy", np.asfortranarray(POINTS))
-    with pytest.raises(ValueError, match="row after row"):
-        Candidates(tmp_path / "columns.npy")  # type: ignore[arg-type]
+    refused(ValueError, "row after row", Candidates, tmp_path / "columns.npy")
     broken = POINTS.copy()
     broken[777, 1] = np.nan
     np.save(tmp_path / "broken.npy", broken)

@@ -8,6 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import FINITE_RULES, setting
+from tests.helpers.refusals import refused
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
 from tvbandits.policies import POLICIES
@@ -162,14 +163,12 @@ def test_the_best_point_of_a_predictive_draw_is_played() -> None:
 
 @pytest.mark.parametrize("name", FINITE_RULES)
 def test_boxes_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="needs a finite domain"):
-        POLICIES[name].make(setting(Box([[0, 1]])))
+    refused(ValueError, "needs a finite domain", POLICIES[name].make, setting(Box([[0, 1]])))
 
 
 def test_nonsense_is_refused() -> None:
     for make in (policies.pe_gp_ucb, policies.hp_gp_ts):
         with pytest.raises(ValueError, match="rates must be numbers with spaces"):
             make(LINE, RBF(), 1.0, rates="0.1,0.2")  # type: ignore[operator]
-        with pytest.raises(ValueError, match="each of lengths"):
-            make(LINE, RBF(), 1.0, lengths="0")  # type: ignore[operator]
+        refused(ValueError, "each of lengths", make, LINE, RBF(), 1.0, lengths="0")
     assert numbers_in(" 1 2e-1 ", "x") == (1.0, 0.2)

@@ -240,8 +240,7 @@ class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
     ],
 )
 def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
-    with pytest.raises(KernelError, match=message):
-        validation.check_kernel(Broken(how), rows(9), "prior")
+    refused(KernelError, message, validation.check_kernel, Broken(how), rows(9), "prior")
 
 
 @pytest.mark.parametrize(
@@ -258,8 +257,7 @@ def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
     ],
 )
 def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:
-    with pytest.raises(KernelError, match=message):
-        validation.check_kernel(kernel, rows(9))
+    refused(KernelError, message, validation.check_kernel, kernel, rows(9))
 
 
 def test_check_kernel_edges() -> None:
