@@ -275,8 +275,7 @@ def test_what_will_be_expensive_is_said_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_drifting_one_is_told_of_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expense, "FEW", 0)
     monkeypatch.setattr(expense, "SECONDS", 1e-6)
-    bandit = policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1)
-    (said,) = tell(bandit, 15)
+    (said,) = tell(policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1), 15)
     assert "StateSpace(anchors=points)" in said
 
 

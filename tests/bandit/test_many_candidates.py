@@ -238,8 +238,7 @@ def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) 
     """Far apart all candidates lead, since they tie."""
     monkeypatch.setattr(candidates, "MOST_INDEXED", 90)
     domain = Candidates(POINTS)
-    bandit = policies.bkb(domain, RBF(0.003), 0.01)
-    expected = play(bandit, 12)
+    expected = play(policies.bkb(domain, RBF(0.003), 0.01), 12)
     assert len(domain._known) <= 90
     monkeypatch.undo()
     again = policies.bkb(Candidates(POINTS), RBF(0.003), 0.01)

@@ -107,8 +107,7 @@ def test_what_runs_elsewhere_is_pending() -> None:
     storage = optuna.storages.InMemoryStorage()
     here = optuna.create_study(storage=storage, sampler=sampler(), study_name="one")
     there = optuna.load_study(storage=storage, sampler=sampler(seed=1), study_name="one")
-    first = here.ask({"x": KINDS["plain"]})
-    here.tell(first, 1.0)
+    here.tell(here.ask({"x": KINDS["plain"]}), 1.0)
     running = there.ask({"x": KINDS["plain"]})
     trial = here.ask({"x": KINDS["plain"]})
     pending = here.sampler.bandit.pending[:, 0]

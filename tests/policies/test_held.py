@@ -56,8 +56,7 @@ def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_player_among_rows_of_a_context_is_saved(tmp_path: Path) -> None:
-    rows = Candidates([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], context=[1])
-    player = policies.uniform(rows)
+    player = policies.uniform(Candidates([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], context=[1]))
     player.tell(player.ask(1.0, context=[0.0]), [0.5], 1.0)
     player.save(tmp_path / "saved")
     other = load(tmp_path / "saved")

@@ -152,8 +152,7 @@ def test_the_best_point_of_a_predictive_draw_is_played() -> None:
     x_ = values * 0.5 * (b + np.sqrt(b**2 + 4 * gamma2 * (1 - gamma2) * 0.1 / values))
     drawn = gamma2 * P @ np.linalg.solve(gamma2 * P + U @ np.diag(x_) @ U.T, P)
     drawn = (drawn + drawn.T) / 2
-    rng = np.random.default_rng(3)
-    draws = rng.multivariate_normal(mean, drawn, 20_000, method="eigh")
+    draws = np.random.default_rng(3).multivariate_normal(mean, drawn, 20_000, method="eigh")
     expected = np.bincount(draws.argmax(axis=1), minlength=12) / 20_000
     np.testing.assert_allclose(shares_of_asks(player, 3000), expected, atol=0.03)
 

@@ -379,8 +379,7 @@ def test_it_is_a_covariance_on_every_domain(name: str) -> None:
         check_kernel(space, points)
         kernel = structured_kernel(space)
         check_kernel(kernel, inputs(kernel, points, np.resize(times, len(points))))
-        terms = terms_of(kernel)
-        assert terms is not None
+        assert terms_of(kernel) is not None
         assert leaves_of(kernel) is not None
         # As they are given, all numbers are inside of the bounds of a fit.
         assert (kernel.theta > kernel.bounds[:, 0]).all()

@@ -198,8 +198,7 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
 
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
-    rng = np.random.default_rng(2)
-    data = some(rng, ROUGH, 10)
+    data = some(np.random.default_rng(2), ROUGH, 10)
     exact = by_cholesky(ROUGH, data)
     after, fresh = (
         Nystrom().condition(ROUGH, data, previous=q, rng=np.random.default_rng(5))

@@ -108,8 +108,7 @@ def test_a_point_beyond_the_features_keeps_its_variance() -> None:
 @pytest.mark.parametrize("name", ["drift", "all"])
 def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
     kernel = KERNELS[name]
-    amplitude = float(kernel.diag(at(0.0, [0]))[0])
-    floor = ROUNDING * amplitude
+    floor = ROUNDING * float(kernel.diag(at(0.0, [0]))[0])
     # Five rewards of each of three points at one time, again and again, of size 10.
     t = np.repeat(np.arange(4.0), 15)
     Z = np.column_stack([np.tile(np.repeat(POINTS[:3], 5, axis=0), (4, 1)), t])
