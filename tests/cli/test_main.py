@@ -201,6 +201,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare drifting-bump --policy sw-gp-ucb:window=a", "window must be a whole number"),
         ("compare drifting-bump --horizon 0", "--horizon.*: must be at least 1, got 0"),
         ("compare drifting-bump --horizon abc", '--horizon.*: expected a whole number, got "abc"'),
+        ("campaign tell x.db --site A --reward abc", '--reward.*valid number.*, got "abc"'),
         ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
         ("compare drifting-bump --out=", '--out must name a folder, got ""'),
         ("compare drifting-bump --jobs -2", "--jobs.*: must be 1 to 1024, or -1 .*, got -2"),

@@ -108,6 +108,9 @@ def _odd(error: Exception) -> int:
     # What the command-line parser raises knows how to speak for itself.
     if hasattr(error, "format_message"):
         said = error.format_message().replace("Value error, ", "")  # as pydantic begins
+        if "Input should be" in said and hasattr(error.__cause__, "errors"):
+            # Pydantic does not say what was given.
+            said += f', got "{error.__cause__.errors()[0]["input"]}"'
         return _complain(said) if said else 2
     if isinstance(error, ImportError) and error.name is None:  # an extra that is not installed
         return _complain(str(error))
