@@ -315,8 +315,7 @@ def test_samples_are_in_the_unit_of_the_reward() -> None:
 
 @each_posterior
 def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) -> None:
-    batch = player(posterior, batch=4000).ask()
-    found = np.bincount(LINE.index(batch), minlength=13)
+    found = np.bincount(LINE.index(player(posterior, batch=4000).ask()), minlength=13)
     made = player(posterior)
     made.ask()
     state = made.state.posterior
@@ -329,8 +328,7 @@ def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) ->
     expected = np.bincount(drawn.argmax(axis=1), minlength=13)
     likely = expected > 100
     assert likely.sum() > 3
-    table = np.array([found[likely], expected[likely]])
-    assert chi2_contingency(table).pvalue > 1e-3
+    assert chi2_contingency(np.array([found[likely], expected[likely]])).pvalue > 1e-3
     # Twice the width is another law.
     wide = np.bincount(
         LINE.index(player(posterior, batch=4000, confidence=2.0).ask()), minlength=13

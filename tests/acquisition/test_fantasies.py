@@ -223,8 +223,7 @@ def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
 
     looking = Bandit.from_state(replace(bandit.recipe, acquisition=MostUncertain()), bandit.state)
     first = looking.ask(2.0)
-    second = looking.ask(2.0)
-    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, looking.ask(2.0))
     mean = bandit.predict(first, 2.0)[0]
     np.testing.assert_allclose(seen[0], bandit.predict(sites.X, 2.0)[1], rtol=1e-9)
     bandit.tell(first, mean, 2.0)
@@ -255,8 +254,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
         bank = bank.observe([row], rng.normal(size=1), None, t * step)
     (filters,) = bank.filters
     own = NOISE_LASTING / float(filters.variance[0])
-    every = np.arange(5)
-    H = filters.layout.rows(every)
+    H = filters.layout.rows(np.arange(5))
     ahead = filters.moved(1.0)
     given = H @ ahead.covariance[0] @ H.T
     told = model.nugget + own
@@ -339,8 +337,7 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):
-        made = policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01)
-        assert made.recipe.learn is not None
+        assert policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01).recipe.learn is not None
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:

@@ -43,8 +43,7 @@ def test_the_first_plays_leave_the_least_variance_together() -> None:
         assert rest[at] == pytest.approx(min(rest), abs=1e-9)
         rows.append(at)
         made.tell(x, [0.3], t)
-    together = bandit(SpreadFirst(4)).ask(1, n=4)
-    assert SITES.index(together).tolist() == rows
+    assert SITES.index(bandit(SpreadFirst(4)).ask(1, n=4)).tolist() == rows
     out = bandit(SpreadFirst(4))
     assert [row(out, 1.0) for _ in rows] == rows  # points that are out count
 

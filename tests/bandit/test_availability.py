@@ -86,8 +86,7 @@ def test_a_part_of_a_box_that_a_search_hardly_meets() -> None:
 def test_the_best_part_of_a_box_is_climbed() -> None:
     bandit = made("gp-ucb", INTERVAL, mean=0.0)
     bandit.tell([[1.0], [4.0], [9.5]], [0.2, 1.5, -1.0], 1.0)
-    grid = np.linspace(4.5, 6.0, 1501)[:, None]
-    mean, deviation = bandit.predict(grid, 2.0)
+    mean, deviation = bandit.predict(np.linspace(4.5, 6.0, 1501)[:, None], 2.0)
     x = bandit.ask(2.0, among=lambda X: (X[:, 0] >= 4.5) & (X[:, 0] <= 6.0))
     bound = mean + 2.0 * deviation
     found = bandit.predict(x, 2.0)
@@ -155,8 +154,7 @@ def test_a_context_and_a_mask_are_both_kept() -> None:
 def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult: Any) -> None:
     expert = Known()
     asking = Asking(RandomPoints(4), expert, about=about)
-    recipe = Recipe(domain, KERNEL, NOISE, asking=asking, consult=consult)
-    bandit = Bandit(recipe, seed=1)
+    bandit = Bandit(Recipe(domain, KERNEL, NOISE, asking=asking, consult=consult), seed=1)
     for t in map(float, range(1, 9)):
         left = t % 2 == 0
 
@@ -186,8 +184,7 @@ def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
     """So that a bandit on a box can be saved whatever says what is available."""
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
     bandit.ask(10.0, among=lambda X: X[:, 0] > 3.0)
-    again = pickle.loads(pickle.dumps(bandit.state))
-    assert again == bandit.state
+    assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
     assert bandit.state.questions.available is None
 
 

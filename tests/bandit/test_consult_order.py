@@ -82,8 +82,7 @@ def test_two_questions_a_decision_however_rewards_are_told(consult: Any, how: Te
     expert = Known()
     bandit = bandit_with(expert, consult)
     for t in range(1, 13):
-        X = bandit.ask(float(t), n=n)
-        how(bandit, X, float(t))
+        how(bandit, bandit.ask(float(t), n=n), float(t))
         assert bandit.info.queries.total_asked == 2 * t
         assert bandit.state.questions.decisions == t
     assert [len(points) for points, _ in expert.asked] == [2] * 12
@@ -189,8 +188,7 @@ def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> No
     pool, beliefs = plan.pools[-1], plan.pools[-1].believed()
     decision = 5.5 if consult == "after tell" else 4.5
     told = bandit.state.rewards if consult == "after tell" else bandit.state.rewards.take(slice(2))
-    answers = bandit.state.answers.take(slice(-3))
-    seen = told.append(answers)
+    seen = told.append(bandit.state.answers.take(slice(-3)))
     data = Dense(DRIFT, np.column_stack([seen.X, seen.t]), (seen.y - 0.1)[:, None], seen.variance)
     at = np.column_stack([LINE.X, np.full(41, decision)])
     np.testing.assert_array_equal(pool.points, LINE.X)
@@ -221,8 +219,7 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 def test_carried_questions_are_those_that_an_expert_is_asked(consult: Any) -> None:
-    expert = Known()
-    asking, carrying = bandit_with(expert, consult, k=3), bandit_with(None, consult, k=3)
+    asking, carrying = bandit_with(Known(), consult, k=3), bandit_with(None, consult, k=3)
     for t in map(float, range(1, 9)):
         if consult == "before ask":
             carried(carrying, t)

@@ -74,8 +74,7 @@ def test_exact_beliefs_are_those_of_dense_algebra(count: int, drifts: bool) -> N
 def test_filters_and_their_evidence_are_those_of_dense_algebra() -> None:
     rows, t, y, variance = readings(20)
     size, memory, length = 1.7, 30.0, 0.5
-    start = EffectFilters.of(SITES.X, 2, (length,), 1.0, np.array([size]), memory / 10.0)
-    filters = start
+    filters = EffectFilters.of(SITES.X, 2, (length,), 1.0, np.array([size]), memory / 10.0)
     for at in np.unique(t):
         now = t == at
         filters = filters.observed(at, rows[now], y[now], variance[now])
@@ -104,8 +103,7 @@ def test_the_control_comes_first_and_once() -> None:
     assert len(set(names)) == 3
     assert "new" not in ARMS.decode(bandit.ask(1, n=1))["arm"].tolist()
     assert len(bandit.ask(2)) == 2
-    shares = ARMS.decode(bandit.ask(3, n=40))["arm"].tolist()
-    assert shares[:10] == ["new"] * 10
+    assert ARMS.decode(bandit.ask(3, n=40))["arm"].tolist()[:10] == ["new"] * 10
     refused(ValueError, "at least 2 points, got n=1 at t = 4", bandit.ask, 4, n=1)
     assert "new" not in ARMS.decode(bandit.ask(4, n=2, among=[0, 2]))["arm"].tolist()
 
@@ -170,8 +168,7 @@ def test_nothing_is_relative_without_a_control() -> None:
 
 def test_a_comparison_plays_the_control_of_a_problem() -> None:
     known, adaptive = BannersByDay(horizon=96), ["adaptive-gp-ucb"]
-    with pytest.raises(ValueError, match="give batch=2 or more"):
-        list(compare(known, adaptive, seeds=1))
+    refused(ValueError, "give batch=2 or more", compare, known, adaptive, seeds=1)
     regret = [
         compare(problem, adaptive, seeds=2, batch=16).to_frame()["regret"].mean()
         for problem in (known, BannersByDay(horizon=96, beside=False))

@@ -51,8 +51,7 @@ def test_equal_times_stay_in_the_order_of_telling() -> None:
 
 
 def test_named_parameters_are_columns() -> None:
-    space = Space(temperature=(10.0, 80.0), mode=["a", "b"])
-    bandit = policies.gp_ucb(space, KERNEL, NOISE)
+    bandit = policies.gp_ucb(Space(temperature=(10.0, 80.0), mode=["a", "b"]), KERNEL, NOISE)
     bandit.tell([{"temperature": 20.0, "mode": "b"}], [1.0], 1.0)
     table = bandit.history
     columns = "time temperature mode reward variance source kind"
@@ -75,8 +74,7 @@ def test_two_and_eight_questions_asked_are_two_states() -> None:
         each.questions(1.0)
     same_draws = replace(eight.state, random=two.state.random)
     assert two.state != same_draws
-    questions = replace(same_draws.questions, asked=2)
-    assert two.state == replace(same_draws, questions=questions)
+    assert two.state == replace(same_draws, questions=replace(same_draws.questions, asked=2))
 
 
 CHANGES: dict[str, Any] = {
@@ -124,8 +122,7 @@ def test_what_only_informs_does_not_count() -> None:
 
 
 def test_a_parameter_that_is_called_as_a_column_is_stands_beside_it() -> None:
-    space = Space(kind=["a", "b"], context={"time": (0, 24)})
-    bandit = policies.uniform(space)
+    bandit = policies.uniform(Space(kind=["a", "b"], context={"time": (0, 24)}))
     bandit.tell([{"kind": "b", "time": 13.0}], [0.5], 2)
     history = bandit.history[["time", "x_time", "kind", "x_kind"]]
     assert history.to_numpy().tolist() == [[2.0, 13.0, "reward", "b"]]

@@ -30,11 +30,9 @@ def played(bandit: Any, steps: int, sign: float = 1.0) -> Any:
 
 def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
     there = played(policies.adaptive_gp_ucb(THERE), 40)
-    here = policies.adaptive_gp_ucb(HERE).learn_from(there)
-    rule = here.recipe.posterior
+    rule = policies.adaptive_gp_ucb(HERE).learn_from(there).recipe.posterior
     learned = dict(rule.prior)
-    ensemble = FilterEnsemble.of(HERE.X, 1.0, both=True)
-    begun = replace(ensemble, prior=rule.prior, unit=rule.unit)
+    begun = replace(FilterEnsemble.of(HERE.X, 1.0, both=True), prior=rule.prior, unit=rule.unit)
     begun = begun.observe([0], np.array([50.0]), None, 1.0)
     scores = np.exp(begun._score)
     plain = np.full(len(scores), 1.0 / len(scores))
@@ -67,8 +65,7 @@ def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
     assert here.recipe.kernel.theta == pytest.approx(
         there.state.model.learned.kernels[0].theta, abs=1.5
     )
-    moved = np.abs(here.recipe.kernel.theta - plain.recipe.kernel.theta)
-    assert moved.max() > 0.3
+    assert np.abs(here.recipe.kernel.theta - plain.recipe.kernel.theta).max() > 0.3
     assert here.recipe.kernel.bounds == pytest.approx(plain.recipe.kernel.bounds)
     assert len(here.recipe.learn.rivals) == len(plain.recipe.learn.rivals)
     played(here, 10)

@@ -110,8 +110,7 @@ def test_a_rival_learns_the_noise_as_well(name: str, tmp_path: Path) -> None:
 def test_copies_of_a_bandit_begin_with_what_was_learned() -> None:
     bandit = policies.master(DOMAIN, RBF(1.5), None, horizon=20)
     play(bandit, 1, 20)
-    copy = bandit.rule.block.copies[-1].bandit
-    assert copy.noise.variance == bandit.noise.variance
+    assert bandit.rule.block.copies[-1].bandit.noise.variance == bandit.noise.variance
 
 
 def test_copies_of_a_bandit_are_told_the_noise_that_is_given() -> None:
@@ -136,8 +135,7 @@ def test_the_interval_holds_the_noise(name: str) -> None:
 def test_the_estimate_is_that_of_all_that_was_told() -> None:
     bandit = MAKERS["gp-ucb"]()
     play(bandit, 1, 8)
-    late = bandit.tell(np.tile([[2.0], [3.0]], (4, 1)), np.arange(8.0), 3.0)
-    assert late.told == 16
+    assert bandit.tell(np.tile([[2.0], [3.0]], (4, 1)), np.arange(8.0), 3.0).told == 16
     assert bandit.noise == estimated_noise(RBF(1.5), bandit.state.rewards)
     assert bandit.noise.readings == 16
 
@@ -169,8 +167,7 @@ def test_a_corrected_reading_is_as_if_told_at_once(name: str) -> None:
     slip, right = MAKERS[name](), MAKERS[name]()
     for bandit, first in ((slip, 50.0), (right, 5.2)):
         for t, y in enumerate([5.0, first, 5.4, 4.9, 5.6], start=1):
-            X = [[float(t)]]
-            bandit.tell(X, [y], t)
+            bandit.tell([[float(t)]], [y], t)
     slip.correct([[2.0]], [5.2], 2)
     assert slip.noise == right.noise
     np.testing.assert_array_equal(slip.state.rewards.y, right.state.rewards.y)

@@ -11,6 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import tvbandits
+from tests.helpers.refusals import refused
 from tvbandits import (
     Answers,
     Bandit,
@@ -221,8 +222,7 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     ],
 )
 def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
-    with pytest.raises(ValueError, match="nothing can leave the history"):
-        maker().with_history(1000)
+    refused(ValueError, "nothing can leave the history", maker().with_history, 1000)
 
 
 @pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])
@@ -275,8 +275,7 @@ def test_what_will_be_expensive_is_said_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_drifting_one_is_told_of_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expense, "FEW", 0)
     monkeypatch.setattr(expense, "SECONDS", 1e-6)
-    bandit = policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1)
-    (said,) = tell(bandit, 15)
+    (said,) = tell(policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1), 15)
     assert "StateSpace(anchors=points)" in said
 
 
@@ -286,7 +285,6 @@ def test_an_error_made_of_the_warning_comes_once(monkeypatch: pytest.MonkeyPatch
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExpensiveWarning)
         before = bandit.state
-        with pytest.raises(ExpensiveWarning, match="rows to factor"):
-            tell_plainly(bandit)
+        refused(ExpensiveWarning, "rows to factor", tell_plainly, bandit)
         assert len(bandit.state.rewards) == len(before.rewards) + 1
         tell_plainly(bandit)

@@ -238,8 +238,7 @@ def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) 
     """Far apart all candidates lead, since they tie."""
     monkeypatch.setattr(candidates, "MOST_INDEXED", 90)
     domain = Candidates(POINTS)
-    bandit = policies.bkb(domain, RBF(0.003), 0.01)
-    expected = play(bandit, 12)
+    expected = play(policies.bkb(domain, RBF(0.003), 0.01), 12)
     assert len(domain._known) <= 90
     monkeypatch.undo()
     again = policies.bkb(Candidates(POINTS), RBF(0.003), 0.01)
@@ -282,8 +281,7 @@ def test_what_is_read_is_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"numbers of shape \(A, d\), got shape \(5,\)"):
         Candidates(tmp_path / "flat.npy")  # type: ignore[arg-type]
     np.save(tmp_path / "columns.npy", np.asfortranarray(POINTS))
-    with pytest.raises(ValueError, match="row after row"):
-        Candidates(tmp_path / "columns.npy")  # type: ignore[arg-type]
+    refused(ValueError, "row after row", Candidates, tmp_path / "columns.npy")
     broken = POINTS.copy()
     broken[777, 1] = np.nan
     np.save(tmp_path / "broken.npy", broken)

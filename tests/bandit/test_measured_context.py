@@ -105,8 +105,7 @@ def test_a_context_of_words() -> None:
     space = Space(heat=(0.0, 1.0), context={"outside": (-15, 20), "tariff": ["day", "night"]})
     bandit = policies.adaptive_gp_ucb(space)
     for t, tariff in enumerate(["day", "night", "day"], start=1):
-        X = bandit.ask(t, context={"tariff": tariff, "outside": 1.0})
-        bandit.tell(X, [1.0], t)
+        bandit.tell(bandit.ask(t, context={"tariff": tariff, "outside": 1.0}), [1.0], t)
     assert bandit.history["tariff"].tolist() == ["day", "night", "day"]
 
 

@@ -92,8 +92,7 @@ def test_the_expert_is_asked_all_the_same() -> None:
     expert = Known()
     bandit = made("frugal-gp-ucb", expert=expert)
     for t in map(float, range(1, 8)):
-        X = bandit.ask(t)
-        bandit.tell(X, [NAN], t)
+        bandit.tell(bandit.ask(t), [NAN], t)
     assert (bandit.info.told, bandit.info.failed) == (0, 7)
     assert [about for _, about in expert.asked] == list(map(float, range(1, 8)))
     assert len(bandit.state.answers) == bandit.info.queries.total_answered > 7

@@ -80,8 +80,7 @@ def test_every_rule_moves_less_where_it_costs_more(made: Any) -> None:
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
 @pytest.mark.parametrize("near", [0.3, 1.5])
 def test_near_is_kept_to_and_is_not_in_the_way(domain: Any, near: float) -> None:
-    bandit = bandit_on(domain)
-    plays = played(bandit, 12, near)
+    plays = played(bandit_on(domain), 12, near)
     steps = [distances(domain, a, b[None])[0] for a, b in pairwise(plays)]
     assert max(steps) <= near * (1 + 1e-9)
     if near > 1:
@@ -102,8 +101,7 @@ def test_near_is_measured_from_what_is_out_and_holds_for_all_of_a_batch() -> Non
     bandit = bandit_on(LINE)
     bandit.tell([[0.0]], [0.0], 1)
     (x,) = bandit.ask(2, near=3.0)
-    X = bandit.ask(2, n=4, near=1.0)
-    assert np.abs(X - x).max() <= 1.0
+    assert np.abs(bandit.ask(2, n=4, near=1.0) - x).max() <= 1.0
     bandit.drop(bandit.pending)
     assert bandit.ask(3, near=0.4).tolist() == [[0.0]]
 
@@ -119,8 +117,7 @@ def test_several_points_come_in_the_order_of_a_tour() -> None:
 
 
 def test_one_stays_on_a_box_at_the_very_point() -> None:
-    plays = played(bandit_on(Box([(0, 10)])).with_move_cost(5.0), 10)
-    assert len(np.unique(plays)) <= 3
+    assert len(np.unique(played(bandit_on(Box([(0, 10)])).with_move_cost(5.0), 10))) <= 3
 
 
 @pytest.mark.parametrize(
@@ -134,8 +131,7 @@ def test_nothing_within_reach(made: Any) -> None:
 
 
 def test_a_context_is_no_way_to_go() -> None:
-    rows = Candidates(PLANE.X, context=[1])
-    bandit = bandit_on(rows).with_move_cost(100.0)
+    bandit = bandit_on(Candidates(PLANE.X, context=[1])).with_move_cost(100.0)
     for t in range(1, 10):
         X = bandit.ask(t, context=[t % 5])
         bandit.tell(X, X[:, 0], t)
@@ -193,8 +189,7 @@ def test_of_many_candidates_a_price_finds_the_best_one_too() -> None:
     many = Candidates(np.linspace(0.0, 10.0, 5001)[:, None])
     for cost in (0.01, 0.5):
         bandit = policies.bkb(many, RBF(1.0), 0.01).with_move_cost(cost)
-        told = many.X[[0, 2500, 4000]]
-        bandit.tell(told, [0.0, 0.3, 0.2], [1, 2, 3])
+        bandit.tell(many.X[[0, 2500, 4000]], [0.0, 0.3, 0.2], [1, 2, 3])
         x = bandit.ask(4)[0]
         mean, deviation = bandit.predict(many.X, 4)
         worth = mean + 2.0 * deviation - cost * np.abs(many.X[:, 0] - 8.0)

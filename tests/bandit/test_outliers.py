@@ -73,8 +73,7 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     steps = 40 if name not in ("on a box", "time as input") else 28
     found = played(MAKERS[name](robust=True), steps)
     wrong = [t for t in ERRORS if t <= steps]
-    outliers = found.state.outliers
-    assert outliers.seen.t.tolist() == wrong
+    assert found.state.outliers.seen.t.tolist() == wrong
     oracle = played(MAKERS[name](), steps, drop=True)
     assert oracle.state.failed.t.tolist() == wrong
     assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
@@ -130,8 +129,7 @@ def test_told_at_once_it_is_as_told_one_by_one() -> None:
     for i in range(40):
         other.tell(X[i : i + 1], y[i : i + 1], t[i])
     for bandit in (one, other):
-        outliers = bandit.state.outliers
-        assert outliers.rows.tolist() == [7, 20, 21]
+        assert bandit.state.outliers.rows.tolist() == [7, 20, 21]
     assert np.array_equal(one.state.readings.y, y)
 
 
@@ -148,8 +146,7 @@ def test_it_is_corrected_and_handed_to_other_recipes() -> None:
 
 
 def test_errors_that_are_alike_by_chance_long_apart_confirm_nothing() -> None:
-    bandit = played(MAKERS["tv"](robust=True), 50, {20: 36.0, 45: 36.0})
-    assert bandit.info.outliers == 2
+    assert played(MAKERS["tv"](robust=True), 50, {20: 36.0, 45: 36.0}).info.outliers == 2
 
 
 @pytest.mark.parametrize("between", [True, False])
@@ -179,8 +176,7 @@ def test_a_reading_in_the_place_of_one_that_failed_leaves_no_failure() -> None:
 
 def test_more_than_half_wrong_is_a_wrong_belief() -> None:
     wrong = {t: 20.0 * (-1.0) ** t + 3.0 * (t % 5) for t in range(31, 50)}
-    bandit = played(MAKERS["w"](robust=True), 44, wrong)
-    assert bandit.info.outliers <= 8
+    assert played(MAKERS["w"](robust=True), 44, wrong).info.outliers <= 8
 
 
 def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
@@ -228,8 +224,7 @@ def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
     nearer = y / [1, 1, 10, 1, 1]
     assert not far_from_the_others(nearer, 0.01).any()  # five do not tell what is usual
     assert far_from_the_others(np.append(nearer, np.tile(y[[0, 1, 3, 4]], 2)), 0.01)[2]
-    two_levels = np.append(y, 30.1)
-    assert not far_from_the_others(two_levels, 0.01).any()
+    assert not far_from_the_others(np.append(y, 30.1), 0.01).any()
 
 
 def test_outliers_go_back_to_where_they_were_told() -> None:
@@ -252,8 +247,7 @@ def test_beside_a_control_no_level_is_known() -> None:
 @pytest.mark.parametrize("arms", [True, False])
 def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
     domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
-    bandit = policies.adaptive_gp_ucb(domain, None, 0.01, robust=True)
-    found = played(bandit, 24, {20: 40.0})
+    found = played(policies.adaptive_gp_ucb(domain, None, 0.01, robust=True), 24, {20: 40.0})
     assert found.state.outliers.seen.t.tolist() == [20]
 
 

@@ -159,8 +159,7 @@ def test_the_next_point_is_that_of_dense_algebra(posterior: str, name: str, agin
         for out, at in asked:
             if at == t:
                 bound[LINE.index(out)[0]] = -np.inf
-        row = int(LINE.index(x)[0])
-        assert bound[row] == pytest.approx(bound.max(), abs=1e-7)
+        assert bound[int(LINE.index(x)[0])] == pytest.approx(bound.max(), abs=1e-7)
         if len(asked) > 1:
             assert (variance <= deviation**2 + 1e-9).all()
             assert (variance < 0.5 * deviation**2).any()
@@ -241,8 +240,7 @@ def test_one_point_that_is_out_for_two_times() -> None:
 def test_what_nobody_asked_for_ends_nothing() -> None:
     bandit = made("gp-ucb")
     X = bandit.ask(3.0, n=2)
-    other = LINE.X[[row for row in range(41) if LINE.X[row] not in X][:1]]
-    bandit.tell(other, [0.4], 3.0)
+    bandit.tell(LINE.X[[row for row in range(41) if LINE.X[row] not in X][:1]], [0.4], 3.0)
     np.testing.assert_array_equal(bandit.pending, X)
 
 
@@ -285,8 +283,7 @@ def test_pending_is_a_copy() -> None:
 def test_a_state_with_points_out_of_another_domain_is_refused() -> None:
     bandit = warmed(made("gp-ucb"))
     bandit.ask(10.0, n=2)
-    seen = Candidates(np.unique(bandit.state.visited, axis=0))
-    recipe = Recipe(seen, KERNEL, NOISE)
+    recipe = Recipe(Candidates(np.unique(bandit.state.visited, axis=0)), KERNEL, NOISE)
     with pytest.raises(ValueError, match="points pending must be candidates"):
         Bandit.from_state(recipe, bandit.state)
     bandit.drop(bandit.pending)
@@ -295,6 +292,5 @@ def test_a_state_with_points_out_of_another_domain_is_refused() -> None:
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom()])
 def test_one_batch_rule_is_one_point_whatever_is_out(posterior: Any) -> None:
-    recipe = Recipe(LINE, KERNEL, NOISE, posterior=posterior, batching=Batching(One()))
-    bandit = Bandit(recipe)
+    bandit = Bandit(Recipe(LINE, KERNEL, NOISE, posterior=posterior, batching=Batching(One())))
     assert [len(bandit.ask(1.0)) for _ in range(3)] == [1, 1, 1]

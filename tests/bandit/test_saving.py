@@ -168,8 +168,7 @@ def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
     known = player.state.expert
-    other = load(tmp_path / "saved", trusted)
-    assert same_value(other.state.expert, known)
+    assert same_value(load(tmp_path / "saved", trusted).state.expert, known)
     goes_on_alike(player, tmp_path / "saved", trusted)
 
 
@@ -179,8 +178,7 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
         {"temperature": [10.0, 20.0, 30.0], "count": [1, 2, 5], "mode": list("aba")}
     )
     for domain in (space, Table(space, frame, context=["mode"])):
-        kernel = space.kernel()
-        player = policies.gp_ucb(domain, kernel, NOISE)
+        player = policies.gp_ucb(domain, space.kernel(), NOISE)
         among = [0, 2] if isinstance(domain, Table) else None  # in one context
         for t in (1.0, 2.0):
             player.tell(player.ask(t, among=among), [0.1 * t])

@@ -144,8 +144,7 @@ def test_trajectory(policy: str, case: str, mean: str) -> None:
     # A constant width exploits, so it depends on the means more than the width of the theory does.
     width = "theory" if case == "bump" else 2.0
     start: Mean = "online" if mean == "online" else problem.fixed_mean
-    played = side_by_side(problem, policy, start, width, seed=5).play(STEPS)
-    assert len(set(played)) > 10
+    assert len(set(side_by_side(problem, policy, start, width, seed=5).play(STEPS))) > 10
 
 
 # --- with an expert -------------------------------------------------------------------------------

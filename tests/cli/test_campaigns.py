@@ -276,8 +276,7 @@ def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
 def test_forecasts_are_predictions_best_first(command: Command, played: Path) -> None:
     (said,) = objects(fine(command("forecast", played, "--at", 9, "--format", "json")))
     with Campaign.open(played) as campaign:
-        X = campaign.recipe.domain.X
-        mean, deviation = campaign.predict(X, 9.0)
+        mean, deviation = campaign.predict(campaign.recipe.domain.X, 9.0)
     order = np.argsort(-mean)
     names = ["north", "mill", "south", "east"]
     assert [row["site"] for row in said["forecast"]] == [names[i] for i in order]
@@ -285,8 +284,7 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     assert [row["deviation"] for row in said["forecast"]] == deviation[order].tolist()
     one = fine(command("forecast", played, "--at", "2024-01-01 09:00", "--site", "mill"))
     assert one == f"mill: {mean[1]:.4g} +- {deviation[1]:.2g}\n"
-    by_number = fine(command("forecast", played, "--at", 9, "--site", "2.5,1"))
-    assert by_number == one
+    assert fine(command("forecast", played, "--at", 9, "--site", "2.5,1")) == one
 
 
 def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:

@@ -138,8 +138,7 @@ def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> 
     )  # fmt: skip
     before = imread(tmp_path / files.PICTURE)
     (tmp_path / files.PICTURE).unlink()
-    said = command("plot", tmp_path)
-    assert said == (0, "", f"wrote regret.png in {tmp_path}\n")
+    assert command("plot", tmp_path) == (0, "", f"wrote regret.png in {tmp_path}\n")
     np.testing.assert_array_equal(imread(tmp_path / files.PICTURE), before)
 
 

@@ -89,8 +89,7 @@ def curves(axes: Axes) -> dict[str, ErrorbarContainer]:
 
 
 def test_a_picture(rows: pd.DataFrame) -> None:
-    figure = frontier.picture(rows, {SMALL: "ppb"})
-    (axes,) = figure.axes
+    (axes,) = frontier.picture(rows, {SMALL: "ppb"}).axes
     summary = frontier.frontier(rows).set_index("policy")
     drawn = curves(axes)
     assert set(drawn) == {"plausible", "random", "sparq-gp-ucb"}
@@ -330,8 +329,7 @@ def test_a_panel_for_each_problem_and_width() -> None:
     assert figure.axes[2].get_ylabel() == "average regret $R_t / t$"
     assert_legible(figure)
     for axes in figure.axes:
-        box = axes.title.get_window_extent()
-        assert box.width < figure.bbox.width
+        assert axes.title.get_window_extent().width < figure.bbox.width
 
 
 def test_long_names_and_dollars() -> None:

@@ -69,8 +69,7 @@ def test_columns_and_rows_come_in_a_sequence(rows: Any) -> None:
 
 def test_grid_runs_through_every_point() -> None:
     grid = Candidates.grid([(0, 1), (-2, 2)], [2, 3])
-    expected = [[0, -2], [0, 0], [0, 2], [1, -2], [1, 0], [1, 2]]
-    np.testing.assert_array_equal(grid.X, expected)
+    np.testing.assert_array_equal(grid.X, [[0, -2], [0, 0], [0, 2], [1, -2], [1, 0], [1, 2]])
     assert len(Candidates.grid([(0, 1)] * 3, 4)) == 64
 
 
@@ -260,8 +259,7 @@ def test_box_finds_known_maxima(name: str) -> None:
 @pytest.mark.parametrize("length_scale", [0.05, 0.2, 2.0])
 def test_box_is_as_good_as_a_dense_grid(d: int, length_scale: float) -> None:
     surface = upper_confidence(d, length_scale, seed=d)
-    per_axis = (10_001, 151, 31, 13, 7, 5)[d - 1]
-    grid = Candidates.grid([(0, 1)] * d, per_axis)
+    grid = Candidates.grid([(0, 1)] * d, (10_001, 151, 31, 13, 7, 5)[d - 1])
     values = np.concatenate([surface(X) for X in np.array_split(grid.X, 20)])
     check_maximum(Box([(0, 1)] * d), surface, values.max(), np.ptp(values), seed=1)
 
@@ -355,8 +353,7 @@ def test_append_and_take_equal_plain_indexing() -> None:
             taken = getattr(both.take(rows), name)
             assert np.array_equal(taken, expected[rows])
             assert not taken.flags.writeable
-    with pytest.raises(ValueError, match="of 2 coordinates cannot take points of 3"):
-        a.append(some(1, d=3))
+    refused(ValueError, "of 2 coordinates cannot take points of 3", a.append, some(1, d=3))
 
 
 @settings(deadline=None, max_examples=30)
@@ -387,8 +384,7 @@ def test_keyed_noise_is_standard_normal() -> None:
 
 
 def test_what_grows_shares_storage_and_never_changes() -> None:
-    first = Observations(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3))
-    grown, seen = first, []
+    grown, seen = Observations(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3)), []
     for i in range(300):
         fresh = Observations(np.full((1, 2), i), np.array([i]), np.array([i]), np.ones(1))
         grown = grown.append(fresh)

@@ -347,8 +347,7 @@ def test_noise_and_deviation_are_those_over_the_cube() -> None:
         problem = Lifted(name)
         low, high = FUNCTIONS[name].bounds
         Z = rng.uniform(low, high, (200_000, problem.domain.dimension + 1))
-        values = FUNCTIONS[name].formula(Z)
-        assert problem.deviation == pytest.approx(values.std(), rel=0.02)
+        assert problem.deviation == pytest.approx(FUNCTIONS[name].formula(Z).std(), rel=0.02)
         assert problem.noise_variance == pytest.approx(0.025 * problem.deviation**2)
 
 

@@ -314,8 +314,7 @@ def test_sensors_with_too_few_readings_are_left_out() -> None:
     assert problem.labels == ("7", "8")
     assert problem.summary.endswith("1 of 12 values filled in (8.3%); with too few readings: '9'")
     assert made(values, minimum_completeness=4 / 6).labels == ("7", "8", "9")
-    nothing = values.assign(**{"8": np.nan})
-    assert made(nothing, minimum_completeness=0.0).labels == ("7", "9")
+    assert made(values.assign(**{"8": np.nan}), minimum_completeness=0.0).labels == ("7", "9")
     match = r"1 of 3 sensors .* at least 0.9 of the 6 steps .* in 1\)"
     refused(ValueError, match, made, values, minimum_completeness=0.9)
     refused(ValueError, r"lie in .0, 1., got 1\.5", made, minimum_completeness=1.5)

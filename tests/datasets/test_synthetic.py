@@ -88,8 +88,7 @@ def test_problems_keep_to_the_protocol(problem: Any) -> None:
     assert again == problem
     np.testing.assert_array_equal(again.value(X, 2.0), problem.value(X, 2.0))
     if hasattr(problem, "realise"):
-        other = problem.realise(7)
-        assert other.best(1.0) != problem.best(1.0)
+        assert problem.realise(7).best(1.0) != problem.best(1.0)
         assert problem.realise(problem.seed) == problem
 
 
@@ -473,8 +472,7 @@ def test_realisations_differ_and_repeat() -> None:
 
 def test_a_comparison_plays_bandits_under_the_limits_and_counts_violations() -> None:
     rows = list(compare(BumpAndWall(horizon=9), ["gp-ucb", "uniform"], seeds=2))
-    table = summarise(rows)
-    assert table["violations_per_step"].between(0.0, 1.0).all()
+    assert summarise(rows)["violations_per_step"].between(0.0, 1.0).all()
     broken = [row for row in rows if row["violations"] > 0]
     assert broken
     assert all(row["regret"] >= 0.0 for row in broken)

@@ -151,8 +151,7 @@ def test_all_read_learns_what_persists() -> None:
 
 
 def test_regret_is_that_of_the_largest_forecast() -> None:
-    rng = np.random.default_rng(4)
-    values = np.cumsum(rng.normal(0, 1, (40, 6)), axis=0)
+    values = np.cumsum(np.random.default_rng(4).normal(0, 1, (40, 6)), axis=0)
     reference, regret = AllRead(6), []
     for before, now in pairwise(values):
         reference.read(before)

@@ -63,8 +63,7 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
 
 def test_nothing_left_nobody_called() -> None:
     meter = Meter()
-    expert = Budgeted(meter, total=0)
-    said = expert.query(X, 1.0)
+    said = Budgeted(meter, total=0).query(X, 1.0)
     assert not said.answered.any()
     assert said.notes == ("budget: 0 of 10 points asked, 0 of 0 in total",)
     assert (meter.asked, said.cost) == ([], 0.0)
@@ -109,8 +108,7 @@ def test_a_known_price_needs_no_trial() -> None:
     assert len(cheaper.asked) == 1
     rounded = Budgeted(Meter(price=0.1), cost=0.3, price=0.1)
     assert sum(rounded.query(X[:1], float(t)).answered.sum() for t in range(9)) == 3
-    free = Budgeted(Meter(price=0.0), cost=1.0, price=0.0)
-    assert free.query(X, 1.0).answered.all()
+    assert Budgeted(Meter(price=0.0), cost=1.0, price=0.0).query(X, 1.0).answered.all()
 
 
 def restated(

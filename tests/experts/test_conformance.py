@@ -63,8 +63,7 @@ def test_a_budget_that_runs_out_is_a_remark() -> None:
 def test_time_and_place_beyond_what_is_known() -> None:
     drift = GPDrift(points_per_axis=5, horizon=9)
     points = drift.domain.X[:4]
-    report = check_expert(SimulatorExpert(drift), points, 9.0, outside=[[7.0, 7.0]])
-    found = remarks(report)
+    found = remarks(check_expert(SimulatorExpert(drift), points, 9.0, outside=[[7.0, 7.0]]))
     times = found["answers, refuses or declines other times"]
     assert times.startswith("t = 10 raised ValueError: gp-drift is known at t = 1, 2, ..., 9; got")
     assert "t = 9.5 raised" in times
@@ -96,8 +95,7 @@ def test_what_cannot_be_pickled_is_a_remark() -> None:
 
 def test_one_that_answers_nothing_is_a_remark() -> None:
     nobody = By(lambda points, _t: Answers.none(len(points)))
-    report = check_expert(nobody, X, 5.0, deterministic=True)
-    found = remarks(report)
+    found = remarks(check_expert(nobody, X, 5.0, deterministic=True))
     assert found["returns valid Answers, one for each point"] == "none of the 6 points was answered"
     times = found["answers, refuses or declines other times"]
     assert times == "t = 6 is refused; t = 4 is refused; t = 5.5 is refused"

@@ -225,8 +225,7 @@ def test_an_empty_log_answers_nothing() -> None:
 
 
 def test_a_log_can_be_pickled() -> None:
-    expert = CachedLogExpert(pd.DataFrame(GOOD), tolerance=0.1)
-    again = pickle.loads(pickle.dumps(expert))
+    again = pickle.loads(pickle.dumps(CachedLogExpert(pd.DataFrame(GOOD), tolerance=0.1)))
     np.testing.assert_array_equal(again.query([[0.0], [5.0]], 1.0).values, [3.0, np.nan])
 
 

@@ -352,8 +352,7 @@ TRUTH = Reading("liar", 5.0, 1.5, 0.5)
 
 @needs_broker
 def test_rubbish_is_dropped_and_noted(liar: Liar, transport: MQTTTransport) -> None:
-    station = stations_at([[0.0]], ["liar"], noise_variance=1.0)
-    expert = SensorExpert(station, transport)
+    expert = SensorExpert(stations_at([[0.0]], ["liar"], noise_variance=1.0), transport)
     for count, (message, note) in enumerate(RUBBISH, start=1):
         if isinstance(message, dict) and repr(message.get("request")) == "1":
             message = {**message, "request": count}

@@ -148,8 +148,7 @@ def test_composition_is_from_first_to_last() -> None:
     variance, some = np.array([1.0, 2.0]), ages(np.array([3.0, 0.0]))
     given = compose(Wiener(1.0), Linear(1.0))(variance, some)
     assert given.tolist() == [(1 + 3) * (1 + 9), 2.0]
-    other = compose(Linear(1.0), Wiener(1.0))(variance, some)
-    assert other.tolist() == [1 * (1 + 9) + 3, 2.0]
+    assert compose(Linear(1.0), Wiener(1.0))(variance, some).tolist() == [1 * (1 + 9) + 3, 2.0]
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, some)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, some)[0] == 10.0
     refused(ValueError, "maps of a composition must be at least one, got none", compose)
@@ -158,8 +157,7 @@ def test_composition_is_from_first_to_last() -> None:
 
 @pytest.mark.parametrize("aging", [Linear(1e308), Wiener(1e308), Exponential(1e-30)])
 def test_what_grows_beyond_a_float_is_forgotten_without_a_warning(aging: Aging) -> None:
-    found = aging(np.array([1.0, 1.0]), ages(np.array([20.0, 0.0])))
-    assert found.tolist() == [math.inf, 1.0]
+    assert aging(np.array([1.0, 1.0]), ages(np.array([20.0, 0.0]))).tolist() == [math.inf, 1.0]
 
 
 # --- event-triggered resets, against the paper's algorithm written plainly

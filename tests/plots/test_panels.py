@@ -57,8 +57,7 @@ def test_a_line() -> None:
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "reward (mg/l)")
     assert legend(figure) == ["mean ± 2 deviations", "reward", "answer", "pending", "recommended"]
     curve = ax.lines[0]
-    x = np.asarray(curve.get_xdata())
-    mean, deviation = bandit.predict(x[:, None], 9.0)
+    mean, deviation = bandit.predict(np.asarray(curve.get_xdata())[:, None], 9.0)
     np.testing.assert_allclose(curve.get_ydata(), mean)
     band = ax.collections[0].get_paths()[0].vertices
     assert np.max(band[:, 1]) == pytest.approx(np.max(mean + 2.0 * deviation))
@@ -97,8 +96,7 @@ def test_maps(domain: Any, filled: bool) -> None:
 
 def test_slices_of_a_space() -> None:
     bandit = played(OVEN)
-    figure = plots.beliefs(bandit)
-    axes = panels(figure)
+    axes = panels(plots.beliefs(bandit))
     assert [ax.get_xlabel() for ax in axes] == ["temperature", "count", "mode"]
     assert [text.get_text() for text in axes[2].get_xticklabels()] == ["a", "b"]
     best = OVEN.decode(bandit.recommend()).to_dict("records")[0]
@@ -144,8 +142,7 @@ def test_candidates_by_rank() -> None:
 
 def test_the_smallest_first_where_small_is_good() -> None:
     table = OVEN.table(OVEN.decode(OVEN.sample(10, np.random.default_rng(0))))
-    bandit = played(table, minimise=True)
-    (ax,) = panels(plots.beliefs(bandit))
+    (ax,) = panels(plots.beliefs(played(table, minimise=True)))
     means = np.asarray(ax.lines[0].get_xdata())
     assert (np.diff(means) >= 0).all()
     star = next(line for line in ax.lines if line.get_marker() == "*")

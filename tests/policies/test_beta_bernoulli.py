@@ -75,8 +75,7 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves() -> None:
         refused(ValueError, "takes rewards from 0 to 1, got", player.tell, ARMS.X[:1], y, 2)
     assert player.info.told == 2
     assert player.rule.counts[:2].tolist() == [[0.25, 0.75], [0.75, 0.25]]
-    with pytest.raises(ValueError, match="needs a finite domain"):
-        policies.discounted_thompson(Box([(0, 1)]))
+    refused(ValueError, "needs a finite domain", policies.discounted_thompson, Box([(0, 1)]))
 
 
 def test_it_is_compared_on_problems_of_trials() -> None:

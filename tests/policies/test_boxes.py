@@ -113,5 +113,4 @@ def test_rewards_decide_whether_coordinates_add_up(reward: Any, best: int) -> No
     for t in range(1, 61):
         X = box.sample(1, rng)
         bandit.tell(X, reward(X, t), t)
-    learned = bandit.state.model.learned
-    assert learned.best == best
+    assert bandit.state.model.learned.best == best

@@ -9,6 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import RULES, made, step
+from tests.helpers.refusals import refused
 from tvbandits import Candidates, SavedFileError, load, policies
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.files.values import check_types
@@ -32,8 +33,7 @@ def test_what_is_no_rule_is_refused() -> None:
     with pytest.raises(SavedFileError, match="plays of PhasedElimination cannot be 'many'"):
         from_bytes(to_bytes(player))
     player.rule = "none"
-    with pytest.raises(SavedFileError, match="rule of PolicyAdapter cannot be 'none'"):
-        from_bytes(to_bytes(player))
+    refused(SavedFileError, "rule of PolicyAdapter cannot be 'none'", from_bytes, to_bytes(player))
 
 
 def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
@@ -46,8 +46,7 @@ def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
     player.tell(player.ask(1.0), [0.5], 1.0)
     player.save(tmp_path / "saved")
     name = "tvbandits:gp_ucb"
-    with pytest.raises(SavedFileError, match=f"it uses '{name}'"):
-        load(tmp_path / "saved")
+    refused(SavedFileError, f"it uses '{name}'", load, tmp_path / "saved")
     other = load(tmp_path / "saved", {name: policies.gp_ucb})
     for t in (2.0, 3.0, 4.0):
         X = player.ask(t)
@@ -57,8 +56,7 @@ def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_player_among_rows_of_a_context_is_saved(tmp_path: Path) -> None:
-    rows = Candidates([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], context=[1])
-    player = policies.uniform(rows)
+    player = policies.uniform(Candidates([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], context=[1]))
     player.tell(player.ask(1.0, context=[0.0]), [0.5], 1.0)
     player.save(tmp_path / "saved")
     other = load(tmp_path / "saved")

@@ -59,6 +59,5 @@ def test_what_is_out_counts_and_a_batch_has_an_end() -> None:
     bandit = policies.mini_gp_ucb(SITES, RBF(2.0), 5.0, mean=0.0, largest_batch=9)
     bandit.tell(SITES.X[:1], [0.0], 1)
     assert len(bandit.ask(2)) == 9
-    again = bandit.ask(2)
-    assert len(again) == 9
+    assert len(bandit.ask(2)) == 9
     assert len(bandit.pending) == 18

@@ -8,6 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import FINITE_RULES, setting
+from tests.helpers.refusals import refused
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future, log_evidence
 from tvbandits import Box, Candidates, policies
 from tvbandits.policies import POLICIES
@@ -151,8 +152,7 @@ def test_the_best_point_of_a_predictive_draw_is_played() -> None:
     x_ = values * 0.5 * (b + np.sqrt(b**2 + 4 * gamma2 * (1 - gamma2) * 0.1 / values))
     drawn = gamma2 * P @ np.linalg.solve(gamma2 * P + U @ np.diag(x_) @ U.T, P)
     drawn = (drawn + drawn.T) / 2
-    rng = np.random.default_rng(3)
-    draws = rng.multivariate_normal(mean, drawn, 20_000, method="eigh")
+    draws = np.random.default_rng(3).multivariate_normal(mean, drawn, 20_000, method="eigh")
     expected = np.bincount(draws.argmax(axis=1), minlength=12) / 20_000
     np.testing.assert_allclose(shares_of_asks(player, 3000), expected, atol=0.03)
 
@@ -162,14 +162,12 @@ def test_the_best_point_of_a_predictive_draw_is_played() -> None:
 
 @pytest.mark.parametrize("name", FINITE_RULES)
 def test_boxes_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="needs a finite domain"):
-        POLICIES[name].make(setting(Box([[0, 1]])))
+    refused(ValueError, "needs a finite domain", POLICIES[name].make, setting(Box([[0, 1]])))
 
 
 def test_nonsense_is_refused() -> None:
     for make in (policies.pe_gp_ucb, policies.hp_gp_ts):
         with pytest.raises(ValueError, match="rates must be numbers with spaces"):
             make(LINE, RBF(), 1.0, rates="0.1,0.2")  # type: ignore[operator]
-        with pytest.raises(ValueError, match="each of lengths"):
-            make(LINE, RBF(), 1.0, lengths="0")  # type: ignore[operator]
+        refused(ValueError, "each of lengths", make, LINE, RBF(), 1.0, lengths="0")
     assert numbers_in(" 1 2e-1 ", "x") == (1.0, 0.2)

@@ -57,8 +57,7 @@ def test_it_learns(name: str, table: bool) -> None:
     play(bandit, 12 if name in ("learned tv", "frugal") and not table else 25)
     now = 1.0 + (bandit.state.time or 0.0)
     lost = BEST - reward(bandit.recommend(now)[None, :], now)[0]
-    uniform = float((BEST - reward(drawn, now)).mean())
-    assert lost < 0.5 * uniform
+    assert lost < 0.5 * float((BEST - reward(drawn, now)).mean())
 
 
 def test_a_small_finite_space_is_played_like_its_candidates() -> None:

@@ -91,7 +91,6 @@ def test_the_period_of_elimination_makes_its_bound_smallest() -> None:
     phases = 8 * width * math.sqrt(gain / L) / (1 - 0.5**0.5) * math.sqrt(0.5)
     bound = {H: phases / math.sqrt(H) + 2 * B * H / T for H in range(1, T + 1)}
     best = min(bound, key=lambda H: bound[H])
-    found = theory.elimination_period(T, B, gain, noise, width)
-    assert found == pytest.approx(best, rel=0.02)
+    assert theory.elimination_period(T, B, gain, noise, width) == pytest.approx(best, rel=0.02)
     assert theory.elimination_period(T, 0.0, gain, noise, width) == T
     assert theory.elimination_period(50, B, gain, noise, width) <= 50

@@ -7,6 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.players import deciding
+from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, policies
 from tvbandits.policies.time_as_input import DesiredOutcome, constant_width, time_as_input
 
@@ -40,8 +41,7 @@ def test_the_width_goes_through_the_best_constants() -> None:
         np.testing.assert_array_equal(x, twin.ask(float(t)))
         for each in (bandit, twin):
             each.tell(x, np.sin(6 * x[:, 0] + 0.1 * t), float(t))
-    with pytest.raises(ValueError, match="epsilon"):
-        policies.mk_gp_ucb(LINE, RBF(0.2), 0.01, epsilon=1.0)
+    refused(ValueError, "epsilon", policies.mk_gp_ucb, LINE, RBF(0.2), 0.01, epsilon=1.0)
 
 
 def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float) -> Any:
@@ -67,6 +67,5 @@ def test_the_desired_outcome_is_sought_as_the_formula_says(minimise: bool) -> No
 
 
 def test_outcomes_are_checked() -> None:
-    with pytest.raises(ValueError, match="outcome must lie in"):
-        DesiredOutcome(float("nan"))
+    refused(ValueError, "outcome must lie in", DesiredOutcome, float("nan"))
     assert len(policies.boba(LINE, noise_variance=1.0, outcome=0.0).ask(n=3)) == 3

@@ -93,8 +93,7 @@ def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
     P, subsets = transition_matrix(K, 2)
     after = np.linalg.matrix_power(P, steps)[subsets.index(start)]
     reachable = [Z for Z, p in zip(subsets, after, strict=True) if p > 0]
-    sampler = mcmc(K, 2, steps, start=start)
-    assert p_value_of(sampler, after[after > 0], reachable, 2000) > 0.005
+    assert p_value_of(mcmc(K, 2, steps, start=start), after[after > 0], reachable, 2000) > 0.005
 
 
 # ------------------------------------------------------------------------------------- numerics

@@ -93,8 +93,7 @@ def test_how_many(plan: Any) -> None:
     for k in (N, N + 1, 100):
         np.testing.assert_array_equal(plan(k).choose(pool(), rng()), np.arange(N))
     for k in (1, 5):
-        rows = plan(k).choose(pool(), rng())
-        assert len(set(rows.tolist())) == k
+        assert len(set(plan(k).choose(pool(), rng()).tolist())) == k
     # 3 a step on average: 15 after five rewards, of which 11 are spent.
     assert len(plan(OnAverage(3.0)).choose(pool(5, 11), rng())) == 4
     assert len(plan(OnAverage(3.0)).choose(pool(5, 15), rng())) == 0
@@ -346,8 +345,7 @@ def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
 
 
 def test_an_outage_goes_on_over_a_resume_without_another_warning() -> None:
-    expert = Flaky(down=frozenset(range(4, 9)))
-    bandit = sparq(expert)
+    bandit = sparq(Flaky(down=frozenset(range(4, 9))))
     with pytest.warns(ExpertDownWarning, match="at t = 4 "):
         play(bandit, 1, 6)
     again = Bandit.from_state(bandit.recipe, bandit.state)
@@ -394,8 +392,7 @@ def test_an_expert_may_watch_the_rewards() -> None:
 
 
 def test_an_expert_that_fails_on_a_reward_stops_the_call() -> None:
-    expert = Watching()
-    bandit = sparq(expert)
+    bandit = sparq(Watching())
     play(bandit, 1, 2)
     state = bandit.state
     refused(ExpertError, "shown 1 rewards: OSError: disk is full", bandit.tell, [[1.0]], [-2.0])

@@ -134,8 +134,7 @@ def test_every_part_has_a_word_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert parts["Observations"] is Observations
     assert "tvbandits.core.observations:Observations" not in parts
     monkeypatch.setattr(Observations, "__word__", "Plays", raising=False)
-    with pytest.raises(ValueError, match="two parts have the word 'Plays'"):
-        words.parts_by_word.__wrapped__()
+    refused(ValueError, "two parts have the word 'Plays'", words.parts_by_word.__wrapped__)
 
 
 def test_what_reaches_out_is_no_part() -> None:

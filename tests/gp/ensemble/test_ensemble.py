@@ -136,8 +136,7 @@ def test_a_season_counts_in_the_unit_of_time() -> None:
     ensemble = FilterEnsemble.of(POINTS, 0.04, [SEASONAL])
     for t in range(6):
         ensemble = ensemble.observe([t], np.array([np.sin(t)]), None, 0.5 * t)
-    found = ensemble.members[0].season
-    assert found.period == pytest.approx(7.3 / 0.5)
+    assert ensemble.members[0].season.period == pytest.approx(7.3 / 0.5)
     twin = FilterEnsemble.of(POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))])
     for t in range(6):
         twin = twin.observe([t], np.array([np.sin(t)]), None, float(t))
@@ -249,8 +248,7 @@ def test_a_soft_reset_draws_the_state_to_the_prior(where: str, hazard: float) ->
     plain, _ = filtered(ROUGH, rows, times, y)
     soft = replace(plain, layout=filters_of([replace(ROUGH, hazard=hazard)], POINTS, 3.0)[0].layout)
     place, fresh = np.array([4, 7]), plain.restarted()
-    H = plain.layout.rows(place)
-    near = H @ (0.95 * plain.mean[0] + 0.05 * fresh.mean[0])
+    near = plain.layout.rows(place) @ (0.95 * plain.mean[0] + 0.05 * fresh.mean[0])
     values = near if where == "between" else np.array([4.0, -3.0])
     told = place, values, np.full(2, 0.1)
     goes_on, starts = (each.observed(*told)[1].log_density[0] for each in (plain, fresh))
@@ -295,16 +293,14 @@ def test_large_banks_are_thinned_and_cost_stops_growing(monkeypatch) -> None:
     grid = np.linspace(0, 1, 101)[:, None]
     monkeypatch.setattr(module, "CAPACITY", 60_000)
     ensemble = played(FilterEnsemble.of(grid, 0.04), THINNED_AT[-1] + 2)
-    numbers = sum(each.covariance.size for each in ensemble.filters)
-    assert numbers <= 60_000
+    assert sum(each.covariance.size for each in ensemble.filters) <= 60_000
     assert len(ensemble.weights) == len(ensemble.members)
 
 
 def test_questions_are_distinct_and_discover() -> None:
     beliefs = played(FilterEnsemble.of(POINTS, 0.04), 6).beliefs(7.0)
     for asked in range(4):
-        rows = questions(beliefs, 5, asked)
-        assert len(set(rows.tolist())) == 5
+        assert len(set(questions(beliefs, 5, asked).tolist())) == 5
     assert questions(beliefs, 1, 3)[0] == beliefs.deviation.argmax()
     assert len(questions(beliefs, 0)) == 0
     assert np.array_equal(questions(beliefs, 99), np.arange(len(POINTS)))
@@ -333,8 +329,7 @@ def test_a_function_is_not_taken_for_flat_where_one_point_is_played() -> None:
         row = int(rng.integers(80)) if t < 20 else 40
         truth = np.sin(9.0 * x[row, 0])
         ensemble = ensemble.observe([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
-    scale = math.sqrt(float(ensemble.weights @ ensemble.scales))
-    assert 0.35 < scale < 1.5
+    assert 0.35 < math.sqrt(float(ensemble.weights @ ensemble.scales)) < 1.5
 
 
 @pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
@@ -394,8 +389,7 @@ def test_beginning_again_comes_to_about_what_one_reading_after_the_other_does() 
 
 def test_of_many_candidates_a_few_hundred_tell_another_point_as_all_do(monkeypatch) -> None:
     rng = np.random.default_rng(0)
-    domain = Candidates(rng.uniform(0.0, 1.0, (300, 2)))
-    bandit = policies.adaptive_gp_ucb(domain, None, 0.01)
+    bandit = policies.adaptive_gp_ucb(Candidates(rng.uniform(0.0, 1.0, (300, 2))), None, 0.01)
     for t in range(1, 13):
         X = bandit.ask(t)
         bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)

@@ -107,8 +107,7 @@ def test_observations_may_come_in_any_order_and_each_counts_once() -> None:
     seen = observations()
     turned = made(seen=seen.take(slice(None, None, -1)))
     np.testing.assert_allclose(turned.forecast.mean, made().forecast.mean)
-    early = made(12.0, seen.take(seen.t < 12.0))
-    both = made(seen=seen, previous=early)
+    both = made(seen=seen, previous=made(12.0, seen.take(seen.t < 12.0)))
     assert both.size == 24
     np.testing.assert_array_equal(both.forecast.mean, made().forecast.mean)
     # Also where those that are new are not the last ones.
@@ -151,8 +150,7 @@ def test_covariances_are_those_of_the_beliefs() -> None:
     assert np.linalg.eigvalsh(C).min() > -1e-9
     widening = posterior.ensemble.widening**2
     np.testing.assert_allclose(widening * np.diag(C), posterior.on_surface()[1], rtol=1e-8)
-    beliefs = posterior.beliefs(13.0, 2.0)
-    np.testing.assert_array_equal(C, beliefs.among(everyone, everyone))
+    np.testing.assert_array_equal(C, posterior.beliefs(13.0, 2.0).among(everyone, everyone))
 
 
 def test_one_more_reading_is_conditioning() -> None:
@@ -469,8 +467,7 @@ def test_a_reading_from_long_ago_counts_as_a_noisier_one() -> None:
     after = recent.observed(begins - 1.5, old)
     noise = faded(recent.before, 1.5, old.variance)
     assert noise > 0.1
-    expected = recent.before.observe(old.rows, old.values, noise, begins)
-    assert same_value(after.before, expected)
+    assert same_value(after.before, recent.before.observe(old.rows, old.values, noise, begins))
     assert after.latest.predict(20.0).mean[2] > recent.latest.predict(20.0).mean[2]
     # So old that it says nothing: nothing changes.
     assert (

@@ -144,8 +144,7 @@ def test_late_readings_are_replayed_at_their_own_time() -> None:
 
 
 def test_steps_that_are_no_steps_have_no_period() -> None:
-    rng = np.random.default_rng(0)
-    irregular = np.cumsum(rng.uniform(0.1, 2.0, 60))
+    irregular = np.cumsum(np.random.default_rng(0).uniform(0.1, 2.0, 60))
     assert all(d is not None and d.period is None for _, d in run(irregular, seasonal=True))
     # Single gaps do no harm.
     gaps = np.delete(np.arange(1.0, 90.0), [10, 30, 31, 50])
@@ -324,16 +323,14 @@ def test_the_course_is_a_least_squares_fit_of_steps_and_places() -> None:
     # One reading of 0 more at each place.
     left = np.block([[S, P], [np.zeros((4, len(seen))), np.eye(4)]])
     right = np.concatenate([values - values.mean(), np.zeros(4)])
-    fitted = np.linalg.lstsq(left, right, rcond=None)[0]
-    apart = course[seen] - fitted[: len(seen)]
+    apart = course[seen] - np.linalg.lstsq(left, right, rcond=None)[0][: len(seen)]
     # Up to what the last sweep leaves.
     np.testing.assert_allclose(apart, apart.mean(), atol=1e-3)
     assert np.isnan(course[5])
 
 
 def test_ranks_keep_the_order_and_are_normal() -> None:
-    series = np.array([3.0, np.nan, -1e9, 7.0, 4.0])
-    ranks = seasons.in_ranks(series)
+    ranks = seasons.in_ranks(np.array([3.0, np.nan, -1e9, 7.0, 4.0]))
     assert np.isnan(ranks[1])
     np.testing.assert_allclose(ranks[[2, 0, 4, 3]], norm.ppf([0.125, 0.375, 0.625, 0.875]))
 

@@ -472,8 +472,7 @@ def test_opposite_values_are_no_shared_offset() -> None:
     """Under f(x) = a x the values at -1 and 1 spread by a, though their correlation is -1."""
     X = np.array([[-1.0], [1.0]] * 20)
     seen = Observations(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
-    made = learned(seen, DotProduct(1e-6), noise=1e-6)
-    assert made.scale == pytest.approx(3.0, rel=1e-3)
+    assert learned(seen, DotProduct(1e-6), noise=1e-6).scale == pytest.approx(3.0, rel=1e-3)
 
 
 def test_a_sample_from_one_spot_says_little() -> None:
@@ -523,6 +522,5 @@ def test_a_fixed_mean_stays() -> None:
 
 
 def test_noise_beyond_a_float_in_prior_units_is_as_large_as_can_be_told() -> None:
-    scaling = standardisation.Scaling(0.0, 1e-40)
-    found = scaling.in_prior_units(np.array([1.0, 1e250, np.inf]))
+    found = standardisation.Scaling(0.0, 1e-40).in_prior_units(np.array([1.0, 1e250, np.inf]))
     assert found.tolist() == [1.0 / 1e-40**2, standardisation.MOST_NOISE, np.inf]

@@ -406,8 +406,7 @@ def test_a_bandit_learns_when_it_is_due() -> None:
 def test_rewards_told_at_once_are_one_fit() -> None:
     bandit = bandit_of()
     X = DOMAIN.X[np.arange(20) % 12]
-    info = bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0))
-    assert info.model.fits == 1
+    assert bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0)).model.fits == 1
     assert len(bandit.ask()) == 1
 
 

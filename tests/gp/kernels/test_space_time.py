@@ -240,8 +240,7 @@ class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
     ],
 )
 def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
-    with pytest.raises(KernelError, match=message):
-        validation.check_kernel(Broken(how), rows(9), "prior")
+    refused(KernelError, message, validation.check_kernel, Broken(how), rows(9), "prior")
 
 
 @pytest.mark.parametrize(
@@ -258,8 +257,7 @@ def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
     ],
 )
 def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:
-    with pytest.raises(KernelError, match=message):
-        validation.check_kernel(kernel, rows(9))
+    refused(KernelError, message, validation.check_kernel, kernel, rows(9))
 
 
 def test_check_kernel_edges() -> None:
@@ -381,8 +379,7 @@ def test_it_is_a_covariance_on_every_domain(name: str) -> None:
         check_kernel(space, points)
         kernel = structured_kernel(space)
         check_kernel(kernel, inputs(kernel, points, np.resize(times, len(points))))
-        terms = terms_of(kernel)
-        assert terms is not None
+        assert terms_of(kernel) is not None
         assert leaves_of(kernel) is not None
         # As they are given, all numbers are inside of the bounds of a fit.
         assert (kernel.theta > kernel.bounds[:, 0]).all()

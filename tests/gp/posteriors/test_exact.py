@@ -90,8 +90,7 @@ def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> N
 def test_rank_decides_up_to_its_limit() -> None:
     """Of unrelated points each is a direction of its own."""
     for n, spanned in ((LARGEST_SPAN, True), (LARGEST_SPAN + 1, False)):
-        surface = CandidateGrid(RBF(0.01), np.arange(float(n))[:, None])
-        found = spanning(surface)
+        found = spanning(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
         assert (found is not None) == spanned
         assert found is None or found.size == n
 
@@ -137,8 +136,7 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     """Fewer than a factorisation minds, or than the span has points, however often observed."""
     kernel, rng = RBF(length), np.random.default_rng(0)
     surface = CandidateGrid(kernel, LINE)
-    span = spanning(surface)
-    assert max(span.size, FEW) == enough
+    assert max(spanning(surface).size, FEW) == enough
     X = LINE[rng.permutation(len(LINE))]
     for n, kind in ((enough - 1, ExactPosterior), (enough, NystromPosterior)):
         Z = np.repeat(X[:n], 3, axis=0)
@@ -249,8 +247,7 @@ def test_plus_and_minus_zero_are_one_input() -> None:
 def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> None:
     rng = np.random.default_rng(6)
     Z, y = rng.random((25, 2)), 1.5 + np.sqrt(noise) * rng.standard_normal(25)
-    made = condition(RBF(1e7), Z, y, np.full(25, noise))
-    mean, var = made.predict(rng.random((4, 2)))
+    mean, var = condition(RBF(1e7), Z, y, np.full(25, noise)).predict(rng.random((4, 2)))
     np.testing.assert_allclose(mean, y.sum() / (25 + noise), rtol=1e-3)
     np.testing.assert_allclose(var, noise / (25 + noise), atol=1e-6)
 

@@ -205,8 +205,7 @@ def test_a_point_is_kept_with_its_probability() -> None:
 
 
 def test_repeated_inputs_share_their_scores() -> None:
-    rng = np.random.default_rng(2)
-    Z = np.repeat(rng.random((40, 2)), 30, axis=0)
+    Z = np.repeat(np.random.default_rng(2).random((40, 2)), 30, axis=0)
     variance = np.full(1200, 3.0)
     merged = exact_scores(RBF(0.3), Z[::30], variance[::30] / 30)
     sizes = [

@@ -295,8 +295,7 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
     plan = Looking()
     bandit, _ = told_bandit(2.0 * RBF(1.5), plan, 60, mean="online", aging=Linear(0.1))
     beliefs = plan.seen[-1]
-    points = plan.pools[-1].points
-    mean, deviation = bandit.predict(points, 61)
+    mean, deviation = bandit.predict(plan.pools[-1].points, 61)
     np.testing.assert_allclose(beliefs.mean, mean)
     np.testing.assert_allclose(beliefs.deviation, deviation)
     assert bandit.info.model.scale != 1.0

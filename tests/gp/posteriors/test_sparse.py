@@ -1,5 +1,6 @@
 """The sparse posterior against dense formulas with the pseudo-inverse root."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,6 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.oracles.dense import Dense, assert_alike
-from tests.oracles.digits import on_dictionary
 from tests.oracles.sparse import Sparse
 from tests.oracles.states import fingerprint
 from tvbandits import Exact, Nystrom, NystromFilter, Observations
@@ -198,8 +198,7 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
 
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
-    rng = np.random.default_rng(2)
-    data = some(rng, ROUGH, 10)
+    data = some(np.random.default_rng(2), ROUGH, 10)
     exact = by_cholesky(ROUGH, data)
     after, fresh = (
         Nystrom().condition(ROUGH, data, previous=q, rng=np.random.default_rng(5))
@@ -256,6 +255,19 @@ def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -
     assert_alike(found[1e-12].predict(X), found[1e-6].predict(X), rtol=0.0)
 
 
+exactly = np.vectorize(Fraction, otypes=[object])  # the same numbers, without rounding from here on
+
+
+def solved(A: Any, B: Any) -> Any:
+    """A^-1 B for a positive definite A, by elimination."""
+    AB = np.hstack([A, B])
+    for i in range(len(A)):
+        AB[i] = AB[i] / AB[i, i]
+        others = np.arange(len(A)) != i
+        AB[others] -= np.outer(AB[others, i], AB[i])
+    return AB[:, len(A) :]
+
+
 @pytest.mark.parametrize("filters", [False, True], ids=["still", "filter"])
 def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters: bool) -> None:
     """Means are several prior deviations then: right for the noise taken, however little that is."""
@@ -263,22 +275,21 @@ def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters
     n, q, kernel = 12, 5, OnSpace(RBF(0.5)) * Drift(0.1) if filters else RBF(0.5)
     X, t = rng.random((n + q, 1)), np.append(np.arange(n) // 3, np.full(q, n / 3))
     Z = np.column_stack([X, t]) if filters else X
-    Y, told = rng.standard_normal((n, 2)), np.full(n, 1e-12)
+    Y = rng.standard_normal((n, 2))
     part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
-    made = part.condition(kernel, Data(Z[:n], Y, told), now=n / 3)
-    noise = np.full(n, part.tolerance)
+    made = part.condition(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3)
     assert made.jitter == pytest.approx(part.tolerance - 1e-12)
     assert isinstance(made, NystromPosterior)
-    D, here, fades = made.dictionary.rows.Z, Z, None
-    if filters:
-        fades = kernel(np.column_stack([0 * t[:n], t[:n]]), np.column_stack([0 * t, t]))
-        D, here = (np.column_stack([each[:, :1], 0 * each[:, 0]]) for each in (D, Z))
-    within = kernel(D) + np.diag(made.dictionary.data.variance)
-    across = kernel(D, here)
-    if filters:
-        left_out = 1.0 - (across[:, :n] * np.linalg.solve(within, across[:, :n])).sum(axis=0)
-        noise = np.maximum(noise, left_out)
-    means, explained = on_dictionary(within, across, noise, Y, fades)
+    D = made.dictionary.rows.Z[:, :1]
+    within = RBF(0.5)(D) + np.diag(made.dictionary.data.variance)
+    across, noise = RBF(0.5)(D, X), np.full(n, part.tolerance)
+    Q = exactly(across[:, :n]).T @ solved(exactly(within), exactly(across))
+    if filters:  # what the dictionary leaves out of a point is noise there
+        noise = np.maximum(noise, 1.0 - Q.diagonal().astype(float))
+        Q = Q * exactly(kernel(np.column_stack([0 * t[:n], t[:n]]), np.column_stack([0 * t, t])))
+    known = solved(Q[:, :n] + exactly(np.diag(noise)), np.hstack([exactly(Y), Q[:, n:]]))
+    found = (Q[:, n:].T @ known).astype(float)
+    means, explained = found[:, :2], found[:, 2:].diagonal()
     mean, variance = made.predict(Z[n:])
     assert np.abs(means).max() > 5.0
     np.testing.assert_allclose(mean, means, rtol=1e-5, atol=1e-5 * np.abs(means).max())

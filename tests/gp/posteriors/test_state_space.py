@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
+from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Nystrom, NystromFilter, StateSpace
 from tvbandits.core.arrays import Array
@@ -107,8 +108,7 @@ def test_a_point_beyond_the_features_keeps_its_variance() -> None:
 @pytest.mark.parametrize("name", ["drift", "all"])
 def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
     kernel = KERNELS[name]
-    amplitude = float(kernel.diag(at(0.0, [0]))[0])
-    floor = ROUNDING * amplitude
+    floor = ROUNDING * float(kernel.diag(at(0.0, [0]))[0])
     # Five rewards of each of three points at one time, again and again, of size 10.
     t = np.repeat(np.arange(4.0), 15)
     Z = np.column_stack([np.tile(np.repeat(POINTS[:3], 5, axis=0), (4, 1)), t])
@@ -203,13 +203,11 @@ def test_kernels_that_are_no_sum_of_terms(kernel: Any) -> None:
         (StateSpace(anchors=POINTS), "a state space needs a sum of terms"),
         (NystromFilter(), "a filter on a dictionary needs"),
     ):
-        with pytest.raises(ValueError, match=says):
-            rule.condition(kernel, sample(3, 0), now=99.0)
+        refused(ValueError, says, rule.condition, kernel, sample(3, 0), now=99.0)
 
 
 def test_a_domain_that_is_not_finite_needs_anchors() -> None:
-    with pytest.raises(ValueError, match="needs anchors"):
-        StateSpace().condition(KERNELS["all"], sample(3, 0))
+    refused(ValueError, "needs anchors", StateSpace().condition, KERNELS["all"], sample(3, 0))
 
 
 # --- the sparse posterior of a drifting reward, a filter, against the exact one
