@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
