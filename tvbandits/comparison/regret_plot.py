@@ -113,6 +113,14 @@ REFERENCE_NAMES = {
     "all_read": "forecast with all read",
 }
 
+# Thin and black: they differ by their dashes, in points.
+REFERENCE_DASHES = {
+    "uniform": (1, 6),
+    "best_fixed": (1, 3),
+    "last_best": (6, 3),
+    "all_read": (6, 3, 1, 3),
+}
+
 
 def regret_figure(
     rows: pd.DataFrame,
@@ -249,7 +257,7 @@ def _draw_panel(
                 label=REFERENCE_NAMES[name],
                 color="black",
                 linewidth=0.7,
-                linestyle=(0, (1, 3)),
+                linestyle=(0, REFERENCE_DASHES[name]),
             )
             ends.append((value, line))
     # From above to below, as the curves end.
