@@ -109,8 +109,9 @@ def _odd(error: Exception) -> int:
     if hasattr(error, "format_message"):
         said = error.format_message().replace("Value error, ", "")  # as pydantic begins
         cause: Any = error.__cause__
-        if "Input should be" in said and hasattr(cause, "errors"):
-            said += f', got "{cause.errors()[0]["input"]}"'  # pydantic does not say what was given
+        if hasattr(cause, "errors"):  # pydantic's, of a number: they do not say what was given
+            given = str(cause.errors()[0]["input"])
+            said += "" if repr(given) in said else f', got "{given}"'
         return _complain(said) if said else 2
     if isinstance(error, ImportError) and error.name is None:  # an extra that is not installed
         return _complain(str(error))
