@@ -232,14 +232,17 @@ def where_limits_hold(
 def priced(
     decision: Decision, outcomes: Sequence[OutcomeBeliefs], own: np.random.Generator
 ) -> Decision:
-    """The decision with the price of risks that all plays share."""
+    """The decision with the price of risks that all plays share.
+
+    It counts in deviations of the upper bounds: their range follows from the few worst points.
+    """
     shared = [each for each in outcomes if not each.limit.each]
     if not shared:
         return decision
     upper = decision.view.upper_bound(points_of(decision.domain, own), decision.beta)
-    span = float(np.ptp(upper))
+    unit = float(np.std(upper))
     return replace(
-        decision, price=lambda X: span * np.sum([each.price(X) for each in shared], axis=0)
+        decision, price=lambda X: unit * np.sum([each.price(X) for each in shared], axis=0)
     )
 
 
