@@ -334,7 +334,7 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
         if t > len(SAFE):
             mean, deviation = bandit.predict(grid, t)
             upper, chance = mean + 2.0 * deviation, 1.0 - believed[0].probability(grid)
-            worth = upper - np.ptp(upper) * np.exp(believed[0].excess) * chance
+            worth = upper - np.std(upper) * np.exp(believed[0].excess) * chance
             best = float(worth[chance <= 0.5].max())
         X = bandit.ask(t)
         if t > len(SAFE):
