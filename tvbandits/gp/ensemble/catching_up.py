@@ -158,23 +158,26 @@ class _PriorOf(NamedTuple):
 
     @classmethod
     def readings(cls, layout: Layout, told: _Told) -> _PriorOf:
-        H, prior, h = layout.rows(told.rows), layout.prior, told.times[told.step]
+        H, prior = layout.rows(told.rows), layout.prior
         alike = np.einsum("mii->mi", prior)[:, :, None]
         of_state = alike * H.T if layout.independent else np.matmul(prior, H.T)
-        ahead = layout.moved(of_state, told.times[-1] - h)
-        rows = np.broadcast_to(H.T, of_state.shape)
-        # Many readings are as far apart in time: what fades is computed once for each distance.
-        apart = np.abs(told.times[:, None] - told.times).ravel()
-        lag = len(told.times) * told.step[:, None] + told.step
-        kept, joint = layout.fading(apart)[0], np.zeros((len(prior), len(h), len(h)))
+        # Many readings are as far apart in time: what fades is computed once for each distance, with
+        # those to the time before the first reading.
+        times, at = np.append(0.0, told.times), told.step + 1
+        fading = layout.fading(np.abs(times[:, None] - times).ravel())
+        lag, last = len(times) * at[:, None] + at, len(times) * told.n.size + at
+        kept, joint = fading[0], np.zeros((len(prior), len(at), len(at)))
         for i, (start, end) in enumerate(pairwise([*layout.parts, layout.size])):
             if (part := np.ascontiguousarray(H[:, start:end])).any():
                 if layout.independent:
                     between = alike[:, start, :, None] * (part @ part.T)
                 else:
                     between = np.matmul(part, np.matmul(prior[:, start:end, start:end], part.T))
-                joint += between * kept[:, i].take(lag, axis=1)
-        return cls(layout.moved(rows, h, back=True), joint, ahead)
+                if i > 0:  # the constant does not fade
+                    between *= kept[:, i].take(lag, axis=1)
+                joint += between
+        back = layout.moved(H.T[None], layout.over(fading, at), back=True)
+        return cls(back, joint, layout.moved(of_state, layout.over(fading, last)))
 
     def take(self, models: Index) -> _PriorOf:
         """As some of the models say."""

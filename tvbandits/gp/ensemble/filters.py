@@ -50,6 +50,9 @@ ROUNDING = 1e-9
 # A part of states whose halves take so much (M, 2, k, n) or (M, 2, 1, n) of each other.
 Taken: TypeAlias = tuple[slice, Array]
 
+# What parts (M, P, n) of states keep of themselves in each of n times, and what halves take.
+Fading: TypeAlias = tuple[Array, tuple[Taken, ...]]
+
 
 class Transition(NamedTuple):
     """The expected state after some time: value' = own value + other derivative, and so on.
@@ -265,7 +268,7 @@ class Layout:
         season = range(self.season, self.size, self._waves) if self._waves else ()
         return (0, 1, 2, self.drift, *smooth, *season)
 
-    def fading(self, h: Array) -> tuple[Array, tuple[Taken, ...]]:
+    def fading(self, h: Array) -> Fading:
         """What parts (M, P, n) keep of themselves in times (n,), in steps, and what halves take."""
         trend, static, drift = (np.exp(-h / each[:, None]) for each in self.scales)
         kept, taken = [np.ones_like(trend), trend, static, drift], []
@@ -292,28 +295,31 @@ class Layout:
         ]
         return np.array(turning)[:, :, None]
 
-    def transition(self, h: float | Array) -> Transition:
-        """Over h >= 0 steps, or times (n,); that of one is remembered, since most are equally long."""
-        if isinstance(h, np.ndarray):
-            kept, taken = self.fading(h)
-            return Transition(kept.repeat(np.diff([*self.parts, self.size]), axis=1), taken)
+    def over(self, fading: Fading, times: Index) -> Transition:
+        """Over some of the times of `fading`, by their numbers (n,)."""
+        kept, taken = fading
+        own = kept[:, :, times].repeat(np.diff([*self.parts, self.size]), axis=1)
+        return Transition(own, tuple((part, much[..., times]) for part, much in taken))
+
+    def transition(self, h: float) -> Transition:
+        """Over h >= 0 steps; it is remembered, since most are equally long."""
         if self._latest and self._latest[0][0] == h:
             return self._latest[0][1]
-        change = self.transition(np.array([h]))
+        change = self.over(self.fading(np.array([h])), np.zeros(1, np.int64))
         if not change.taken:
             outer = change.own * change.own[:, None, :, 0]
             change = Transition(change.own, (), outer, (1.0 - outer) * self.prior)
         self._latest[:] = [(h, change)]
         return change
 
-    def moved(self, states: Array, h: float | Array, back: bool = False) -> Array:
-        """F(h) states after h steps, or times (n,), F moving a state; F(h)^T states going `back`.
+    def moved(self, states: Array, h: float | Transition, back: bool = False) -> Array:
+        """F states after h steps, or over other times, F moving a state; F^T states going `back`.
 
         States (M, S), or matrices (M, S, n) with states as columns.
         """
         if states.ndim == 2:
             return np.asarray(self.moved(states[:, :, None], h, back)[:, :, 0])
-        change = self.transition(h)
+        change = h if isinstance(h, Transition) else self.transition(h)
         out = change.own * states
         for part, much in change.taken:
             halves = _halves(out, part)
