@@ -414,7 +414,7 @@ class FilterEnsemble:
         t : float
         """
         index, y = np.asarray(rows), values
-        noise = np.broadcast_to(self.noise_variance if variance is None else variance, y.shape)
+        noise = np.full(y.shape, self.noise_variance if variance is None else variance)
         ensemble = self
         if not self.filters:
             first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
@@ -554,7 +554,7 @@ class FilterEnsemble:
         if self._present.innovations:
             squares = np.array(self._present.innovations)
             inside = squares < min((HALF * self.widening) ** 2, LARGEST_INNOVATION)
-            coverage += WATCHED * (float(inside.mean()) - coverage)
+            coverage += WATCHED * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += WATCHED * (float(squares.mean()) - innovation)
         filters, score, inactive = self.filters, FORGETTING * self._score + evidence, self._inactive
         if self.steps + 1 in THINNED_AT:

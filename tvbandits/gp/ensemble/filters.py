@@ -538,7 +538,8 @@ class Filters:
                 squares = np.where(self.layout.hazard > 0, least, squares)
         back = seen.reach.transpose(0, 2, 1)
         gain = np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
-        covariance = np.matmul(back, seen.reach)
+        # Of one reading, as mostly, the product of matrices takes three times as long.
+        covariance = back * seen.reach if len(values) == 1 else np.matmul(back, seen.reach)
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
