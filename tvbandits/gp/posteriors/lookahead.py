@@ -179,9 +179,9 @@ class JointPosterior:
         # Points that come out best under no answer are not looked at for every one of them.
         leads = mean + most >= (mean - most).max()
         moves, mean = moves[:, leads], mean[leads]
-        means = NODES[:, None, None] * moves
-        means += mean
-        best = (WEIGHTS[:, None] * means.max(axis=2)).cumsum(axis=0)[-1]  # in order: same bits
+        means = NODES[:, None] * moves.T[:, None]
+        means += mean[:, None, None]
+        best = (WEIGHTS[:, None] * means.max(axis=0)).cumsum(axis=0)[-1]  # in order: same bits
         # An answer cannot hurt, and what is within rounding is nothing.
         gain = best - mean.max()
         return np.where(gain > ROUNDING * float(self.deviation.max(initial=0.0)), gain, 0.0)
