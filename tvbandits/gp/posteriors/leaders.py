@@ -227,10 +227,8 @@ class Block:
         if not np.array_equal(self._inducing, looker.Z[:known]):
             known = 0
         self._inducing = looker.Z[:known]
-        if m > len(self._cross):
-            grown = np.empty((m + m // 2, size))
-            grown[:known] = self._cross[:known]
-            self._cross = grown
+        if not len(self._cross):  # what is not written yet takes no memory
+            self._cross = np.empty((self.room // size, size))
         if m > known:
             self._cross[known:m] = looker.kernel(looker.Z[known:], X)
         self._inducing = looker.Z
