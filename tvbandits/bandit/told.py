@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances
+from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances, row_keys
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.observations import (
@@ -183,8 +183,8 @@ def visited_with(visited: Array, X: Array) -> Array:
     """`visited` and those rows of `X` that are not in it, each once, in their order."""
     # A long batch repeats few points: each of them is looked for once.
     if len(X) > 1:
-        _, first = np.unique(X, axis=0, return_index=True)
-        X = X[np.sort(first)]
+        first = dict(zip(reversed(row_keys(X)), range(len(X) - 1, -1, -1), strict=True))
+        X = X[sorted(first.values())]
     for x in X:
         if not (visited == x).all(axis=1).any():
             visited = np.concatenate([visited, x[None, :]])

@@ -89,7 +89,8 @@ class ExactPosterior(KernelPosterior):
         return np.asarray(W.T @ W)
 
     @cached_property
-    def _lower(self) -> Array:
+    def lower(self) -> Array:
+        """The factor, column after column."""
         return np.asfortranarray(self.factor.array)
 
     @property
@@ -123,17 +124,17 @@ class ExactPosterior(KernelPosterior):
         prior = np.asarray(self.kernel.diag(Z))
         if self.size == 0:
             return np.zeros((len(Z), self.data.Y.shape[1])), prior
-        V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
+        V = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z))
         return V.T @ self.weights.array, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def covariance(self, Z: Array) -> Array:
         """Posterior covariance (m, m) at kernel inputs `Z` of shape (m, p)."""
-        V = linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z))
+        V = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z))
         return np.asarray(self.kernel(Z) - V.T @ V)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
-        V1, V2 = (linalg.solve_lower(self._lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
+        V1, V2 = (linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
         return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
 
     def shrunk(
@@ -156,11 +157,11 @@ class ExactPosterior(KernelPosterior):
         if self.size == 0 or self.condition_number > worst:
             return None
         means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
-        return Expansion(self.rows.Z, linalg.inverse(self._lower), means)
+        return Expansion(self.rows.Z, linalg.inverse(self.lower), means)
 
     def effective_dimension(self) -> float:
         """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
-        inverse = linalg.solve_lower(self._lower, np.eye(self.size))
+        inverse = linalg.solve_lower(self.lower, np.eye(self.size))
         return self.size - float((inverse**2).sum(axis=0) @ self.rows.variance)
 
     def on_surface(self) -> tuple[Array, Array]:
@@ -253,7 +254,7 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         merged=len(rows.Z),
     )
     if surface is not None:
-        V, prior = linalg.solve_lower(posterior._lower, across), surface.prior_variance(now)
+        V, prior = linalg.solve_lower(posterior.lower, across), surface.prior_variance(now)
         # Nobody has seen it yet: filling the field in spares a copy of the whole value.
         on = GridPosterior.of(V, posterior.weights.array, prior, now)
         object.__setattr__(posterior, "surface", on)
@@ -278,7 +279,7 @@ def extend(
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
-        V = linalg.solve_lower(posterior._lower, surface.rows(posterior.rows.Z, now))
+        V = linalg.solve_lower(posterior.lower, surface.rows(posterior.rows.Z, now))
         on = GridPosterior.of(V, posterior.weights.array, surface.prior_variance(now), now)
         posterior = replace(posterior, surface=on)
     return replace(posterior, data=data, extended=True)
@@ -392,7 +393,7 @@ def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid |
         if where is not None and back is not None and back > 1e-3:
             return on.V.array[:, where] * (on.shrink / back)
     column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
-    return linalg.solve_lower(posterior._lower, column)
+    return linalg.solve_lower(posterior.lower, column)
 
 
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:
@@ -400,4 +401,4 @@ def embed(dictionary: ExactPosterior, Z: Array) -> Array:
     if dictionary.size == 0 or len(Z) == 0:
         return np.zeros((len(Z), dictionary.size))
     cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
-    return np.asarray(linalg.solve_lower(np.asfortranarray(dictionary.factor.array), cross).T)
+    return np.asarray(linalg.solve_lower(dictionary.lower, cross).T)

@@ -71,7 +71,7 @@ class Looker:
         term = markov(self.kernel)
         if term is not None:  # all is of one time, at which the rest of the kernel is 1
             self.kernel, self.Z = term.at_one_time, self.Z[:, :-1]
-        self.root = np.asfortranarray(posterior.dictionary.factor.array)
+        self.root = posterior.dictionary.lower
         self.factor, self.V = posterior.factor, posterior.V
         self.weights, self.centre = posterior.coefficients @ columns, centre
 

@@ -624,7 +624,9 @@ class Nystrom:
         share = (prior - (z**2).sum(axis=1)) / unit**2
         far = np.flatnonzero(share > self.tolerance)
         Z, z, unit = Z[far], z[far], unit[far]
-        C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(unit, unit) if len(far) else share[far]
+        if len(far) < 2:  # of one alone nothing depends
+            return Z
+        C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(unit, unit)
         made = linalg.pivoted_cholesky(share[far], lambda i: C[i], len(Z), self.tolerance)
         return np.asarray(Z[np.sort(made.pivots)])
 
