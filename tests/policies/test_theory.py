@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tvbandits.core.arrays import Array
@@ -39,6 +39,7 @@ KERNELS: list[Kernel] = [RBF(0.2), 3.0 * Matern(0.5, nu=1.5), DotProduct(0.3)]
     st.sampled_from([1e-3, 0.1, 5.0]),
     st.integers(0, 1000),
 )
+@example(RBF(0.2), 4, 3, 1e-3, 218)  # the second point is all but tied with another
 def test_the_greedy_gain(kernel: Kernel, n: int, T: int, noise: float, seed: int) -> None:
     points = np.random.default_rng(seed).random((n, 2))
     K = kernel(points)

@@ -27,7 +27,7 @@ from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import inputs, spanned
+from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 
 # Prior variance of the mean of standardised values, which is integrated out.
@@ -427,15 +427,22 @@ def information_gains(
     """
     Z = inputs(kernel, points, np.zeros(len(points)))
     variance = np.array(kernel.diag(Z), dtype=np.float64)
-    span = spanned(kernel, Z, observations, 1e-12).G
-    # Weight space: point x has features span[:, x], and P is the posterior covariance of the weights.
-    P = np.eye(len(span))
+    # Weight space: point x has features G[:rank, x], and P is the posterior covariance of their weights.
+    # A point that is observed first has a feature of its own for what the others before it leave.
+    left, most, rank = variance.copy(), min(observations, len(Z)), 0
+    least = 1e-12 * float(variance.max())
+    G, P = np.empty((most, len(Z))), np.eye(most)
     gains = np.empty(observations)
     for step in range(observations):
         best = int(variance.argmax())
+        if left[best] > least and rank < most:
+            row = np.asarray(kernel(Z[[best]], Z))[0] - G[:rank, best] @ G[:rank]
+            G[rank] = row / math.sqrt(left[best])
+            left = np.maximum(left - G[rank] ** 2, 0.0)
+            rank += 1
         gains[step] = 0.5 * math.log1p(variance[best] / noise_variance)
-        half = P @ span[:, best]
+        half = P[:rank, :rank] @ G[:rank, best]
         shrink = 1.0 / (variance[best] + noise_variance)
-        P -= shrink * np.outer(half, half)
-        variance = np.maximum(variance - shrink * (half @ span) ** 2, 0.0)
+        P[:rank, :rank] -= shrink * np.outer(half, half)
+        variance = np.maximum(variance - shrink * (half @ G[:rank]) ** 2, 0.0)
     return np.cumsum(gains)
