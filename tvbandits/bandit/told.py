@@ -182,10 +182,7 @@ def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
 def visited_with(visited: Array, X: Array) -> Array:
     """`visited` and those rows of `X` that are not in it, each once, in their order."""
     # A long batch repeats few points: each of them is looked for once.
-    if len(X) > 1:
-        first = dict(zip(reversed(row_keys(X)), range(len(X) - 1, -1, -1), strict=True))
-        X = X[sorted(first.values())]
-    for x in X:
+    for x in X if len(X) == 1 else dict(zip(row_keys(X), X, strict=True)).values():
         if not (visited == x).all(axis=1).any():
             visited = np.concatenate([visited, x[None, :]])
     visited.setflags(write=False)

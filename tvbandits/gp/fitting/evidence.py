@@ -428,14 +428,14 @@ def information_gains(
     Z = inputs(kernel, points, np.zeros(len(points)))
     variance = np.array(kernel.diag(Z), dtype=np.float64)
     # Weight space: point x has features G[:rank, x], and P is the posterior covariance of their weights.
-    # A point that is observed first has a feature of its own for what the others before it leave.
+    # What a point has that those observed before it do not tell is a feature of its own.
     left, most, rank = variance.copy(), min(observations, len(Z)), 0
     least = 1e-12 * float(variance.max())
     G, P = np.empty((most, len(Z))), np.eye(most)
     gains = np.empty(observations)
     for step in range(observations):
         best = int(variance.argmax())
-        if left[best] > least and rank < most:
+        if left[best] > least:
             row = np.asarray(kernel(Z[[best]], Z))[0] - G[:rank, best] @ G[:rank]
             G[rank] = row / math.sqrt(left[best])
             left = np.maximum(left - G[rank] ** 2, 0.0)
