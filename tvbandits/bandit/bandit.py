@@ -390,7 +390,7 @@ class Bandit:
             pending=state.pending.append(X, np.full(len(X), now)),
             questions=questions,
             random=model.stored(rng),
-            info=Info(**vars(state.info) | {"beta": beta}),
+            info=changed(state.info, beta=beta),
         )
         return X
 

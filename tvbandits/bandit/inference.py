@@ -16,7 +16,7 @@ from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
@@ -193,14 +193,13 @@ class Model:
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
         size = posterior.dictionary_size
-        about: dict[str, Any] = {
-            "posterior": PosteriorInfo(in_use, seen - in_use, posterior.jitter, size),
-            "model": ModelInfo(**vars(info.model) | learned),
-            "expensive": expensive,
-        }
-        # `replace` takes several times as long, and this is done at every step.
-        info = Info(**vars(info) | about)
-        return State(**vars(state) | {"posterior": posterior, "info": info}), view
+        info = changed(
+            info,
+            posterior=PosteriorInfo(in_use, seen - in_use, posterior.jitter, size),
+            model=ModelInfo(**vars(info.model) | learned),
+            expensive=expensive,
+        )
+        return changed(state, posterior=posterior, info=info), view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
