@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,12 +37,17 @@ def changed(value: T, **changes: Any) -> T:
     >>> print(changed(Gone(rewards=2), answers=1))
     Gone(rewards=2, answers=1, failed=0, until=-inf, first=nan)
     """
-    made, kept = object.__new__(type(value)), value.__dict__
-    names = type(value).__dataclass_fields__  # type: ignore[attr-defined]  # a dataclass
-    if not kept.keys() <= names.keys():  # of which a ClassVar is one, too
-        kept = {name: kept[name] for name in names if name in kept}
-    object.__setattr__(made, "__dict__", kept | changes)
+    made, parts = object.__new__(type(value)), value.__dict__ | changes
+    for name in _names_of_cached(type(value)):
+        parts.pop(name, None)
+    object.__setattr__(made, "__dict__", parts)
     return made
+
+
+@cache
+def _names_of_cached(kind: type) -> list[str]:
+    parts = [each for of in kind.__mro__ for each in vars(of).items()]
+    return [name for name, part in parts if isinstance(part, cached_property)]
 
 
 class Room:
