@@ -376,7 +376,7 @@ def test_the_unit_of_rewards_and_of_time_do_not_matter(unit: float) -> None:
 
 
 def test_a_step_goes_on_to_the_bits_of_conditioning_on_all() -> None:
-    """With readings of one time in parts, late ones, and one that is far larger than all before."""
+    """With readings of one time in parts, late ones, two times at once, and a value that is huge."""
     bandit, rng, went_on = told(new()), np.random.default_rng(0), 0
     for t in range(46, 186):
         before = bandit.state
@@ -386,8 +386,8 @@ def test_a_step_goes_on_to_the_bits_of_conditioning_on_all() -> None:
         assert same_value(conditioned(fresh, t).mean, conditioned(bandit, t).mean)
         went_on += conditioned(bandit, t).data.room is not None
         y = 50.0 if t == 160 else rng.standard_normal()
-        bandit.tell(X, [y], t - 3 if t % 20 == 7 else t)
-        if t % 10 == 5:
+        bandit.tell(X, [y], t - {4: 0.5, 7: 3}.get(t % 20, 0))
+        if t % 20 in (4, 5, 15):
             bandit.tell(ARMS.X[:1], [y], t)
     assert went_on > 60
 

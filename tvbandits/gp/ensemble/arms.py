@@ -254,7 +254,8 @@ class IndependentArms:
             fresh = data.beyond(previous.data)
             if fresh is not None:
                 past = _before(previous.past, float(fresh.Z[:, -1].min(initial=math.inf)))
-        past = _observed(past or (self._first(surface, *made_for),), data, surface)
+        past = past or (self._first(surface, *made_for),)
+        past = _observed(past, past[-1], data, surface)
         if now < past[-1].time:  # a look at the past, without what was read later
             before = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
             looked = self.condition(kernel, before, surface=surface, now=now)
@@ -282,11 +283,18 @@ def _before(past: Past, t: float) -> Past:
     return past
 
 
-def _observed(past: Past, data: Data, surface: CandidateGrid) -> Past:
-    """The latest filters, once what was read since those of the past is observed, time after time."""
-    start = int(np.searchsorted(data.Z[:, -1], past[-1].time, "right"))
+def _observed(
+    past: Past, ahead: ArmFilters | EffectFilters, data: Data, surface: CandidateGrid
+) -> Past:
+    """The latest filters, once what was read since those of the past is observed, time after time.
+
+    `ahead` are the last of them at that time or a later one, such as that of the latest decision: what
+    was played then is read at its time, and nothing has to be moved again.
+    """
+    start = int(data.Z[:, -1].searchsorted(past[-1].time, "right"))
     for t, readings in at_each_time(surface, data.rows(start)):
-        past = (*past[1 - KEPT :], past[-1].observed(t, *readings))
+        ahead = (ahead if ahead.time == t else past[-1]).observed(t, *readings)
+        past = (*past[1 - KEPT :], ahead)
     return past
 
 
@@ -368,7 +376,8 @@ class ArmsPosterior(CandidatePosterior):
             if late or not past or _largest(between, self.made_for[0]) != self.made_for[1]:
                 return None
         data = self.data.append(rows) if len(rows) else self.data
-        past = _observed(past, data, self.surface)
+        ahead = self.filters if past is self.past else past[-1]
+        past = _observed(past, ahead, data, self.surface)
         if now < past[-1].time:
             return None
         made = self.kernel, surface, data, now, self.made_for, past, past[-1].moved(now), between
