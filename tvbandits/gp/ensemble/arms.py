@@ -95,12 +95,13 @@ class ArmFilters:
         if not math.isfinite(self.time):
             return changed(self, time=t)
         kept = np.exp((self.time - t) / self.scale)[:, None]
+        kept2 = kept**2
         return changed(
             self,
             time=t,
             mean=kept * self.mean,
             share=kept * self.share,
-            variance=kept**2 * self.variance + self.signal[:, None] * (1.0 - kept**2),
+            variance=kept2 * self.variance + self.signal[:, None] * (1.0 - kept2),
         )
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
@@ -116,13 +117,13 @@ class ArmFilters:
             sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
             arms = np.flatnonzero(sums[0])
             total, value = (each[arms] for each in sums)
-        off, unexplained = value / total - now.mean[:, arms], 1.0 - now.share[:, arms]
-        spread = now.variance[:, arms] + 1.0 / total
-        gain = now.variance[:, arms] / spread
+        known = [each[:, arms] for each in (now.mean, now.share, now.variance)]
+        off, unexplained, spread = value / total - known[0], 1.0 - known[1], known[2] + 1.0 / total
+        gain = known[2] / spread
         mean, share, variance = now.mean.copy(), now.share.copy(), now.variance.copy()
-        mean[:, arms] += gain * off
-        share[:, arms] += gain * unexplained
-        variance[:, arms] *= 1.0 - gain
+        mean[:, arms] = known[0] + gain * off
+        share[:, arms] = known[1] + gain * unexplained
+        variance[:, arms] = known[2] * (1.0 - gain)
         return changed(
             now,
             mean=mean,
@@ -141,19 +142,29 @@ class ArmFilters:
         return np.asarray(weights / weights.sum())
 
     @cached_property
+    def unexplained(self) -> Array:
+        """How much of a level is left to be explained, (M, A)."""
+        return np.asarray(1.0 - self.share)
+
+    @cached_property
+    def levels(self) -> Array:
+        """Its mean under each model, (M,)."""
+        return self.product / self.precision
+
+    @cached_property
     def means(self) -> Array:
         """Of the rewards under each model, (M, A)."""
-        return self.mean + (1.0 - self.share) * (self.product / self.precision)[:, None]
+        return self.mean + self.unexplained * self.levels[:, None]
 
     @cached_property
     def level_variances(self) -> Array:
         """What the doubt about the level adds to the variances, (M, A)."""
-        return np.asarray((1.0 - self.share) ** 2 / self.precision[:, None])
+        return self.unexplained**2 / self.precision[:, None]
 
     @property
     def level(self) -> float:
         """Its mean over all models."""
-        return float(self.weights @ (self.product / self.precision))
+        return float(self.weights @ self.levels)
 
     @property
     def total_variance(self) -> Array:
@@ -162,7 +173,7 @@ class ArmFilters:
 
     def covariance(self, kept: Array | float = 1.0) -> Array:
         """Between the arms (A, A), over all models; `kept` (M,) of the differences to another time."""
-        weights, unexplained = self.weights, 1.0 - self.share
+        weights, unexplained = self.weights, self.unexplained
         apart = self.means - weights @ self.means
         shared = (unexplained * (weights / self.precision)[:, None]).T @ unexplained
         shared += (apart * weights[:, None]).T @ apart
@@ -184,7 +195,7 @@ class ArmFilters:
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Centred draws of the rewards, shape (count, A): normal, with the covariance of the mixture."""
         weights = np.sqrt(self.weights)[:, None]
-        level = weights * (1.0 - self.share) / np.sqrt(self.precision)[:, None]
+        level = weights * self.unexplained / np.sqrt(self.precision)[:, None]
         apart = weights * (self.means - self.weights @ self.means)
         own = np.sqrt(self.weights @ self.variance)
         shape = count, len(weights)
