@@ -38,7 +38,7 @@ def changed(value: T, **changes: Any) -> T:
     Gone(rewards=2, answers=1, failed=0, until=-inf, first=nan)
     """
     made, parts = object.__new__(type(value)), value.__dict__ | changes
-    for name in _names_of_cached(type(value)):
+    for name in _names_of_cached(type(value)):  # type: ignore[arg-type]  # classes are hashable
         parts.pop(name, None)
     object.__setattr__(made, "__dict__", parts)
     return made
