@@ -192,9 +192,9 @@ def checked_values(values: ArrayLike, X: Array) -> Array:
 def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
     """Row of the largest of some acquisition values (m,), or of one of the exactly equal ones."""
     given = np.asarray(values, dtype=np.float64)
-    if given.shape != (len(X),) or math.isnan(largest := given.max()):
+    if given.shape != (len(X),) or math.isnan(largest := given[given.argmax()]):
         checked_values(given, X)
-    ties = np.flatnonzero(given == largest)
+    (ties,) = (given == largest).nonzero()
     return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])
 
 

@@ -74,18 +74,18 @@ class Room:
 
     def grown(
         self, n: int, rows: tuple[NDArray[Any], ...]
-    ) -> tuple[tuple[NDArray[Any], ...], Room]:
+    ) -> tuple[list[NDArray[Any]], Room]:
         """The first `n` rows and then others, as views that cannot be written to, and their storage."""
         end = n + len(rows[0])
         room = self
         if n != self.filled or end > len(self.columns[0]):
             room = Room(tuple(column[:n] for column in self.columns), end)
+        views = []
         for column, fresh in zip(room.columns, rows, strict=True):
             column[n:end] = fresh
+            views.append(column[:end])
+            views[-1].setflags(write=False)
         room.filled = end
-        views = tuple(column[:end] for column in room.columns)
-        for view in views:
-            view.setflags(write=False)
         return views, room
 
 
@@ -205,8 +205,9 @@ class Observations:
             )
         if len(other.t) == 0:
             return self
-        own, theirs = ((o.X, o.t, o.y, o.variance, o.source) for o in (self, other))
-        columns, room = (self.room or Room(own)).grown(len(self.t), theirs)
+        room = self.room or Room((self.X, self.t, self.y, self.variance, self.source))
+        theirs = other.X, other.t, other.y, other.variance, other.source
+        columns, room = room.grown(len(self.t), theirs)
         made = _trusted(*columns)
         object.__setattr__(made, "room", room)
         return made
@@ -365,7 +366,7 @@ class Plays:
         With times `t` (n,), rows of these times come before others of the same point.
         """
         if len(X) == 1:  # of many that are pending, as nearly always
-            rows = np.flatnonzero((self.X == X).all(axis=1)).tolist()
+            rows = (self.X == X).all(axis=1).nonzero()[0].tolist()
             at = (row for row in rows if t is None or self.t[row] == t[0])
             return [next(at, rows[0] if rows else None)]
         keys = row_keys(X)
@@ -540,10 +541,13 @@ def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
 _COLUMNS = ("X", "t", "y", "variance", "source")
 
 
-def _trusted(*columns: NDArray[Any]) -> Observations:
+def _trusted(
+    X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
+) -> Observations:
     """Build from columns that were checked before, without checking them again."""
     made = object.__new__(Observations)
-    for column in columns:
+    columns = {"X": X, "t": t, "y": y, "variance": variance, "source": source}
+    for column in columns.values():
         column.setflags(write=False)
-    made.__dict__.update(zip(_COLUMNS, columns, strict=True))
+    object.__setattr__(made, "__dict__", columns)
     return made
