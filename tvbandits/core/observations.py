@@ -72,9 +72,7 @@ class Room:
         for made, column in zip(self.columns, columns, strict=True):
             made[: self.filled] = column
 
-    def grown(
-        self, n: int, rows: tuple[NDArray[Any], ...]
-    ) -> tuple[list[NDArray[Any]], Room]:
+    def grown(self, n: int, rows: tuple[NDArray[Any], ...]) -> tuple[list[NDArray[Any]], Room]:
         """The first `n` rows and then others, as views that cannot be written to, and their storage."""
         end = n + len(rows[0])
         room = self

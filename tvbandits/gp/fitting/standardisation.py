@@ -83,9 +83,11 @@ class Scaling:
 
         What would be beyond `MOST_NOISE` is that: no prior variance is so large that it could tell.
         """
-        with np.errstate(over="ignore"):
-            scaled = np.asarray(variance) / self.scale**2
-        return np.where(np.isinf(variance), scaled, np.minimum(scaled, MOST_NOISE))
+        unit = self.scale**2
+        told = np.minimum(variance, 2.0 * MOST_NOISE * unit)  # or a quotient would overflow
+        scaled = np.minimum(told / unit, MOST_NOISE)
+        scaled[np.isinf(variance)] = np.inf
+        return scaled
 
 
 def due(previous: Scaling, n: int) -> bool:

@@ -20,7 +20,7 @@ Three exact routes lead to a posterior, and `condition` takes the cheapest that 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
+from tvbandits.core.observations import changed
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.data import (
     NEGLIGIBLE,
@@ -109,10 +110,10 @@ class ExactPosterior(KernelPosterior):
             return None
         if surface is not None and on is not None:
             moves = surface.space_time
-            on = on.moved(surface, self.rows.Z, now) if moves else replace(on, now=now)
+            on = on.moved(surface, self.rows.Z, now) if moves else changed(on, now=now)
             if on is None or (moves and cheaper_state(len(self.data.Z) + n, surface, False)):
                 return None
-        made = _appended(replace(self, surface=on, extended=True), rows, surface)
+        made = _appended(changed(self, surface=on, extended=True), rows, surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
@@ -271,7 +272,7 @@ def extend(
     on = None
     if surface is not None and previous.surface is not None:
         on = previous.surface.moved(surface, previous.rows.Z, now)
-    posterior: ExactPosterior | None = replace(previous, surface=on)
+    posterior: ExactPosterior | None = changed(previous, surface=on)
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
     if posterior is not None:
@@ -281,8 +282,8 @@ def extend(
     if surface is not None and posterior.surface is None:
         V = linalg.solve_lower(posterior.lower, surface.rows(posterior.rows.Z, now))
         on = GridPosterior.of(V, posterior.weights.array, surface.prior_variance(now), now)
-        posterior = replace(posterior, surface=on)
-    return replace(posterior, data=data, extended=True)
+        posterior = changed(posterior, surface=on)
+    return changed(posterior, data=data, extended=True)
 
 
 def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
@@ -295,7 +296,7 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
         return posterior
     if 2 * len(Groups.of(posterior.rows.Z).first) <= size:
         return None
-    return replace(posterior, merged=size)
+    return changed(posterior, merged=size)
 
 
 def _dropped(previous: ExactPosterior, new: Data) -> int | None:
@@ -327,9 +328,9 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
     W = np.ascontiguousarray(carried[:, : W.shape[1]])
     if on is not None:
         V = np.ascontiguousarray(carried[:, W.shape[1] :])
-        on = replace(on, V=AppendBuffer.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
+        on = changed(on, V=AppendBuffer.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
     kept = rows.rows(count)
-    return replace(
+    return changed(
         posterior,
         rows=kept,
         factor=AppendBuffer.of(L, square=True),
@@ -365,7 +366,7 @@ def _appended(
             kernel=kernel,
             data=posterior.data,
             rows=posterior.rows.append(row),
-            factor=posterior.factor.append(np.append(below, pivot)),
+            factor=posterior.factor.append(np.concatenate([below, [pivot]])),
             weights=posterior.weights.append(weights),
             log_det_ratio=posterior.log_det_ratio
             + 2 * math.log(pivot)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index, at_times, row_keys
-from tvbandits.core.observations import Room
+from tvbandits.core.observations import Room, changed
 from tvbandits.gp.kernels.structure import advance, is_space_time
 
 # An observation whose noise variance exceeds the largest prior variance by this factor cannot move
@@ -394,18 +394,18 @@ class GridPosterior:
         if now == self.now:
             return self
         if not surface.space_time:
-            return replace(self, now=now)
+            return changed(self, now=now)
         # Inputs that were in the future of `self.now` do not all shrink by one number.
         later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
         factor = advance(surface.kernel, now - self.now) if later else None
         if factor is None:
             return None
-        moved = replace(self, now=now, shrink=self.shrink * factor)
+        moved = changed(self, now=now, shrink=self.shrink * factor)
         return moved._rescaled() if moved.shrink < 1e-6 else moved
 
     def _rescaled(self) -> GridPosterior:
         """Fold `shrink` into the rows, so that new rows need not be divided by a tiny number."""
-        return replace(
+        return changed(
             self,
             V=AppendBuffer.of(self.V.array * self.shrink),
             shrink=1.0,
