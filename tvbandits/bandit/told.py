@@ -183,7 +183,7 @@ def visited_with(visited: Array, X: Array) -> Array:
     """`visited` and those rows of `X` that are not in it, each once, in their order."""
     # A long batch repeats few points: each of them is looked for once.
     for x in X if len(X) == 1 else dict(zip(row_keys(X), X, strict=True)).values():
-        if not (visited == x).all(axis=1).any():
+        if not np.count_nonzero((visited == x).all(axis=1)):
             visited = np.concatenate([visited, x[None, :]])
     visited.setflags(write=False)
     return visited

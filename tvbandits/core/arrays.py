@@ -130,7 +130,7 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
     expected = f"(n, {'d' if dimension is None else dimension})"
     if points.ndim != 2 or (dimension is not None and points.shape[1] != dimension):
         raise ValueError(f"{name} must have shape {expected}, got {points.shape}")
-    if not (np.abs(points) <= LARGEST_COORDINATE).all():
+    if np.count_nonzero(np.abs(points) <= LARGEST_COORDINATE) < points.size:
         refuse(~np.isfinite(points).all(axis=1), points, f"{name} must be finite")
         far = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
         refuse(far, points, f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size")
@@ -170,7 +170,7 @@ def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = Fal
     column = as_floats(values, name)
     if column.shape != (n,):
         column = columned(column, n, name)
-    if not (np.abs(column) <= LARGEST_VALUE).all():
+    if np.count_nonzero(np.abs(column) <= LARGEST_VALUE) < n:
         if not missing:
             refuse(~np.isfinite(column), column, f"{name} must be finite")
         check_sizes(column, name)
@@ -213,7 +213,7 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
         If one is not positive and finite, below `SMALLEST_VARIANCE` or above `LARGEST_VARIANCE`.
     """
     column = columned(values, n, name)
-    if not ((column >= SMALLEST_VARIANCE) & (column <= LARGEST_VARIANCE)).all():
+    if np.count_nonzero((column >= SMALLEST_VARIANCE) & (column <= LARGEST_VARIANCE)) < n:
         column = as_column(column, n, name)
         refuse(column <= 0, column, f"{name} must be positive")
         refuse(column < SMALLEST_VARIANCE, column, f"{name} must be at least {SMALLEST_VARIANCE:g}")
@@ -240,7 +240,7 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
     if type(values) in (int, float) and abs(values) < LARGEST_TIME:  # type: ignore[arg-type]
         return np.full(n, values, dtype=np.float64)
     column = columned(values, n, name)
-    if not (np.abs(column) < LARGEST_TIME).all():
+    if np.count_nonzero(np.abs(column) < LARGEST_TIME) < n:
         column = as_column(column, n, name)
         refuse(np.abs(column) >= LARGEST_TIME, column, f"{name} {_TOO_LATE}", _NEARER)
     return column

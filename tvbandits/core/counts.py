@@ -129,7 +129,7 @@ def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: f
     """What the variances are made with (n,): as somebody says, or of all counts and `more`."""
     if around is None:
         whole = float(size.sum()) + more
-        return np.full(len(k), (k.sum(where=size > 0) + DEVIATIONS**2 / 2) / (whole or 1.0))
+        return np.full(len(k), (k.sum() + DEVIATIONS**2 / 2) / (whole or 1.0))
     column = columned(around, len(k), "around")
     bad = ~((column > 0) & (column < below))
     refuse(bad, column, f"around must be above 0 and below {below:g}")

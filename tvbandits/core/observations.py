@@ -419,7 +419,7 @@ class Told:
     def of(cls, X: Array, t: Array, y: Array, variance: Array) -> Told:
         """Of columns that were checked; NaN in `y` where there was no reading."""
         read = ~np.isnan(y)
-        if read.all():
+        if np.count_nonzero(read) == len(y):
             rewards = Observations.checked(X.copy(), t.copy(), y, variance)
             return cls(X, t, rewards, Plays(X[:0], t[:0]))
         rewards = Observations.checked(X[read], t[read], y[read], variance[read])
