@@ -69,6 +69,14 @@ class _Conditioned:
             and self.before == random
         )
 
+    def gone_on(self, state: State) -> State:
+        """What such a state comes to, with what else it knows."""
+        made, about = self.made, self.made.info
+        info = changed(
+            state.info, posterior=about.posterior, model=about.model, expensive=about.expensive
+        )
+        return changed(state, model=made.model, posterior=made.posterior, info=info)
+
 
 class Model:
     """The beliefs of a recipe; all it keeps is what can be computed again."""
@@ -141,23 +149,9 @@ class Model:
         for known in self._latest:
             same = known.now == now and known.of.rewards is state.rewards
             if same and known.is_of(state, before):
-                break
-        else:
-            made, view = self._conditioned(state, now, rng)
-            known = _Conditioned(state, now, before, rng.bit_generator.state, made, view)
-            self._latest = (known, *self._latest[: KEPT - 1])
-            return made
-        rng.bit_generator.state = known.after
-        made, about = known.made, known.made.info
-        info = changed(
-            state.info, posterior=about.posterior, model=about.model, expensive=about.expensive
-        )
-        return changed(state, model=made.model, posterior=made.posterior, info=info)
-
-    def _conditioned(
-        self, state: State, now: float, rng: np.random.Generator
-    ) -> tuple[State, View]:
-        gone = state.gone
+                rng.bit_generator.state = known.after
+                return known.gone_on(state)
+        given, gone = state, state.gone
         seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
@@ -199,7 +193,10 @@ class Model:
             model=ModelInfo(**vars(info.model) | learned),
             expensive=expensive,
         )
-        return changed(state, posterior=posterior, info=info), view
+        made = changed(state, posterior=posterior, info=info)
+        known = _Conditioned(given, now, before, rng.bit_generator.state, made, view)
+        self._latest = (known, *self._latest[: KEPT - 1])
+        return made
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""

@@ -20,7 +20,7 @@ Three exact routes lead to a posterior, and `condition` takes the cheapest that 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -108,12 +108,14 @@ class ExactPosterior(KernelPosterior):
             return None
         if n and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
             return None
-        if surface is not None and on is not None:
-            moves = surface.space_time
-            on = on.moved(surface, self.rows.Z, now) if moves else changed(on, now=now)
-            if on is None or (moves and cheaper_state(len(self.data.Z) + n, surface, False)):
+        if surface is not None and on is not None and surface.space_time:
+            on = on.moved(surface, self.rows.Z, now)
+            if on is None or cheaper_state(len(self.data.Z) + n, surface, False):
                 return None
-        made = _appended(changed(self, surface=on, extended=True), rows, surface)
+        elif on is not None:
+            on = GridPosterior(on.V, now, on.shrink, on.means, on.explained, on.prior)
+        known = self if n else changed(self, surface=on, extended=True)
+        made = _appended(known, on, rows, surface)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
@@ -147,7 +149,7 @@ class ExactPosterior(KernelPosterior):
         """
         rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
         rows = Groups.of(Z).merge(rows)
-        appended = _appended(self, rows, surface)
+        appended = _appended(self, self.surface, rows, surface)
         if appended is not None:
             return appended
         rows = self.rows.joined(rows)
@@ -272,18 +274,19 @@ def extend(
     on = None
     if surface is not None and previous.surface is not None:
         on = previous.surface.moved(surface, previous.rows.Z, now)
-    posterior: ExactPosterior | None = changed(previous, surface=on)
+    posterior: ExactPosterior | None = replace(previous, surface=on)
     if dropped and posterior is not None:
         posterior = _rotate_out(posterior, dropped)
     if posterior is not None:
-        posterior = _appended(posterior, data.rows(len(previous.data) - dropped), surface)
+        rows = data.rows(len(previous.data) - dropped)
+        posterior = _appended(posterior, posterior.surface, rows, surface)
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
         V = linalg.solve_lower(posterior.lower, surface.rows(posterior.rows.Z, now))
         on = GridPosterior.of(V, posterior.weights.array, surface.prior_variance(now), now)
         posterior = changed(posterior, surface=on)
-    return changed(posterior, data=data, extended=True)
+    return replace(posterior, data=data, extended=True)
 
 
 def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
@@ -341,13 +344,19 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
 
 
 def _appended(
-    posterior: ExactPosterior, rows: Data, surface: CandidateGrid | None
+    posterior: ExactPosterior,
+    on: GridPosterior | None,
+    rows: Data,
+    surface: CandidateGrid | None,
 ) -> ExactPosterior | None:
-    """Add observations, each a row of L, of L^-1 Y and of V; None where digits would be lost."""
+    """Add observations, each a row of L, of L^-1 Y and of V; None where digits would be lost.
+
+    `on` is what the posterior says on the surface, which may be of another time than its own.
+    """
     kernel = posterior.kernel
     for i in range(len(rows.Z)):
-        row, on = rows if len(rows.Z) == 1 else rows.row(i), posterior.surface
-        below = _solved_column(posterior, row.Z, surface)
+        row = rows if len(rows.Z) == 1 else rows.row(i)
+        below = _solved_column(posterior, on, row.Z, surface)
         diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
         pivot = diagonal - float(below @ below)
         repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
@@ -373,15 +382,17 @@ def _appended(
             - math.log(float(row.variance[0])),
             jitter=posterior.jitter,
             surface=on,
-            extended=posterior.extended,
+            extended=True,
             merged=posterior.merged,
         )
     return posterior
 
 
-def _solved_column(posterior: ExactPosterior, z: Array, surface: CandidateGrid | None) -> Array:
+def _solved_column(
+    posterior: ExactPosterior, on: GridPosterior | None, z: Array, surface: CandidateGrid | None
+) -> Array:
     """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
-    kernel, on = posterior.kernel, posterior.surface
+    kernel = posterior.kernel
     if surface is not None and on is not None:
         dimension = surface.points.shape[1]
         where = surface.index(z[0, :dimension])

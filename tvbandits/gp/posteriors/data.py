@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -394,7 +394,7 @@ class GridPosterior:
         if now == self.now:
             return self
         if not surface.space_time:
-            return changed(self, now=now)
+            return replace(self, now=now)
         # Inputs that were in the future of `self.now` do not all shrink by one number.
         later = now > self.now and Z[:, -1].max(initial=-math.inf) <= self.now
         factor = advance(surface.kernel, now - self.now) if later else None
