@@ -384,13 +384,10 @@ class Bandit:
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)
+        pending = state.pending.append(X, np.full(len(X), now))
+        info, random = changed(state.info, beta=beta), model.stored(rng)
         self._state = changed(
-            state,
-            asked_for=now,
-            pending=state.pending.append(X, np.full(len(X), now)),
-            questions=questions,
-            random=model.stored(rng),
-            info=changed(state.info, beta=beta),
+            state, asked_for=now, pending=pending, questions=questions, random=random, info=info
         )
         return X
 

@@ -186,13 +186,9 @@ class Model:
         expensive = info.expensive
         if posterior.dense and in_use > expense.FEW:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
-        size = posterior.dictionary_size
-        info = changed(
-            info,
-            posterior=PosteriorInfo(in_use, seen - in_use, posterior.jitter, size),
-            model=ModelInfo(**vars(info.model) | learned),
-            expensive=expensive,
-        )
+        size, about = posterior.dictionary_size, ModelInfo(**vars(info.model) | learned)
+        of_posterior = PosteriorInfo(in_use, seen - in_use, posterior.jitter, size)
+        info = changed(info, posterior=of_posterior, model=about, expensive=expensive)
         made = changed(state, posterior=posterior, info=info)
         known = _Conditioned(given, now, before, rng.bit_generator.state, made, view)
         self._latest = (known, *self._latest[: KEPT - 1])

@@ -46,8 +46,7 @@ def changed(value: T, **changes: Any) -> T:
 
 @cache
 def _names_of_cached(kind: type) -> list[str]:
-    parts = [each for of in kind.__mro__ for each in vars(of).items()]
-    return [name for name, part in parts if isinstance(part, cached_property)]
+    return [name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)]
 
 
 class Room:
@@ -539,13 +538,10 @@ def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
 _COLUMNS = ("X", "t", "y", "variance", "source")
 
 
-def _trusted(
-    X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
-) -> Observations:
+def _trusted(*columns: NDArray[Any]) -> Observations:
     """Build from columns that were checked before, without checking them again."""
     made = object.__new__(Observations)
-    columns = {"X": X, "t": t, "y": y, "variance": variance, "source": source}
-    for column in columns.values():
+    for column in columns:
         column.setflags(write=False)
-    object.__setattr__(made, "__dict__", columns)
+    object.__setattr__(made, "__dict__", dict(zip(_COLUMNS, columns, strict=True)))
     return made

@@ -96,13 +96,9 @@ class ArmFilters:
             return changed(self, time=t)
         kept = np.exp((self.time - t) / self.scale)[:, None]
         kept2 = kept**2
-        return changed(
-            self,
-            time=t,
-            mean=kept * self.mean,
-            share=kept * self.share,
-            variance=kept2 * self.variance + self.signal[:, None] * (1.0 - kept2),
-        )
+        mean, share = kept * self.mean, kept * self.share
+        variance = kept2 * self.variance + self.signal[:, None] * (1.0 - kept2)
+        return changed(self, time=t, mean=mean, share=share, variance=variance)
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
@@ -147,14 +143,9 @@ class ArmFilters:
         return np.asarray(1.0 - self.share)
 
     @cached_property
-    def levels(self) -> Array:
-        """Its mean under each model, (M,)."""
-        return self.product / self.precision
-
-    @cached_property
     def means(self) -> Array:
         """Of the rewards under each model, (M, A)."""
-        return self.mean + self.unexplained * self.levels[:, None]
+        return self.mean + self.unexplained * (self.product / self.precision)[:, None]
 
     @cached_property
     def level_variances(self) -> Array:
@@ -164,7 +155,7 @@ class ArmFilters:
     @property
     def level(self) -> float:
         """Its mean over all models."""
-        return float(self.weights @ self.levels)
+        return float(self.weights @ (self.product / self.precision))
 
     @property
     def total_variance(self) -> Array:
@@ -203,8 +194,10 @@ class ArmFilters:
         return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
 
 
+AnyFilters: TypeAlias = ArmFilters | EffectFilters
+
 # Filters after the latest times, in their order.
-Past: TypeAlias = tuple[ArmFilters | EffectFilters, ...]
+Past: TypeAlias = tuple[AnyFilters, ...]
 
 
 @dataclass(frozen=True)
@@ -275,9 +268,7 @@ class IndependentArms:
         filters = past[-1].moved(now)
         return ArmsPosterior(kernel, surface, data, now, made_for, past, filters, between)
 
-    def _first(
-        self, surface: CandidateGrid, noise: float, largest: int, step: float
-    ) -> ArmFilters | EffectFilters:
+    def _first(self, surface: CandidateGrid, noise: float, largest: int, step: float) -> AnyFilters:
         """Before any reading."""
         if self.control is None:
             return ArmFilters.of(len(surface.points), noise, largest, step)
@@ -294,9 +285,7 @@ def _before(past: Past, t: float) -> Past:
     return past
 
 
-def _observed(
-    past: Past, ahead: ArmFilters | EffectFilters, data: Data, surface: CandidateGrid
-) -> Past:
+def _observed(past: Past, ahead: AnyFilters, data: Data, surface: CandidateGrid) -> Past:
     """The latest filters, once what was read since those of the past is observed, time after time.
 
     `ahead` are the last of them at that time or a later one, such as that of the latest decision: what
@@ -366,7 +355,7 @@ class ArmsPosterior(CandidatePosterior):
     now: float
     made_for: tuple[float, int, float]
     past: Past = field(repr=False, compare=False)
-    filters: ArmFilters | EffectFilters = field(repr=False, compare=False)
+    filters: AnyFilters = field(repr=False, compare=False)
     between: tuple[float, float] | None = field(default=None, repr=False, compare=False)
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 

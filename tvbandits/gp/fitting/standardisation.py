@@ -84,8 +84,8 @@ class Scaling:
         What would be beyond `MOST_NOISE` is that: no prior variance is so large that it could tell.
         """
         unit = self.scale**2
-        told = np.minimum(variance, 2.0 * MOST_NOISE * unit)  # or a quotient would overflow
-        scaled = np.minimum(told / unit, MOST_NOISE)
+        # No quotient shall overflow.
+        scaled = np.minimum(np.minimum(variance, 2.0 * MOST_NOISE * unit) / unit, MOST_NOISE)
         scaled[np.isinf(variance)] = np.inf
         return scaled
 

@@ -114,8 +114,7 @@ class ExactPosterior(KernelPosterior):
                 return None
         elif on is not None:
             on = GridPosterior(on.V, now, on.shrink, on.means, on.explained, on.prior)
-        known = self if n else changed(self, surface=on, extended=True)
-        made = _appended(known, on, rows, surface)
+        made = _appended(self, on, rows, surface) if n else changed(self, surface=on, extended=True)
         if made is None:
             return None
         data = made.rows if self.rows is self.data else self.data.append(rows)
@@ -344,10 +343,7 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
 
 
 def _appended(
-    posterior: ExactPosterior,
-    on: GridPosterior | None,
-    rows: Data,
-    surface: CandidateGrid | None,
+    posterior: ExactPosterior, on: GridPosterior | None, rows: Data, surface: CandidateGrid | None
 ) -> ExactPosterior | None:
     """Add observations, each a row of L, of L^-1 Y and of V; None where digits would be lost.
 
