@@ -256,12 +256,9 @@ def with_rewards(
         due = questions.due or recipe.consult == "before ask"
         questions = changed(questions, pool=model.members(state, visited), due=due)
     gone, outliers = state.gone, 0 if state.outliers is None else len(state.outliers)
-    info = changed(
-        state.info,
-        told=gone.rewards + len(known["rewards"].t) + outliers,
-        failed=gone.failed + len(known["failed"].t),
-        outliers=outliers,
-    )
+    count = gone.rewards + len(known["rewards"].t) + outliers
+    missed = gone.failed + len(known["failed"].t)
+    info = changed(state.info, told=count, failed=missed, outliers=outliers)
     known |= {"visited": visited, "spent": spent, "calibration": calibration, "info": info}
     made = changed(state, questions=questions, **known)
     if recipe.learn is not None or made.model.noise is not None:

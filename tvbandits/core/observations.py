@@ -256,7 +256,7 @@ class Observations:
     def with_noise(self, variance: float) -> Observations:
         """With this variance where there is none (NaN)."""
         missing = np.isnan(self.variance)
-        if not missing.any():
+        if not np.count_nonzero(missing):
             return self
         filled = np.where(missing, variance, self.variance)
         return _trusted(self.X, self.t, self.y, filled, self.source)

@@ -356,11 +356,10 @@ def test_what_lasts_is_what_later_readings_would_tell() -> None:
             precision += 1 / 2.0
             precision = kept**2 * precision / (1 + signal * (1 - kept**2) * precision)
         expected = known**2 / (known + 1 / precision)
-        alone = ArmFilters(
-            0.0, *(each[[m]] for each in (filters.signal, filters.scale, filters.mean)),
-            np.ones((1, 1)), filters.variance[[m]], np.ones(1), np.zeros(1), np.zeros(1),
-        )  # fmt: skip
-        np.testing.assert_allclose(alone.lasting(2.0, 1.0), [expected], rtol=1e-6)
+        one = np.where(np.arange(len(filters.signal)) == m, 0.0, -np.inf)
+        certain, none = np.ones_like(filters.share), np.zeros(len(one))
+        alone = replace(filters, share=certain, precision=none + 1.0, product=none, evidence=one)
+        np.testing.assert_allclose(alone.lasting(2.0, 0, 1.0), [expected], rtol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-4, 1e4])

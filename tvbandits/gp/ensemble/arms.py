@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import median
 from typing import Any, ClassVar, TypeAlias
 
@@ -170,11 +170,12 @@ class ArmFilters:
         shared += (apart * weights[:, None]).T @ apart
         return shared + np.diag((weights * kept) @ self.variance)
 
-    def lasting(self, noise: float, step: float) -> Array:
-        """Variances (A,) of what rewards of every later step would tell about the next reward."""
-        kept2 = np.exp(-2.0 * step / self.scale)
-        doubt = 1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
-        told = self.variance**2 / (self.variance + doubt)
+    def lasting(self, *made_for: Any) -> Array:
+        """Variances (A,) of what rewards of every later step would tell about the next reward.
+
+        `made_for` are noise, power and step that the models were made for.
+        """
+        told = self.variance**2 / (self.variance + _noise_of_later(*made_for))
         return np.asarray(self.weights @ (told + self.level_variances))
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
@@ -192,6 +193,17 @@ class ArmFilters:
         shape = count, len(weights)
         drawn = own * rng.standard_normal((count, len(own)))
         return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+
+
+@lru_cache(maxsize=64)
+def _noise_of_later(noise: float, largest: int, step: float) -> Array:
+    """The noise variance (M, 1) that readings of every later step have together, under each model.
+
+    It follows from what the models are made for, as they do (`ArmFilters.of`).
+    """
+    models = ArmFilters.of(1, noise, largest, step)
+    kept2 = np.exp(-2.0 * step / models.scale)
+    return 1.0 / precision_of_later(kept2, models.signal * (1.0 - kept2), noise)[:, None]
 
 
 AnyFilters: TypeAlias = ArmFilters | EffectFilters
@@ -376,8 +388,7 @@ class ArmsPosterior(CandidatePosterior):
             if late or not past or _largest(between, self.made_for[0]) != self.made_for[1]:
                 return None
         data = self.data.append(rows) if len(rows) else self.data
-        ahead = self.filters if past is self.past else past[-1]
-        past = _observed(past, ahead, data, self.surface)
+        past = _observed(past, self.filters if past is self.past else past[-1], data, self.surface)
         if now < past[-1].time:
             return None
         made = self.kernel, surface, data, now, self.made_for, past, past[-1].moved(now), between
@@ -411,10 +422,9 @@ class ArmsPosterior(CandidatePosterior):
     @cached_property
     def lasting_share(self) -> Array:
         """Share (A,) of the deviations that rewards of later steps would tell."""
-        noise, _, step = self.made_for
         own = self.filters.weights @ self.filters.total_variance
-        known = own <= 0.0  # of the control
-        return np.sqrt(self.filters.lasting(noise, step) / np.where(known, 1.0, own))
+        # That of the control is 0.
+        return np.sqrt(self.filters.lasting(*self.made_for) / np.where(own <= 0.0, 1.0, own))
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""
