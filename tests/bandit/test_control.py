@@ -119,7 +119,9 @@ def test_history_and_predictions_are_relative_to_the_control() -> None:
     assert relative == pytest.approx([0.0, -2.0], abs=0.1)
     assert mean == pytest.approx(relative + 15.0)
     assert deviation[0] == pytest.approx(5.0)
-    assert bandit.recommend()[0] > 1.0
+    bandit = policies.adaptive_gp_ucb(SITES).with_control([0.0])
+    bandit.tell(SITES.X[[0, 0]], [10.0, 20.0], [1, 2])
+    assert bandit.predict(SITES.X[[0, 3]], relative=True)[1].tolist()[0] == 0.0  # nor a warning
 
 
 def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:

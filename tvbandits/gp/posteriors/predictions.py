@@ -327,7 +327,8 @@ class View:
         mean, deviation = self.predict(X)
         if self.learned and self.posterior.size:
             factor, prior = self._untested
-            share = np.minimum(deviation**2 / prior, 1.0)
+            # Of the control alone, which has no prior variance, readings test nothing.
+            share = np.minimum(deviation**2, prior) / prior if prior > 0 else 1.0
             deviation = deviation * (1.0 + (factor - 1.0) * share)
         deviation = self.widening * deviation
         return mean, np.sqrt(deviation**2 + self.nugget) if self.nugget else deviation
