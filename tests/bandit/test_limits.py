@@ -256,17 +256,28 @@ def test_limits_refuse_what_is_no_bound(given: dict[str, object], says: str) -> 
 
 
 def test_readings_are_corrected_and_taken_back_with_their_plays() -> None:
-    bandit, twin, less = (limited() for _ in range(3))
-    for each, load_there in ((bandit, 99.0), (twin, -4.0)):
-        each.tell([[0.0]], [0.1], 1, outcomes={"load": [-5.0]})
-        each.tell([[1.0]], [0.3], 2, outcomes={"load": [load_there]})
+    bandit, twin, less, none = (limited() for _ in range(4))
     less.tell([[0.0]], [0.1], 1, outcomes={"load": [-5.0]})
-    bandit.correct([[1.0]], outcomes={"load": [-4.0]})
+    bandit.tell([[0.0]], [0.1], 1, outcomes={"load": [99.0]})
+    twin.tell([[0.0]], [0.1], 1, outcomes={"load": [-5.0]})
+    bandit.tell([[1.0], [1.0]], [0.3, 0.3], 2)  # the outcome comes later
+    twin.tell([[1.0], [1.0]], [0.3, 0.3], 2, outcomes={"load": [-4.0, -3.0]})
+    bandit.correct([[1.0], [1.0], [0.0]], outcomes={"load": [-4.0, -3.0, -5.0]})
     assert bandit.state.outcomes == twin.state.outcomes
     bandit.correct([[1.0]], to=3)
-    assert bandit.state.outcomes["load"].rewards.t.tolist() == [1.0, 3.0]
-    bandit.retract([[1.0]])
+    assert bandit.state.outcomes["load"].rewards.t.tolist() == [1.0, 2.0, 3.0]
+    bandit.retract([[1.0], [1.0]])
     assert bandit.state.outcomes == less.state.outcomes
+    bandit.retract([[0.0]])
+    assert bandit.state.outcomes == none.state.outcomes
+
+
+def test_a_correction_takes_back_no_risk() -> None:
+    bandit = limited()
+    played(bandit, 8)
+    before = bandit.state
+    bandit.correct(before.rewards.X[:1], before.rewards.y[:1], before.rewards.t[:1])
+    assert bandit.state.outcomes["load"].spent == before.outcomes["load"].spent != 0.0
 
 
 def test_each_bandit_warns_of_its_own() -> None:

@@ -41,6 +41,7 @@ from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import (
     ToldReadings,
     checked_told,
+    usual_variance,
     values_and_variance,
     with_rewards,
 )
@@ -408,18 +409,21 @@ class Outcomes:
         made = dict(state.outcomes)
         for name, (_, recipe, model) in self._parts.items():
             read = ToldReadings.of(made[name], recipe.noise_variance)
-            plays = np.column_stack([read.X, read.t])
-            same = (np.column_stack([X, t])[:, None] == plays).all(axis=2)
-            which = same.any(axis=1)
-            if not which.any():
+            rows = read.found(X, t)
+            known, fresh = rows >= 0, (rows < 0) & (name in right)
+            if not (known | fresh).any():
                 continue
-            rows = len(plays) - 1 - same[which, ::-1].argmax(axis=1)
             if to is None:
-                read = read.without(rows)
+                read = read.without(rows[known])
+            elif name not in right:
+                read = read.with_rows(rows[known], t=to[known])
             else:
-                more = {"y": right[name][which]} if name in right else {}
-                read = read.with_rows(rows, t=to[which], **more)
-            made[name] = retold(recipe, model, made[name], read)
+                y, noise = right[name], usual_variance(int(fresh.sum()), recipe.noise_variance)
+                read = read.with_rows(rows[known], t=to[known], y=y[known])
+                # When the other plays were told, it was not read.
+                read = read.with_others(X[fresh], to[fresh], y[fresh], noise)
+            # What was risked stays risked.
+            made[name] = replace(retold(recipe, model, made[name], read), spent=made[name].spent)
         return made
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:

@@ -302,37 +302,44 @@ class ToldReadings:
     def of(cls, state: Record, noise_variance: float | None) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
         rewards, failed = state.readings, state.failed
-        after = [np.flatnonzero(rewards.t <= t)[-1:] for t in failed.t]
-        places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
-        order = np.argsort(np.concatenate([np.arange(len(rewards)), places]), kind="stable")
         n = len(failed)
-        return cls(
-            np.concatenate([rewards.X, failed.X])[order],
-            np.concatenate([rewards.t, failed.t])[order],
-            np.concatenate([rewards.y, np.full(n, np.nan)])[order],
-            np.concatenate([rewards.variance, usual_variance(n, noise_variance)])[order],
-        )
+        noise = usual_variance(n, noise_variance)
+        known = cls(rewards.X, rewards.t, rewards.y, rewards.variance)
+        return known.with_others(failed.X, failed.t, np.full(n, np.nan), noise)
+
+    def with_others(self, *columns: Array) -> ToldReadings:
+        """With others (X, t, y, variance), each behind those of its time."""
+        after = [np.flatnonzero(self.t <= t)[-1:] for t in columns[1]]
+        places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
+        order = np.argsort(np.concatenate([np.arange(len(self.t)), places]), kind="stable")
+        pairs = zip(vars(self).values(), columns, strict=True)
+        return ToldReadings(*(np.concatenate(pair)[order] for pair in pairs))
+
+    def found(self, X: Array, t: Array | None) -> Index:
+        """The row of each of the points (n, d) at its time, the latest told; each row once; -1: none."""
+        rows = np.full(len(X), -1)
+        for i, x in enumerate(X):
+            there = (x == self.X).all(axis=1) & (True if t is None else self.t == t[i])
+            there[rows[rows >= 0]] = False
+            rows[i] = max(np.flatnonzero(there), default=-1)
+        return rows
 
     def rows_of(self, X: Array, t: Array | None) -> Index:
-        """The row of each of the points (n, d) at its time, the latest told; each row once.
+        """As `found`, of all of them.
 
         Raises
         ------
         ValueError
             If nothing was told there: the message says what was told of the point.
         """
-        found: list[int] = []
-        for i, x in enumerate(X):
-            here = np.flatnonzero((x == self.X).all(axis=1))
-            then = here if t is None else here[self.t[here] == t[i]]
-            left = [row for row in then.tolist() if row not in found]
-            if not left:
-                times = ", ".join(f"{each:.15g}" for each in self.t[here][-8:])
-                at = "" if t is None else f" at t = {t[i]:.15g}"
-                told = f"it was told at t = {times}" if times else "nothing was told of it"
-                raise ValueError(f"no reading of {x.tolist()}{at} was told; {told}")
-            found.append(left[-1])
-        return np.array(found, dtype=np.int64)
+        rows = self.found(X, t)
+        if rows.min(initial=0) < 0:
+            i = int(rows.argmin())
+            times = ", ".join(f"{each:.15g}" for each in self.t[(X[i] == self.X).all(axis=1)][-8:])
+            at = "" if t is None else f" at t = {t[i]:.15g}"
+            told = f"it was told at t = {times}" if times else "nothing was told of it"
+            raise ValueError(f"no reading of {X[i].tolist()}{at} was told; {told}")
+        return rows
 
     def with_rows(self, rows: Index, **columns: Array) -> ToldReadings:
         """With other values in some rows of some columns."""
