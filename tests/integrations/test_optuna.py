@@ -41,7 +41,7 @@ KINDS = {
     "step": FloatDistribution(0.1, 1.0, step=0.3),
     "whole": IntDistribution(-3, 4),
     "even": IntDistribution(2, 11, step=3),
-    "octaves": IntDistribution(1, 1024, log=True),
+    "context": IntDistribution(1, 1024, log=True),  # no context to a `Space`
     "choice": CategoricalDistribution(["a", None, 3, True]),
 }
 
@@ -58,8 +58,8 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
         assert again.keys() == params.keys()
         assert all(again[name] == params[name] for name in params.keys() - {"plain", "log"})
         assert [again["plain"], again["log"]] == pytest.approx([params["plain"], params["log"]])
-    lowest = {"log": 1e-5, "octaves": 1, "step": 0.1, "even": 2}
-    highest = {"log": 10.0, "octaves": 1024, "step": 1.0, "even": 11}
+    lowest = {"log": 1e-5, "context": 1, "step": 0.1, "even": 2}
+    highest = {"log": 10.0, "context": 1024, "step": 1.0, "even": 11}
     for ends in (lowest, highest):
         told = coded.encode({"plain": 0.0, "whole": 0, "choice": "a", **ends})[0]
         assert {name: coded.decode(told)[name] for name in ends} == pytest.approx(ends)

@@ -29,7 +29,7 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import Integer
 from tvbandits.core.space import Space
-from tvbandits.integrations.playing import Maker, asked, bandit_on, readings
+from tvbandits.integrations.playing import Maker, asked, bandit_on, called, readings
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
@@ -39,17 +39,18 @@ class Coded:
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
-        self.space = Space(**{name: _parameter(each) for name, each in self.distributions.items()})
+        pairs = self.distributions.items()
+        self.space = Space(**{called(name): _parameter(each) for name, each in pairs})
 
     def encode(self, params: Mapping[str, Any]) -> Array:
         """The point (1, d) of a trial's parameters."""
         pairs = self.distributions.items()
-        return self.space.encode({name: _code(each, params[name]) for name, each in pairs})
+        return self.space.encode({called(name): _code(each, params[name]) for name, each in pairs})
 
     def decode(self, x: Array) -> dict[str, Any]:
         """The parameters of a point (d,)."""
         (row,) = self.space.decode(x[None, :]).to_dict("records")
-        return {name: _value(each, row[name]) for name, each in self.distributions.items()}
+        return {name: _value(each, row[called(name)]) for name, each in self.distributions.items()}
 
     def has(self, trial: FrozenTrial) -> bool:
         """Whether a trial has a value of every parameter that lies in its range."""

@@ -18,6 +18,11 @@ from tvbandits.core.space import Space
 Maker: TypeAlias = Callable[..., Bandit]
 
 
+def called(name: str) -> str:
+    """What a parameter is called in a `Space`, where "context" stands for what nobody chooses."""
+    return "context, chosen" if name == "context" else name
+
+
 def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Bandit:
     """The bandit of a policy; who learns no kernel gets that of the space.
 

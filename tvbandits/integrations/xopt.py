@@ -21,7 +21,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import Integer
 from tvbandits.core.space import Space
-from tvbandits.integrations.playing import asked, bandit_on, readings
+from tvbandits.integrations.playing import asked, bandit_on, called, readings
 
 
 class TVGenerator(Generator):
@@ -78,7 +78,7 @@ class TVGenerator(Generator):
         """Make the bandit, which knows nothing yet."""
         super().model_post_init(context)
         self._space = Space(
-            **{name: _parameter(each) for name, each in self.vocs.variables.items()}
+            **{called(name): _parameter(each) for name, each in self.vocs.variables.items()}
         )
         (objective,) = self.vocs.objectives.values()
         self._bandit = bandit_on(
@@ -128,14 +128,14 @@ class TVGenerator(Generator):
             column = rows[name].to_numpy(dtype=float)
             if isinstance(variable, DiscreteVariable):
                 column = np.searchsorted(np.sort(list(variable.values)), column)
-            columns[name] = column
+            columns[called(name)] = column
         return self._space.encode(pd.DataFrame(columns))
 
     def _decoded(self, row: dict[Hashable, Any]) -> dict[Hashable, Any]:
         return {
-            name: sorted(variable.values)[row[name]]
+            name: sorted(variable.values)[row[called(name)]]
             if isinstance(variable, DiscreteVariable)
-            else row[name]
+            else row[called(name)]
             for name, variable in self.vocs.variables.items()
         }
 
