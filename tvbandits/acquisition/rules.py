@@ -519,12 +519,18 @@ def samples(
     decision: Decision, count: int, rng: np.random.Generator, *, lasting: bool = False
 ) -> Array:
     """`count` samples of the reward at all candidates, their deviations stretched, shape (count, A)."""
-    view = decision.view
-    assert view.surface is not None  # the candidates
-    noise = view.posterior.samples(view.surface, count, rng)
+    view, domain = decision.view, decision.domain
+    assert isinstance(domain, Candidates)  # whoever asks has seen to it
+    X = domain.X if view.surface is None else view.surface.points
+    if view.surface is None:  # its points are at the measured context of this decision alone
+        Z, known = view.inputs(X), view.posterior
+        prior = float(np.mean(known.kernel.diag(Z)))
+        noise = linalg.draws(known.cross_covariance(Z, Z), prior, count, rng)
+    else:
+        noise = view.posterior.samples(view.surface, count, rng)
     if lasting:
         noise = noise * view.posterior.lasting_share
-    return np.asarray(view.mean(view.surface.points) + decision.beta * view.scale * noise)
+    return np.asarray(view.mean(X) + decision.beta * view.scale * noise)
 
 
 @dataclass(frozen=True)

@@ -181,9 +181,7 @@ class ExactPosterior(KernelPosterior):
         Z = surface.at(self.fixed_points.now)
         # Where much is known, what is left is near rounding of the prior: that is the yardstick.
         prior = float(np.mean(self.kernel.diag(Z)))
-        what = "posterior covariance of the candidates"
-        L = linalg.cholesky(self.covariance(Z), what, scale=prior).L
-        return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
+        return linalg.draws(self.covariance(Z), prior, count, rng)
 
     @property
     def fixed_points(self) -> GridPosterior:
