@@ -393,5 +393,6 @@ def test_what_converted_is_one(told: Any) -> None:
     bandit = gp_ucb(LINE, KERNEL, NOISE_THOMPSON)
     bandit.tell(LINE.X[:3], told, 1.0)
     bandit.tell(LINE.X[3], True, 1.0)
-    bandit.tell(LINE.X[4:5], np.array([True]), 1.0)
+    bandit.tell(LINE.X[4:5], [0.5], 1.0)
+    bandit.correct(LINE.X[4:5], np.array([True]))
     assert bandit.state.rewards.y.tolist() == [1.0, 0.0, 1.0, 1.0]

@@ -68,7 +68,6 @@ def checked_told(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    y = y if type(y) is np.ndarray and y.dtype == np.float64 else zero_or_one(y)
     rewards, variances = values_and_variance(name, y, n, variance, noise_variance)
     times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
     return Told.of(points, times, rewards, variances)
@@ -90,8 +89,6 @@ def told_next(
 
 def zero_or_one(y: Any) -> Any:
     """Rewards with the truth values among them as numbers: what converted is 1, what did not is 0."""
-    if isinstance(y, Counted):
-        return y
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
     kind = getattr(y, "dtype", None)
@@ -156,6 +153,8 @@ def values_and_variance(
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
     if isinstance(values, Counted):
         values, variance = with_variance(values, variance)
+    if type(values) is not np.ndarray or values.dtype != np.float64:
+        values = zero_or_one(values)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         as_values(values, 1, name, missing=True)

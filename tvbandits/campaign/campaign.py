@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
+from tvbandits.bandit.told import zero_or_one
 from tvbandits.campaign.ledger import Ledger, NotFollowedError, check_not_told, columns_of
 from tvbandits.campaign.naming import Names, number_of, numbers_of
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
@@ -695,10 +696,11 @@ class Campaign:
     ) -> dict[str, Any]:
         """Points, and what was read there, as they are written down."""
         values, variance = with_variance(values, variance)
-        read = {each: as_floats(y, each).tolist() for each, y in as_outcomes(outcomes).items()}
+        said = as_outcomes(outcomes).items()
+        read = {each: as_floats(zero_or_one(y), each).tolist() for each, y in said}
         return {
             "X": self.placed(X).tolist(),
-            name: as_floats(values, name).tolist(),
+            name: as_floats(zero_or_one(values), name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
             **({"outcomes": read} if read else {}),
         }

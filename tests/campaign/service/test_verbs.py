@@ -49,10 +49,11 @@ def test_a_script_plays_the_service_like_a_bandit(served: Served) -> None:
 def test_moves_cost_over_it(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit().with_move_cost(0.1)) as served:
         remote: Any = Remote(served.address, served.tokens["all"])
-        remote.tell(DOMAIN.X[:1], [0.0], 1)
+        remote.tell(DOMAIN.X[:1], [False], 1)
         assert np.linalg.norm(remote.ask(2, near=1.0) - DOMAIN.X[0]) <= 1.0
         assert len(remote.history["move_cost"]) == 2
-        refused(RemoteError, "near", remote.ask, 2, near=-1.0)
+        for near in (-1.0, "2", True):
+            refused(RemoteError, "near", remote.ask, 2, near=near)
 
 
 def test_limits_are_kept_to_over_it(tmp_path: Path) -> None:
@@ -85,7 +86,9 @@ def test_successes_and_events_are_told_over_it(tmp_path: Path) -> None:
 
         assert told(1, successes=[0, 3], trials=[100, 50]).json() == {"told": 2, "failed": 0}
         assert told(2, events=[0, 6], exposure=[2.0, None]).json() == {"told": 3, "failed": 1}
-        assert told(1, "correct", successes=[1, 3], trials=[100, 50]).status_code == 200
+        assert told(1, "correct", successes=[2, 3], trials=[100, 50]).status_code == 200
+        remote = Remote(served.address, served.tokens["all"])
+        remote.correct(DOMAIN.X[:2], rate([1, 3], [100, 50]), 1)
         rewards = served.campaign.state.rewards
         counted = rate([1, 3], [100, 50])
         assert rewards.y[:2].tolist() == counted.values.tolist()

@@ -170,7 +170,7 @@ class Asked(Questioned):
 
     n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
     context: Circumstances = None
-    near: Annotated[float | None, Field(gt=0)] = None
+    near: Annotated[Number | None, Field(gt=0)] = None
 
 
 class Dropped(Done):

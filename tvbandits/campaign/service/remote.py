@@ -13,6 +13,7 @@ import pandas as pd
 import requests
 from numpy.typing import ArrayLike
 
+from tvbandits.bandit.told import zero_or_one
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import plain
@@ -96,7 +97,7 @@ class Remote:
     def correct(
         self,
         X: ArrayLike,
-        y: ArrayLike | None = None,
+        y: ArrayLike | Counted | None = None,
         t: Any = None,
         variance: ArrayLike | None = None,
         *,
@@ -105,8 +106,9 @@ class Remote:
         key: str | None = None,
     ) -> dict[str, Any]:
         """Put right what was told wrong, as `Campaign.correct`."""
+        values, variance = (y, variance) if y is None else with_variance(y, variance)
         more = {"t": t, "variance": variance, "to": to, "outcomes": outcomes}
-        return self._done("/correct", key, points=X, rewards=y, **more)
+        return self._done("/correct", key, points=X, rewards=values, **more)
 
     def retract(self, X: ArrayLike, t: Any = None, *, key: str | None = None) -> dict[str, Any]:
         """Take back what was told."""
@@ -242,14 +244,18 @@ def _rows(among: ArrayLike) -> Any:
 
 
 def _columns(outcomes: Mapping[str, ArrayLike]) -> dict[str, Any]:
-    return {name: np.atleast_1d(values) for name, values in outcomes.items()}
+    return {name: _values(values) for name, values in outcomes.items()}
+
+
+def _values(values: ArrayLike) -> Any:
+    return np.atleast_1d(zero_or_one(values))
 
 
 # What may be given in more than one shape.
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "points": _points_or_names,
-    "rewards": np.atleast_1d,
-    "values": np.atleast_1d,
+    "rewards": _values,
+    "values": _values,
     "among": _rows,
     "outcomes": _columns,
 }
