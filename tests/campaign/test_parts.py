@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.commands import Command, commands
 from tests.helpers.refusals import refused
 from tvbandits import Campaign, Candidates, Limit, policies
+from tvbandits.campaign import ConflictError
 from tvbandits.cli.campaign_config import read_config
 
 SITES = Candidates(np.linspace(0.0, 5.0, 6)[:, None])
@@ -108,8 +109,12 @@ def test_limits_outlive_a_process(tmp_path: Path) -> None:
             level = {"noise_level": 50.0 + 3.0 * X[:, 0]}
             campaign.tell(X, X[:, 0], t, outcomes=level)
             twin.tell(X, X[:, 0], t, outcomes=level)
-        campaign.correct(X, None, 7, outcomes={"noise_level": [70.0]})
-        twin.correct(X, None, 7, outcomes={"noise_level": [70.0]})
+        for read, same in (([70.0], False), (level["noise_level"], True), ([np.nan], True)):
+            with pytest.raises(ConflictError) as error:
+                campaign.tell(X, X[:, 0], 7, outcomes={"noise_level": read})
+            assert error.value.same is same
+        for each in (campaign, twin):
+            each.correct(X, [True], 7, outcomes={"noise_level": [70.0]})
     with Campaign.open(tmp_path / "campaign.db") as again:
         assert again.verify().fine
         assert again.status.violations == 1

@@ -22,7 +22,7 @@ from tvbandits.bandit.told import (
 from tvbandits.campaign.naming import Names, on_sites
 from tvbandits.campaign.store.errors import ConflictError, reading
 from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, as_values
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
@@ -271,6 +271,14 @@ def check_not_told(
         return
     before, rows, same = again
     first = rows[0]
+    told = told_next(known, known, X, y, t, given["variance"])
+    plays, kept = np.column_stack([told.X, told.t]), told.t >= known.gone.until
+    seen = {limit.name: each for limit, each in known.outcomes.items()}
+    for name, values in (outcomes_in(given) or {}).items():
+        check_outcome(name, seen)
+        read = as_values(values, len(plays), name, missing=True)
+        new = kept & ~np.isnan(read)
+        same = same and np.array_equal(seen[name].at_plays(plays)[new], read[new])
     raise ConflictError(
         f"{names.name(before.X[first])} at {when(float(before.t[first]))} was told "
         f"already, as {before.y[first]:g}: give a key (--key) if another reading is to count "
