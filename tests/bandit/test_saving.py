@@ -89,6 +89,15 @@ def test_also_on_an_interval(variant: str, tmp_path: Path) -> None:
     goes_on_alike(player, tmp_path / "saved", {OWN: Known()}, steps=3)
 
 
+def test_what_is_told_in_parts_goes_on_bit_for_bit() -> None:
+    bandit = policies.adaptive_gp_ucb(Box([(0, 1)]), seed=1)
+    for t in range(1, 13):
+        for x in bandit.ask(t, n=3):
+            bandit.tell(x, np.sin(3.0 * x + t), t)
+        again = Bandit.from_state(bandit.recipe, bandit.state)
+        np.testing.assert_array_equal(again.predict([[0.1], [0.7]]), bandit.predict([[0.1], [0.7]]))
+
+
 ARMS, OUTSIDE = Arms(["a", "b", "c"]), {"outside": (-15, 20)}
 FEATURES: dict[str, Callable[[], Bandit]] = {
     "filter": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace()),

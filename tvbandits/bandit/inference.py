@@ -225,7 +225,7 @@ class Model:
             was, posterior = known.of, known.made.posterior
             if (
                 posterior is None
-                # A filter alone comes to the same bits from wherever it goes on.
+                # A filter alone comes to the same bits from any time on, unless it is told of that time.
                 or ((posterior.dense or self._self_learning) and posterior is not state.posterior)
                 or known.made.model is not state.model
                 or was.since != (0, 0)
@@ -242,6 +242,9 @@ class Model:
             if len(state.answers.t) > len(was.answers.t):
                 more = state.answers.take(slice(len(was.answers.t), None))
                 fresh = fresh.joined(more) if len(fresh.t) else more
+            latest = np.append(was.answers.t, -math.inf if was.time is None else was.time).max()
+            if posterior is not state.posterior and fresh.t.min(initial=math.inf) <= latest:
+                continue
             fresh = self._maximised(state, fresh)
             made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:
