@@ -94,6 +94,13 @@ def test_a_limit_that_always_holds_changes_nothing() -> None:
     assert with_limit.state.rewards.y.tolist() == without.state.rewards.y.tolist()
 
 
+def test_where_all_of_few_points_were_read_limits_are_known_to_hold() -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    bandit = bandit.with_limits([replace(SURE, at_most=1e6)])
+    bandit.tell([[0.0], [1.0]], [0.0, 1.0], 1, outcomes={"load": [0.1, 0.2]})
+    assert bandit.ask(2).tolist() == [[1.0]]  # and no warning
+
+
 @pytest.mark.parametrize(("low", "high"), [(None, 1.0), (-0.5, None), (-0.5, 1.0)])
 def test_probabilities_are_students(low: float | None, high: float | None) -> None:
     limit = Limit("load", at_most=high, at_least=low)

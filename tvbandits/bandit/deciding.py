@@ -172,9 +172,11 @@ class OutcomeBeliefs:
     def unit(self) -> float:
         """Factor on deviations: few places, which may be alike, do not tell the unit of an outcome.
 
-        Until some are read, half of the largest deviation reaches from their mean to the limit.
+        Until some are read, or all there are, half of the largest deviation reaches from their mean to
+        the limit.
         """
-        if self.places >= FEW:
+        few = min(FEW, len(self.domain)) if isinstance(self.domain, Candidates) else FEW
+        if self.places >= few:
             return 1.0
         low, high = self.limit.bounds
         mean = float(self.seen.y.mean())

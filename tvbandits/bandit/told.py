@@ -153,7 +153,7 @@ def values_and_variance(
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
     if isinstance(values, Counted):
         values, variance = with_variance(values, variance)
-    if type(values) is not np.ndarray or values.dtype != np.float64:
+    elif type(values) is not np.ndarray or values.dtype != np.float64:
         values = zero_or_one(values)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
