@@ -145,7 +145,7 @@ def kept_answers(
 
 def values_and_variance(
     name: str,
-    values: ArrayLike | Counted,
+    values: Any,
     n: int,
     variance: ArrayLike | None,
     otherwise: float | None,
