@@ -10,7 +10,17 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tests.oracles.limits import plain_trajectory
-from tvbandits import Bandit, Box, Candidates, Limit, LimitWarning, Observations, Recipe, policies
+from tvbandits import (
+    Arms,
+    Bandit,
+    Box,
+    Candidates,
+    Limit,
+    LimitWarning,
+    Observations,
+    Recipe,
+    policies,
+)
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.deciding import (
     MOST_EXCESS,
@@ -245,6 +255,15 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
 )
 def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, says: str) -> None:
     refused(ValueError, says, limited, limits=limits, safe=safe)
+
+
+@pytest.mark.parametrize(
+    ("domain", "name"),
+    [(SITES, "site"), (Arms(["a", "b"]), "arm"), (Box([(0, 1)], context={"wind": (0, 1)}), "wind")],
+)
+def test_no_outcome_is_called_as_another_column(domain: Candidates | Box, name: str) -> None:
+    bandit = policies.gp_ucb(domain, RBF(1.0), 0.01).with_limits([replace(LOAD, name="a")])
+    refused(ValueError, name, bandit.with_limits, [replace(LOAD, name=name)])
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ from tvbandits.core.observations import Gone, Observations, Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
-from tvbandits.core.tables import COLUMNS
+from tvbandits.core.tables import COLUMNS, history_columns
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -295,8 +295,11 @@ class Recipe:
         names = [limit.name for limit in limits]
         if len(set(names)) < len(names):
             raise ValueError(f"limits must be on different outcomes, got {', '.join(names)}")
-        columns = {f"x{j}" for j in range(self.domain.dimension)} | COLUMNS
-        if taken := set(names) & (columns | set(getattr(self.domain, "names", ()))):
+        d = self.domain.dimension
+        none, no_plays = Observations.empty(d), Plays.none(d)
+        columns = {*history_columns(self.domain, none, none, no_plays, no_plays), *COLUMNS}
+        columns |= {"site", "t"}  # of a campaign
+        if taken := set(names) & columns:
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
         safe = [] if none else self._safe_points().tolist()
