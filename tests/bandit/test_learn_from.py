@@ -134,4 +134,6 @@ def test_what_nothing_can_be_learned_from(other: Any, says: str) -> None:
 
 def test_who_learns_nothing() -> None:
     there = played(policies.gp_ucb(THERE, RBF(2.0), 1.0), 3)
-    refused(ValueError, "all is given", policies.gp_ucb(HERE, RBF(2.0), 1.0).learn_from, there)
+    beside = policies.adaptive_gp_ucb(HERE).with_control(HERE.X[0])
+    for each in (beside, policies.gp_ucb(HERE, RBF(2.0), 1.0)):
+        refused(ValueError, "could learn from another one", each.learn_from, there)

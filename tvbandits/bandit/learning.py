@@ -100,7 +100,8 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
     state = _told(recipe, other)
     model, posterior = state.model, state.posterior
     found: dict[str, object] = {}
-    if isinstance(own, ModelEnsemble) and isinstance(posterior, EnsemblePosterior):
+    alone = recipe.control is None  # beside one an ensemble has models of its own
+    if alone and isinstance(own, ModelEnsemble) and isinstance(posterior, EnsemblePosterior):
         known = posterior.ensemble
         pairs = zip(known.members, known.weights.tolist(), strict=True)
         weights = tuple((each, weight) for each, weight in pairs if weight >= CARRIED)
