@@ -149,8 +149,10 @@ def test_limits_on_the_command_line(command: Command) -> None:
     assert "there is no outcome 'noise_levl': did you mean \"noise_level\"?" in slip.err
     Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
     assert "word.csv: row 2: could not convert" in command(*tell, "--csv", "word.csv").err
-    for said, why in (("noise_level", "name=number"), ("weight=3", "no limit on 'weight'")):
-        wrong = command(*tell, "--site", "A", "--reward", "1", "--outcome", said)
+    assert "--to must be" in command("correct", "c.db", "--site", "B", "--to", "inf").err
+    twice = "noise_level=3 --outcome noise_level=4"
+    for said, why in (("a", "name=number"), ("b=3", "no limit on 'b'"), (twice, "given twice")):
+        wrong = command(*tell, *f"--site A --reward 1 --outcome {said}".split())
         assert wrong.status == 2
         assert why in wrong.err
 

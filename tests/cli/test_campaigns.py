@@ -439,6 +439,8 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     rows = "site,time,successes,trials\nnorth,1,0,100\nmill,1,3,50\nsouth,2,,\n"
     Path("clicks.csv").write_text(rows)
     assert fine(command("tell", place, "--csv", "clicks.csv")).startswith("3 brought, new; 2 told")
+    Path("clicks.csv").write_text("site,time,successes,trials\n")
+    assert fine(command("tell", place, "--csv", "clicks.csv")).startswith("0 brought")
     Path("clicks.csv").write_text(rows + "south,3,1,10\n")  # what is on record stays as it is
     assert "1 of them new; 3 told" in fine(command("tell", place, "--csv", "clicks.csv"))
     with Campaign.open(place) as campaign:

@@ -150,9 +150,9 @@ def say(call: Call, text: str, about: Mapping[str, Any]) -> None:
     print(json.dumps(without_nan(about)) if call.shape == "json" else text)
 
 
-def time_of(campaign: Campaign, text: str | None) -> float | None:
+def time_of(campaign: Campaign, text: str | None, name: str = "--at") -> float | None:
     """A number, or a date where there is a clock."""
-    return number_of(campaign.clock, time_in(text), "--at")
+    return number_of(campaign.clock, time_in(text), name)
 
 
 def listed(campaign: Campaign, text: str | None) -> list[str] | None:
@@ -445,6 +445,7 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         if given := {"reward", "variance"} & set(frame.columns):
             raise ValueError(f"{' and '.join(names)} say reward and variance, got {min(given)} too")
+        frame = frame.assign(reward="", variance="")
         counts = frame[list(names)].apply(lambda column: column.str.strip().replace("", "nan"))
         for rows in frame.groupby(frame.get("time", np.zeros(len(frame)))).groups.values():
             counted = made(*(counts.loc[rows, name].to_numpy(np.float64) for name in names))
@@ -455,9 +456,13 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def read(said: list[str] | None) -> dict[str, list[float]]:
     """What else was read, out of texts name=value."""
-    found = {}
+    found: dict[str, list[float]] = {}
     for text in said or []:
         name, _, value = text.partition("=")
+        if name.strip() in found:
+            raise ValueError(
+                f'--outcome {name.strip()} is given twice, as "{text}" the second time'
+            )
         try:
             found[name.strip()] = [float(value)]
         except ValueError:
@@ -495,7 +500,7 @@ def correct(call: Change, right: Reading, to: str | None, *, yes: bool) -> None:
     if y is None and to is None and variance is None and not right.outcomes:
         raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
     with opened(call) as campaign:
-        t, moved = time_of(campaign, right.at), time_of(campaign, to)
+        t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
         X = campaign.placed(str(right.site), played=True)
         when = t if moved is None else moved
         sure(Doubts.of(campaign).of_reading(X, when, right.value), yes)
