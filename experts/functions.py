@@ -75,8 +75,7 @@ class SimulatorExpert:
         points, when = as_points(X), as_time(t)
         noise = math.sqrt(self._added) * keyed_normal(self.seed, _STREAM, points, when)
         values = self.problem.value(points, when) + noise
-        variance = np.full(len(points), self.variance)
-        return Answers(values, variance, self.cost * len(points))
+        return Answers(values, np.full(len(points), self.variance), self.cost * len(points))
 
 
 @dataclass(frozen=True)

@@ -151,8 +151,7 @@ def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
                 store.load_registry(registry)
         known = store.registry.get(name) if path.exists() else None
         if not path.exists():
-            url = store.base_url + name
-            put_in_place(path, lambda draft: _download(url, draft, progress))
+            put_in_place(path, lambda draft: _download(store.base_url + name, draft, progress))
         elif known is None:  # it was put there by hand
             _check_opens(path)
         found = str(pooch.file_hash(str(path)))

@@ -209,8 +209,7 @@ def test_uncertainty_sampling_until_batches_are_long(P: int, posterior: Exact | 
             assert len(batch) >= P
             assert breaks(GlobalRatio(2.0), b, batch)
         # Rewards say where the best points are; uncertainty sampling does not care.
-        y = 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch))
-        b.tell(batch, y)
+        b.tell(batch, 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
     assert sampled >= 2
 
 

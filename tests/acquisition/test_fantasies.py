@@ -257,8 +257,7 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     H = filters.layout.rows(np.arange(5))
     ahead = filters.moved(1.0)
     given = H @ ahead.covariance[0] @ H.T
-    told = model.nugget + own
-    rounded = math.exp(TENTH * round(math.log(told) / TENTH))
+    rounded = math.exp(TENTH * round(math.log(model.nugget + own) / TENTH))
     F = np.zeros((LATER, *ahead.covariance[0].shape))
     for k in range(LATER):
         F[k] = ahead.layout.moved(np.eye(ahead.layout.size)[None], k + 1.0)[0]
@@ -379,8 +378,7 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
 @pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
 def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -> None:
     t = situation.told + 1
-    pi_t = math.pi**2 * t**2 / 6
-    expected = math.sqrt(2 * math.log(situation.candidates * pi_t / delta))
+    expected = math.sqrt(2 * math.log(situation.candidates * (math.pi**2 * t**2 / 6) / delta))
     assert Srinivas(delta)(situation) == pytest.approx(expected, rel=1e-12)
 
 

@@ -310,8 +310,7 @@ def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Ge
         # What is left out may move a mean, but no further than it admits of data that suit the prior.
         right, its, defied = by_all(bandit, X, now + 1.0)
         beyond = 4.0 * max(defied, 1.0) * np.maximum(deviation, its)
-        far = np.abs(mean - right) > 0.5 * unit + beyond
-        found.append(("exact", right, far))
+        found.append(("exact", right, (np.abs(mean - right) > 0.5 * unit + beyond)))
     for name, right, far in found:
         if far.any():
             worst = int(np.where(far, np.abs(mean - right), -1.0).argmax())

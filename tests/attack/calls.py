@@ -142,8 +142,7 @@ def _hints(function: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(target)
     except (NameError, TypeError):
-        raw = getattr(target, "__annotations__", {})
-        return dict(raw)
+        return dict(getattr(target, "__annotations__", {}))
 
 
 def _not_called(found: Any) -> bool:

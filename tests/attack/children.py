@@ -42,8 +42,7 @@ class Ended:
 
 def _held() -> float:
     """Megabytes in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e6
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def _limited(memory: int) -> None:

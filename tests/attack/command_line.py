@@ -63,8 +63,7 @@ class Line:
 
 def make_files(folder: Path) -> None:
     """Files that are none."""
-    rng = np.random.default_rng(0)
-    (folder / "binary.csv").write_bytes(rng.bytes(4096))
+    (folder / "binary.csv").write_bytes(np.random.default_rng(0).bytes(4096))
     (folder / "empty.csv").write_bytes(b"")
     (folder / "escapes.csv").write_text("\x1b[31mid\x1b[0m,\x1b]0;title\x07x,y\n\x1b[2J,1,2\n")
     (folder / "huge-line.csv").write_bytes(b"x" * 6_000_000)

@@ -53,8 +53,7 @@ def asking() -> Bandit:
 
 def stub() -> StubTransport:
     """Two stations on a table."""
-    values = np.sin(np.arange(40.0)).reshape(20, 2)
-    return StubTransport(values, ["a", "b"], noise_variance=0.01)
+    return StubTransport(np.sin(np.arange(40.0)).reshape(20, 2), ["a", "b"], noise_variance=0.01)
 
 
 def stations() -> tuple[Station, ...]:

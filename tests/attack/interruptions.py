@@ -171,8 +171,7 @@ def player_of(seed: int) -> tuple[Bandit, Any, str]:
         recipe, truth, made_of = bandits.recipe_of(seed)
         return Bandit(recipe, seed=seed), truth, f"{made_of['posterior']}, {made_of['kernel']}"
     name = names[seed // 2 % len(names)]
-    rng = np.random.default_rng([seed, 2])
-    domain = Candidates(10.0 * rng.random((30, 2)))
+    domain = Candidates(10.0 * np.random.default_rng([seed, 2]).random((30, 2)))
     wave, kernel = bandits.Truth(1.0, 0.0, 10.0, 0.0, 0.1), bandits.space_kernels_of(domain)[0]
     expert = bandits.Sometimes(wave, 0.01, seed)
     about = (60, 0.1, 1.0, 0.03, 10.0, None, lambda: expert, seed)

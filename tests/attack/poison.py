@@ -102,8 +102,7 @@ def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
     }
     needed = {name for name, each in known.items() if each.default is inspect.Parameter.empty}
     chosen = [name for name in given if name in needed or (name in known and rng.random() < 0.5)]
-    options = {name: given[name] for name in chosen}
-    return recipe(domain=domain, **options), domain, rng
+    return recipe(domain=domain, **{name: given[name] for name in chosen}), domain, rng
 
 
 def is_limit(error: Exception) -> bool:

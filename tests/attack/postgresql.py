@@ -97,8 +97,7 @@ class Server:
 
     def kill(self) -> None:
         """Kill its first process by SIGKILL, as nothing else can."""
-        first = int((self._data / "postmaster.pid").read_text().split("\n")[0])
-        os.kill(first, signal.SIGKILL)
+        os.kill(int((self._data / "postmaster.pid").read_text().split("\n")[0]), signal.SIGKILL)
         time.sleep(0.1)
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -68,11 +68,9 @@ def sealed(inside: dict[str, bytes], packed: int = zipfile.ZIP_STORED, twice: st
         for name, content in inside.items():
             archive.writestr(zipfile.ZipInfo(name), content, compress_type=packed)
         if twice:
-            info = zipfile.ZipInfo("arrays/0.npX")
-            archive.writestr(info, inside[twice])
+            archive.writestr(zipfile.ZipInfo("arrays/0.npX"), inside[twice])
         archive.comment = b"0" * 64
-    data = buffer.getvalue().replace(b"arrays/0.npX", b"arrays/0.npy")
-    return signed(data)
+    return signed(buffer.getvalue().replace(b"arrays/0.npX", b"arrays/0.npy"))
 
 
 def signed(data: bytes) -> bytes:

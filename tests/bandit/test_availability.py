@@ -56,8 +56,7 @@ def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
 def test_it_is_the_best_of_what_is_available() -> None:
     bandit = warmed(made("gp-ucb"))
     mean, deviation = bandit.predict(LINE.X, 10.0)
-    bound = mean + 2.0 * deviation
-    rows = np.argsort(bound)[:11]  # the worst ones
+    rows = np.argsort(mean + 2.0 * deviation)[:11]  # the worst ones
     assert LINE.index(bandit.ask(10.0, among=rows))[0] == rows[-1]
     bandit.drop(bandit.pending)
     best = rows[np.argmax(mean[rows])]

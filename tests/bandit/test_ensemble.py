@@ -38,8 +38,7 @@ class Truth:
 
 
 def frugal(expert: Any = None, **more: Any) -> Bandit:
-    options = {"budget": 2.0, **more}
-    return policies.frugal_gp_ucb(SITES, None, NOISE, expert=expert, **options)
+    return policies.frugal_gp_ucb(SITES, None, NOISE, expert=expert, **{"budget": 2.0, **more})
 
 
 def alone(**more: Any) -> Bandit:
@@ -56,8 +55,7 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
 
 
 def bank_of(bandit: Bandit) -> FilterEnsemble:
-    posterior = bandit.state.posterior
-    return posterior.ensemble
+    return bandit.state.posterior.ensemble
 
 
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
@@ -77,9 +75,8 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
 
 
 def test_it_plays_what_a_plain_loop_plays() -> None:
-    expert, bandit = Truth(), frugal()
-    bandit = frugal(expert)
-    played = play(bandit, range(1, 16))
+    expert = Truth()
+    played = play(frugal(expert), range(1, 16))
     bank, asked = FilterEnsemble.of(SITES.X, NOISE, both=True), 0
     row = int((played[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):

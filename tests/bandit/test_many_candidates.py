@@ -66,8 +66,7 @@ def elsewhere(place: str, folder: Path) -> Any:
         )
         return folder / "points.parquet"
     if place == "dask":
-        array = pytest.importorskip("dask.array")
-        return array.from_array(POINTS, chunks=(600, 2))
+        return pytest.importorskip("dask.array").from_array(POINTS, chunks=(600, 2))
     np.save(folder / "points.npy", POINTS.astype(np.float32))
     mapped = np.load(folder / "points.npy", mmap_mode="r")
     return folder / "points.npy" if place == "file" else mapped

@@ -30,8 +30,7 @@ def pair(variant: str, domain: Any = LINE, **more: Any) -> tuple[Any, Any, Known
     upper, lower = Known(1.0), Known(-1.0)
     mirrored = {"mean": -more["mean"]} if isinstance(more.get("mean"), float) else {}
     one = made(variant, domain, upper, **more)
-    other = made(variant, domain, lower, **{**more, **mirrored}, minimise=True)
-    return one, other, upper, lower
+    return one, made(variant, domain, lower, **{**more, **mirrored}, minimise=True), upper, lower
 
 
 def assert_mirrored(one: Any, other: Any, t: float) -> None:

@@ -23,8 +23,7 @@ ABOUT = {"names": json.dumps(["A", "B", "C"]), "coordinates": json.dumps(["x", "
 
 
 def begun(place: Path) -> Campaign:
-    bandit = policies.gp_ucb(OLD, RBF(1.0), 0.01)
-    campaign = Campaign.create(place, bandit, about=ABOUT)
+    campaign = Campaign.create(place, policies.gp_ucb(OLD, RBF(1.0), 0.01), about=ABOUT)
     campaign.tell(["A", "B", "C"], [0.1, 0.5, 0.3], 1)
     return campaign
 

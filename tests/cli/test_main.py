@@ -124,8 +124,7 @@ def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) 
     command("compare", SMALL, "--horizon", 6, "--seeds", 1, "--jobs", 1, "--out", tmp_path)
     assert command("report", tmp_path).status == 0
     assert SMALL in (tmp_path / "report.html").read_text(encoding="utf-8")
-    elsewhere = tmp_path / "none" / "page.html"
-    said = command("report", tmp_path, "--out", elsewhere)
+    said = command("report", tmp_path, "--out", tmp_path / "none" / "page.html")
     assert (said.status, "No such file" in said.err) == (2, True)
 
 

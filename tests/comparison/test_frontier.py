@@ -134,8 +134,7 @@ def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
 
 def test_a_frontier_cut_short(rows: pd.DataFrame, tmp_path: Path) -> None:
     # One policy and one seed, which has no interval, and no curve.
-    some = rows[(rows["policy"] == "adaptive-gp-ucb") & (rows["seed"] == 0)]
-    figure = frontier.picture(some)
+    figure = frontier.picture(rows[(rows["policy"] == "adaptive-gp-ucb") & (rows["seed"] == 0)])
     figure.savefig(tmp_path / "some.png", dpi=30)
     assert curves(figure.axes[0]) == {}
     assert "1 seed," in figure.axes[0].get_title()

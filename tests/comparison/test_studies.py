@@ -67,8 +67,7 @@ def ending(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path, ending: str) -> None:
-    store = RunStore(tmp_path, {"x": 1}, PLAN.steps)
-    runs = list(store.keeping(iterate(PLAN)))
+    runs = list(RunStore(tmp_path, {"x": 1}, PLAN.steps).keeping(iterate(PLAN)))
     assert len(list((tmp_path / "runs").glob(f"*{ending}"))) == len(runs)
     again = RunStore(tmp_path, {"x": 1}, PLAN.steps).finished()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
@@ -126,8 +125,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
     said: list[str] = []
     found = plain(Cluster("local:1", said.append)([plan], []))
     assert (tmp_path / "mark").exists()
-    undisturbed = Comparison(DriftingBump(candidates=21), ["uniform"], 2, 5)
-    rows = plain(iterate(undisturbed))
+    rows = plain(iterate(Comparison(DriftingBump(candidates=21), ["uniform"], 2, 5)))
     for key, expected in rows.items():
         for one, other in zip(found[key], expected, strict=True):
             assert {**one, "confidence": other["confidence"]} == other

@@ -200,8 +200,7 @@ def upper_confidence(d: int, length_scale: float, seed: int) -> Surface:
     X, y = rng.random((40, d)), rng.standard_normal(40)
 
     def kernel(Z: np.ndarray) -> np.ndarray:
-        squared = ((Z[:, None] - X) ** 2).sum(axis=-1)
-        return np.asarray(np.exp(-0.5 * squared / length_scale**2))
+        return np.asarray(np.exp(-0.5 * ((Z[:, None] - X) ** 2).sum(axis=-1) / length_scale**2))
 
     inverse = np.linalg.inv(kernel(X) + 0.01 * np.eye(40))
 

@@ -299,8 +299,7 @@ def test_even_steps_are_means(rows: list[tuple[int, int]], width: int, dates: bo
         else float("nan")
         for k in times
     ]
-    every = f"{width}min" if dates else str(width)
-    problem = made(table, every=every, minimum_completeness=0.0)
+    problem = made(table, every=f"{width}min" if dates else str(width), minimum_completeness=0.0)
     expected = filled_plainly([float(k) for k in times], means)
     np.testing.assert_allclose(problem.values[:, 0], expected, rtol=1e-12, atol=1e-10)
     np.testing.assert_allclose(problem.values[:, 1], -problem.values[:, 0])

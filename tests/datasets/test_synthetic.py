@@ -239,8 +239,7 @@ def plain_peaks(problem: MovingPeaks, x: np.ndarray[Any, Any], t: int) -> float:
     )
     found = []
     for p, h, w in zip(centres, heights, widths, strict=True):
-        apart = float(sum((a - b) ** 2 for a, b in zip(x, p, strict=True)))
-        found.append(h - w * apart**0.5)
+        found.append(h - w * float(sum((a - b) ** 2 for a, b in zip(x, p, strict=True))) ** 0.5)
     return max(found)
 
 
@@ -429,8 +428,7 @@ def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
     problem: Any = make_problem(text + LOW.get(text, ""), [], 60)
     if hasattr(problem, "realise"):
         problem = problem.realise(3)
-    sample = problem.value(problem.domain.sample(500, np.random.default_rng(0)), 1.0)
-    scale = float(sample.std())
+    scale = float(problem.value(problem.domain.sample(500, np.random.default_rng(0)), 1.0).std())
     for t in (1.0, 30.0, 60.0):
         best, found = problem.best(t), searched(problem, t)
         assert found <= best + 1e-6 * scale

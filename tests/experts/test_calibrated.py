@@ -147,8 +147,7 @@ def test_few_pairs() -> None:
 )
 @settings(deadline=None, max_examples=50)
 def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, seed: int) -> None:
-    difference = scale * RNG(seed).standard_normal(n)
-    found = estimate(difference, np.full(n, stated), np.full(n, 1e-4))
+    found = estimate(scale * RNG(seed).standard_normal(n), np.full(n, stated), np.full(n, 1e-4))
     low, high = found.interval
     assert 0 < found.used < math.inf
     assert np.isfinite([found.bias, found.standard_error]).all()
@@ -203,8 +202,7 @@ def test_answers_are_corrected() -> None:
     assert abs(z.mean()) < 0.2
     assert z.std() == pytest.approx(1.0, abs=0.1)
     assert fresh[0].notes == ("inner", f"calibration: {found}")
-    expected = found.used * 0.25 + found.standard_error**2
-    np.testing.assert_allclose(fresh[0].variance, expected)
+    np.testing.assert_allclose(fresh[0].variance, found.used * 0.25 + found.standard_error**2)
 
 
 def test_an_honest_expert_is_left_nearly_alone() -> None:

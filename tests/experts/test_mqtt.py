@@ -224,8 +224,7 @@ def played(bandit: Bandit, times: range) -> list[Any]:
     seen: list[Any] = []
     for t in times:
         X = bandit.ask(float(t))
-        column = (X[0] == PLACES).all(axis=1).argmax()
-        info = bandit.tell(X, LEVELS[t - 1, [column]], t=float(t))
+        info = bandit.tell(X, LEVELS[t - 1, [(X[0] == PLACES).all(axis=1).argmax()]], t=float(t))
         answers = bandit.state.answers
         mean, deviation = bandit.predict(PLACES)
         arrays = (X, answers.X, answers.t, answers.y, answers.variance, mean, deviation)

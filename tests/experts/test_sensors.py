@@ -467,8 +467,7 @@ def test_a_stuck_station_repeats_what_it_measured_then() -> None:
         said = stuck.request(IDS, float(t))
         assert {r.time for r in said} == {t}  # it claims to be new
         for name, reading in by_name(said).items():
-            then = min(t, 12) if name in ("s1", "s4") else t
-            expected = usual.read(name, float(then))
+            expected = usual.read(name, float(min(t, 12) if name in ("s1", "s4") else t))
             assert (reading.value, reading.variance) == (expected.value, expected.variance)
     early = stub(Faults(stuck_from=-3.0))
     assert {r.value for t in (1.0, 9.0) for r in early.request(["s0"], t)} == {

@@ -64,8 +64,7 @@ def run(block: Block, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str
     monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(folder)
     # At its own line, so that a traceback names the line of the page.
-    code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")
-    exec(code, vars(module))
+    exec(compile("\n" * block.line + block.text, str(ROOT / block.page), "exec"), vars(module))
     return vars(module)
 
 

@@ -69,8 +69,7 @@ def test_it_goes_on_with_data_that_are_loaded() -> None:
 def test_failed_evaluations_were_played_and_not_read() -> None:
     X, clock = made("MINIMIZE")
     X.step()
-    lost = X.data.assign(y=np.nan, time=clock.hour, x=0.25)
-    X.add_data(lost)
+    X.add_data(X.data.assign(y=np.nan, time=clock.hour, x=0.25))
     clock.hour += 1
     X.step()
     assert len(X.generator.bandit.state.failed) == 1

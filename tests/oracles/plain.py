@@ -230,5 +230,4 @@ class Plain:
 
         largest = np.flatnonzero(self.ucb == self.ucb.max())
         chosen = largest[self.rng.integers(len(largest))] if len(largest) > 1 else largest[0]
-        figures = Figures(beta, len(y), n_seen - len(y), float(centre), self.scale)
-        return int(chosen), figures
+        return int(chosen), Figures(beta, len(y), n_seen - len(y), float(centre), self.scale)

@@ -96,8 +96,7 @@ def lemma_3(C: float) -> Ends:
         if not lemma_1(C)(p):
             return False
         k = p.start.covariance(p.points, p.points[p.batch])
-        shares = (k**2).sum(axis=1) / (p.start.variance(p.points) * p.noise)
-        return bool((1 + shares > C).any())
+        return bool((1 + ((k**2).sum(axis=1) / (p.start.variance(p.points) * p.noise)) > C).any())
 
     return ends
 

@@ -22,8 +22,7 @@ def pseudo_root(K: Array) -> Array:
 @lru_cache(maxsize=32)
 def _root(entries: bytes, n: int, cutoff: float = 1e-13) -> Array:
     """The same, once for each matrix: one dictionary serves many posteriors."""
-    K = np.frombuffer(entries).reshape(n, n)
-    U, s, _ = np.linalg.svd(K, hermitian=True)
+    U, s, _ = np.linalg.svd(np.frombuffer(entries).reshape(n, n), hermitian=True)
     large = s > cutoff * s[0]
     return np.asarray(U[:, large] / np.sqrt(s[large]))
 

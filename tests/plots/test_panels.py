@@ -86,8 +86,7 @@ def test_maps(domain: Any, filled: bool) -> None:
         assert isinstance(drawn, QuadMesh) is filled
         values = np.asarray(drawn.get_array()).ravel()
         if isinstance(domain, Candidates):
-            expected = bandit.predict(domain.X)[which]
-            np.testing.assert_allclose(np.sort(values), np.sort(expected))
+            np.testing.assert_allclose(np.sort(values), np.sort(bandit.predict(domain.X)[which]))
     if domain is GRID:  # every value in its own place
         mesh: Any = ax.collections[0]
         values = np.asarray(mesh.get_array()).reshape(4, 5)

@@ -82,8 +82,7 @@ def test_exploration_falls_as_it_says(options: dict[str, Any], expected: list[fl
 
 
 def counts_after(player: Player, asks: int) -> NDArray[np.int64]:
-    rows = [int(SQUARE.index(drawn(player))[0]) for _ in range(asks)]
-    return np.bincount(rows, minlength=9)
+    return np.bincount([int(SQUARE.index(drawn(player))[0]) for _ in range(asks)], minlength=9)
 
 
 def test_the_best_mean_is_played_but_for_epsilon() -> None:
@@ -158,8 +157,7 @@ def plain_evolution(
                 child = np.minimum(np.maximum(child, low), high)
             else:
                 apart = ((domain.X - parent) / domain.X.std(axis=0)) ** 2
-                nearest = np.argsort(apart.sum(axis=1), kind="stable")[1:11]
-                child = domain.X[rng.choice(nearest)]
+                child = domain.X[rng.choice(np.argsort(apart.sum(axis=1), kind="stable")[1:11])]
         queue.append((child, reward(child)))
         history.append(queue[-1])
         if len(queue) > population:

@@ -62,8 +62,7 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 @given(words, st.dictionaries(words, st.integers() | numbers | st.booleans() | words))
 def test_round_trip(name: str, parameters: dict[str, Any]) -> None:
     written_out = ",".join(f"{key}={value}" for key, value in parameters.items())
-    text = f"{name}:{written_out}" if parameters else name
-    parsed = parse_spec(text)
+    parsed = parse_spec(f"{name}:{written_out}" if parameters else name)
     assert parsed == (name, parameters)
     assert [type(v) for v in parsed[1].values()] == [type(v) for v in parameters.values()]
 

@@ -52,8 +52,7 @@ def play(bandit: Bandit, plays: int) -> None:
 @pytest.mark.parametrize("table", [False, True], ids=["space", "table"])
 def test_it_learns(name: str, table: bool) -> None:
     drawn = OVEN.sample(150, np.random.default_rng(0))
-    domain = OVEN.table(OVEN.decode(drawn)) if table else OVEN
-    bandit = POLICIES[name](domain)
+    bandit = POLICIES[name](OVEN.table(OVEN.decode(drawn)) if table else OVEN)
     play(bandit, 12 if name in ("learned tv", "frugal") and not table else 25)
     now = 1.0 + (bandit.state.time or 0.0)
     lost = BEST - reward(bandit.recommend(now)[None, :], now)[0]

@@ -23,8 +23,7 @@ def greedily(K: Array, T: int, noise: float) -> float:
     """Each time the observation that raises the dense log det most."""
     chosen: list[int] = []
     for _ in range(T):
-        gains = [gain_of(K, [*chosen, i], noise) for i in range(len(K))]
-        chosen.append(int(np.argmax(gains)))
+        chosen.append(int(np.argmax([gain_of(K, [*chosen, i], noise) for i in range(len(K))])))
     return gain_of(K, chosen, noise)
 
 

@@ -80,8 +80,7 @@ def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
         player.tell(x, [y], float(t))
         if t < 4:
             continue
-        unit = x / np.array([1.0, 2.0])
-        grown = before.append(type(before)(unit, [t], [y], [0.01]))
+        grown = before.append(type(before)(x / np.array([1.0, 2.0]), [t], [y], [0.01]))
         budget *= 1.5 ** ((t - (t if last is None else last)) / rule.hyperparameters.time)
         last = t
         kept, budget = plainly_cleaned(rule, grown, budget, t)

@@ -302,8 +302,7 @@ class UpperConfidenceBound:
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
         smooth = None if decision.restricted else width.smooth
-        masked = Width(allowed.only(width.mean), width.times, smooth)
-        fantasy = decision.fantasy(masked)
+        fantasy = decision.fantasy(Width(allowed.only(width.mean), width.times, smooth))
         everything = allowed.everything and decision.n is None
         leads = decision.rest > -math.inf
         batch: list[Array] = []
@@ -523,9 +522,11 @@ def samples(
     assert isinstance(domain, Candidates)  # whoever asks has seen to it
     X = domain.X if view.surface is None else view.surface.points
     if view.surface is None:  # its points are at the measured context of this decision alone
-        Z, known = view.inputs(X), view.posterior
-        prior = float(np.mean(known.kernel.diag(Z)))
-        noise = linalg.draws(known.cross_covariance(Z, Z), prior, count, rng)
+        Z = view.inputs(X)
+        covariance = view.posterior.cross_covariance(Z, Z)
+        noise = rng.multivariate_normal(
+            np.zeros(len(Z)), covariance, count, "ignore", method="eigh"
+        )
     else:
         noise = view.posterior.samples(view.surface, count, rng)
     if lasting:

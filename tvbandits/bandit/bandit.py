@@ -139,8 +139,7 @@ class Bandit:
         return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
 
     def _whole(self) -> State:
-        expert = None if self._recipe.asking is None else self._recipe.asking.expert
-        known = state_of(expert)
+        known = state_of(None if self._recipe.asking is None else self._recipe.asking.expert)
         if known is not None and not same_value(known, self._state.expert):
             self._state = replace(self._state, expert=known)
         return self._state

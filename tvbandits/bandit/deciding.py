@@ -207,8 +207,7 @@ class OutcomeBeliefs:
 
 def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
     """Probability over what it must be, of the limit with the least of it, at points (m, d)."""
-    shares = [each.probability(X) / each.least for each in outcomes]
-    return np.asarray(np.min(shares, axis=0))
+    return np.asarray(np.min([each.probability(X) / each.least for each in outcomes], axis=0))
 
 
 def points_of(domain: Domain, rng: np.random.Generator) -> Array:
@@ -417,10 +416,9 @@ class Outcomes:
                 continue
             if to is None:
                 read = read.without(rows[known])
-            elif name not in right:
-                read = read.with_rows(rows[known], t=to[known])
             else:
-                y, noise = right[name], usual_variance(int(fresh.sum()), recipe.noise_variance)
+                y = right[name] if name in right else read.y[rows]
+                noise = usual_variance(int(fresh.sum()), recipe.noise_variance)
                 read = read.with_rows(rows[known], t=to[known], y=y[known])
                 # When the other plays were told, it was not read.
                 read = read.with_others(X[fresh], to[fresh], y[fresh], noise)

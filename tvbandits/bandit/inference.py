@@ -410,8 +410,7 @@ class Model:
         """
         model = state.model
         assert state.posterior is not None  # it is conditioned
-        newer = np.zeros(len(out), dtype=np.int64)
-        ages = Ages(np.maximum(now - out.t, 0.0), newer, state.told)
+        ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), state.told)
         made_with = np.full(len(out), self.noise_variance(state))
         noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
         here, then = (self.inputs(out.X, t) for t in (np.full(len(out), now), out.t))

@@ -212,8 +212,7 @@ def _reward(value: Callable[[], Any], x: Array, t: float) -> float:
         raise EvaluationError(
             f"the function failed at {x.tolist()}, t = {t}: {type(error).__name__}: {error}"
         ) from error
-    scalar = isinstance(reward, np.ndarray) and reward.ndim == 0
-    number = reward.item() if scalar else reward
+    number = reward.item() if isinstance(reward, np.ndarray) and reward.ndim == 0 else reward
     if not is_finite_number(number):
         raise EvaluationError(
             f"the reward at {x.tolist()}, t = {t}, must be a finite number, got {shown(reward)}"

@@ -41,14 +41,14 @@ from tvbandits.core.candidates import (
     with_retired,
 )
 from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
-from tvbandits.core.context import measured
+from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Gone, Observations, Plays
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
-from tvbandits.core.tables import COLUMNS, history_columns
+from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -295,11 +295,10 @@ class Recipe:
         names = [limit.name for limit in limits]
         if len(set(names)) < len(names):
             raise ValueError(f"limits must be on different outcomes, got {', '.join(names)}")
-        d = self.domain.dimension
-        none, no_plays = Observations.empty(d), Plays.none(d)
-        columns = {*history_columns(self.domain, none, none, no_plays, no_plays), *COLUMNS}
-        columns |= {"site", "t"}  # of a campaign
-        if taken := set(names) & columns:
+        shown_as = getattr(self.domain, "decode", None)
+        (point,) = self.domain.sample(1, np.random.default_rng(0))
+        columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
+        if taken := set(names) & {*columns, *COLUMNS, "site", "t"}:  # these two are of a campaign
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
         safe = [] if none else self._safe_points().tolist()
@@ -536,8 +535,7 @@ def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | Can
     named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
     points = np.array(named).reshape(-1, domain.dimension)
     known = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
-    changed = with_retired(offered, known[:, : chosen.dimension])
-    return with_others(domain, changed)
+    return with_others(domain, with_retired(offered, known[:, : chosen.dimension]))
 
 
 def on_candidates(

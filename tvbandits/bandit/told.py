@@ -171,11 +171,8 @@ def usual_variance(n: int, noise_variance: float | None) -> Array:
 
 def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
     """The times that points were asked for."""
-    times = np.full(len(points), otherwise)
-    for i, row in enumerate(pending.rows_of(points)):
-        if row is not None:
-            times[i] = pending.t[row]
-    return times
+    rows = pending.rows_of(points)
+    return np.array([otherwise if row is None else pending.t[row] for row in rows])
 
 
 def visited_with(visited: Array, X: Array) -> Array:
@@ -390,15 +387,13 @@ def corrected(
     """
     count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
     given = np.zeros(count) if y is None else y
-    noise = recipe.noise_variance
-    values, variances = values_and_variance("y", given, count, variance, noise)
+    values, variances = values_and_variance("y", given, count, variance, recipe.noise_variance)
     told, points, rows = readings_at(recipe, state, X, t)
     values = told.y[rows] if y is None else values
     keeps = variance is None and not isinstance(y, Counted)
     variances = told.variance[rows] if keeps else variances
     times = told.t[rows] if to is None else as_times(to, len(points), "to")
-    right = told.with_rows(rows, t=times, y=values, variance=variances)
-    return told, right, points, rows
+    return told, told.with_rows(rows, t=times, y=values, variance=variances), points, rows
 
 
 def still_out(asked_for: float | None, time: float | None) -> float | None:

@@ -298,8 +298,7 @@ class Campaign:
     def state(self) -> State:
         """Everything that is known, as of a bandit with the same expert that nobody stopped."""
         _, state = self._known
-        known = None if state.expert is None else state.expert["inside"]
-        return replace(state, expert=known)
+        return replace(state, expert=None if state.expert is None else state.expert["inside"])
 
     @property
     def domain(self) -> Domain:

@@ -176,8 +176,7 @@ class JournaledExpert:
 
     def state(self) -> dict[str, Any]:
         """What the expert knows, as far as it says."""
-        known = self._known if self._expert is None else state_of(self._expert)
-        return {"inside": known}
+        return {"inside": self._known if self._expert is None else state_of(self._expert)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Know what the expert knew."""

@@ -251,8 +251,7 @@ def columns_of(known: Ledger, put_right: Iterable[Row]) -> dict[str, Any]:
         kind = np.full(len(X), row.kind, dtype=object)
         of_old = {"reward": was[order, 1], "variance": gone, "kind": kind, "move_cost": gone}
         parts.append({**part, **of_old})
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return in_time(columns)
+    return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def check_not_told(

@@ -130,8 +130,7 @@ class Names:
         """The point that a text means, shape (1, d)."""
         domain = self._domain
         if isinstance(domain, Space) and "=" in text:
-            parts = dict(zip(domain.names, domain.parameters, strict=True))
-            values = _parameters(parts, text)
+            values = _parameters(dict(zip(domain.names, domain.parameters, strict=True)), text)
             return (domain if set(domain.context) & set(values) else domain.chosen).encode(values)
         sites = candidates_of(domain)
         if sites is not None and (text in self._rows or not _numbers(text)):
@@ -272,8 +271,7 @@ class Names:
         domain, said, renamed = self._domain, self.coordinates, dict[str, str]()
         found = {"time": columns["time"]}
         if clock is not None:
-            texts = [clock.text(t) for t in columns["time"]]
-            found = {"time": texts, "t": columns["time"]}
+            found = {"time": [clock.text(t) for t in columns["time"]], "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = coordinate_names(domain)
             if isinstance(domain, Arms):

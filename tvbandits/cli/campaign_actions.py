@@ -502,8 +502,7 @@ def correct(call: Change, right: Reading, to: str | None, *, yes: bool) -> None:
     with opened(call) as campaign:
         t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
         X = campaign.placed(str(right.site), played=True)
-        when = t if moved is None else moved
-        sure(Doubts.of(campaign).of_reading(X, when, right.value), yes)
+        sure(Doubts.of(campaign).of_reading(X, t if moved is None else moved, right.value), yes)
         campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
         _say_changed(call, campaign, "corrected")
 

@@ -148,8 +148,7 @@ def answer_command(
     csv: Table = None,
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
-    given = actions.Reading(site, value, at, variance, call.key)
-    actions.bring("answer", call, given, csv)
+    actions.bring("answer", call, actions.Reading(site, value, at, variance, call.key), csv)
 
 
 @command(app, "correct")

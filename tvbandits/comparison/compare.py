@@ -250,8 +250,7 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
     few = len(plan.runs) < FEW_RUNS and steps <= FEW_STEPS
-    workers = 1 if plan.n_jobs == -1 and few else plan.n_jobs
-    found = functools.partial(_in_parallel, workers)
+    found = functools.partial(_in_parallel, 1 if plan.n_jobs == -1 and few else plan.n_jobs)
     prepared = {
         (made.label, made.known.seed): made
         for made in found(

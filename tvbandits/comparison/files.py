@@ -255,8 +255,7 @@ class RunStore:
         runs = self._folder / RUNS
         runs.mkdir(parents=True, exist_ok=True)
         if not (self._folder / RUN).is_file():
-            record = {"tvbandits": __version__, "arguments": self._arguments}
-            said = json.dumps(record, indent=2)
+            said = json.dumps({"tvbandits": __version__, "arguments": self._arguments}, indent=2)
             put_in_place(self._folder / RUN, lambda draft: draft.write_text(said), durable=True)
         frame = pd.DataFrame(run.rows)
         place = runs / file_name(run.key)

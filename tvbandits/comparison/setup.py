@@ -187,8 +187,7 @@ def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
     amplitude = ConstantKernel(variance, (1e-4 * variance, 1e4 * variance))
     recommended, space = problem.kernel, _start(problem, sample)
     held = space if recommended is None else without_bounds(space)
-    start = amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9))
-    fitted = fit(start, sample)
+    fitted = fit(amplitude * OnSpace(held) * Drift(0.1, (1e-5, 0.9)), sample)
     return ((fitted.k1.k2.kernel if recommended is None else recommended), float(fitted.k2.epsilon))
 
 

@@ -58,8 +58,7 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
     groups = one_width(table).groupby(["problem", "policy", "confidence"], sort=False)
-    more = [f"{name}_per_step" for name in A_STEP[3:] if name in table]
-    columns = [*SUMMARY, *more]
+    columns = [*SUMMARY, *[f"{name}_per_step" for name in A_STEP[3:] if name in table]]
     return pd.DataFrame([_summary(key, group) for key, group in groups], columns=columns)
 
 
@@ -137,8 +136,7 @@ def paired(rows: Iterable[Row] | pd.DataFrame, reference: str | None = None) -> 
            policy reference  seeds
     0  eps-greedy   uniform      3
     """
-    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-    table = by_run(frame)
+    table = by_run(rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows))
     if reference is not None and reference not in table:
         raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
     found = []

@@ -116,8 +116,7 @@ class Box:
     @cached_property
     def chosen(self) -> Box:
         """What is chosen, without the context."""
-        count = self.dimension - len(self.context)
-        return Box(self.bounds[:count])
+        return Box(self.bounds[: self.dimension - len(self.context)])
 
     def _at(self, values: Array) -> AtContext:
         """All points at one value (c,) of the context."""

@@ -418,15 +418,13 @@ class CandidatesInContext:
         start = self.chosen.dimension
         columns = [self.chosen.check(points[:, :start], name)]
         for key, part in self.measured.items():
-            given = points[:, start : start + part.width]
-            columns.append(part.columns(part.codes(given, key)))
+            columns.append(part.columns(part.codes(points[:, start : start + part.width], key)))
             start += part.width
         return np.hstack(columns)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
-        parts = self.measured.values()
-        drawn = [part.columns(part.from_unit(rng.random(n))) for part in parts]
+        drawn = [part.columns(part.from_unit(rng.random(n))) for part in self.measured.values()]
         return np.hstack([self.chosen.sample(n, rng), *drawn])
 
     def _at(self, values: Array) -> Candidates:

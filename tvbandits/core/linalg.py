@@ -83,12 +83,6 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
     raise _failed(what, A, f"is not positive definite, even with {jitter:.3g} on its diagonal")
 
 
-def draws(covariance: Array, scale: float, count: int, rng: np.random.Generator) -> Array:
-    """Centred joint draws (count, n) of a covariance (n, n); `scale` as of `cholesky`."""
-    L = cholesky(covariance, "posterior covariance of the candidates", scale=scale).L
-    return np.asarray(rng.standard_normal((count, len(L))) @ L.T)
-
-
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """Return L^-1 B, or L^-T B: forward or back substitution for B of shape (n,) or (n, m)."""
     if len(L) == 0 or B.size == 0:

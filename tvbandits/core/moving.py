@@ -53,8 +53,7 @@ def distances(domain: Domain, x: Array, X: Array) -> Array:
         for part, columns in zip(space.parameters, space.columns.values(), strict=True):
             if isinstance(part, Category):
                 weights[columns] = np.sqrt(0.5)
-    rows = () if measured(domain) else getattr(domain, "context", ())
-    weights[list(rows)] = 0.0
+    weights[list(() if measured(domain) else getattr(domain, "context", ()))] = 0.0
     weights[len(weights) - sum(part.width for part in measured(domain).values()) :] = 0.0
     return np.asarray(np.linalg.norm(weights * (X - x), axis=1))
 
@@ -145,8 +144,7 @@ class Move:
 def nearby(domain: Domain, x: Array, near: float) -> Domain:
     """A part of the domain that has all of it within `near` of `x`: a search of all would miss that."""
     if isinstance(domain, AtContext):
-        here = x[: -len(domain.values)]
-        return replace(domain, chosen=nearby(domain.chosen, here, near))
+        return replace(domain, chosen=nearby(domain.chosen, x[: -len(domain.values)], near))
     low, high = x - near, x + near
     if isinstance(domain, Box):
         bounds = np.clip(np.column_stack([low, high]), *domain.bounds.T[:, :, None])

@@ -68,8 +68,7 @@ class Ages:
         t = observations.t
         is_reward = observations.source == Source.REWARD
         if is_reward.all() and (t[1:] >= t[:-1]).all():  # told in order, as nearly always
-            newer = np.arange(len(t) - 1, -1, -1)
-            return cls(np.maximum(now - t, 0.0), newer, before + len(t))
+            return cls(np.maximum(now - t, 0.0), np.arange(len(t) - 1, -1, -1), before + len(t))
         told = int(is_reward.sum())
         newer = np.empty(len(t), dtype=np.int64)
         reward_times = t[is_reward]

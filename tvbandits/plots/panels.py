@@ -376,8 +376,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
         seen_marks(picture, ax, X, seen.t[visible], name)
     out = domain.index(picture.bandit.pending).tolist()
     edge = [[0.02, place_of[row]] for row in out if row in place_of]
-    across = ax.get_yaxis_transform()
-    mark(ax, np.array(edge).reshape(-1, 2), "pending", transform=across)
+    mark(ax, np.array(edge).reshape(-1, 2), "pending", transform=ax.get_yaxis_transform())
     best = int(domain.index(picture.best)[0])
     if best in place_of:  # of equal ones it may be another one
         mark(ax, np.array([[mean[best], place_of[best]]]), "recommended")

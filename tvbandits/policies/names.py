@@ -241,8 +241,7 @@ _UNDECLARED = (Any, inspect.Parameter.empty)
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:
     """The types in a declared type, and the words of its `Literal`s."""
-    union = get_origin(declared) in (UnionType, Union)
-    members = get_args(declared) if union else (declared,)
+    members = get_args(declared) if get_origin(declared) in (UnionType, Union) else (declared,)
     literal = [each for each in members if get_origin(each) is Literal]
     kinds = [get_origin(each) or each for each in members if each not in literal]
     return kinds, [word for each in literal for word in get_args(each) if isinstance(word, str)]

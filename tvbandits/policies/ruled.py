@@ -118,8 +118,7 @@ class PolicyAdapter:
     @property
     def history(self) -> pd.DataFrame:
         """What was told and asked: time, coordinates, reward, variance, source, kind."""
-        none = Observations.empty(self.domain.dimension)
-        told = self.seen, none, self.failed, self.out
+        told = self.seen, Observations.empty(self.domain.dimension), self.failed, self.out
         return pd.DataFrame(history_columns(self.domain, *told))
 
     def ask(

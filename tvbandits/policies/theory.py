@@ -78,5 +78,4 @@ def regret_bound(
     """
     inflation = math.sqrt(1 + math.sqrt(3 * TOLERANCE))
     spread = 1 + (noise_variance * math.log(max(horizon, 1))) ** 2
-    total = 2 * beta * inflation * math.sqrt(2 * horizon * spread * information_gain)
-    return total / horizon
+    return 2 * beta * inflation * math.sqrt(2 * horizon * spread * information_gain) / horizon

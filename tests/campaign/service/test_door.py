@@ -221,8 +221,7 @@ def test_every_verb_is_in_that_list(shared: Served) -> None:
 
 def test_a_token_that_is_taken_back_is_worthless_at_once(served: Served) -> None:
     def status() -> int:
-        address = f"{served.address}/status"
-        return requests.get(address, headers=served.says("read")).status_code
+        return requests.get(f"{served.address}/status", headers=served.says("read")).status_code
 
     assert status() == 200
     Tokens.at(served.kept).take_back("read")

@@ -22,8 +22,7 @@ NAN = float("nan")
 
 def campaign(folder: Path, bandit: Any = None, **about: str) -> Campaign:
     player = bandit or policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01)
-    known = {"names": json.dumps(NAMES), **about}
-    return Campaign.create(folder / "c.db", player, about=known)
+    return Campaign.create(folder / "c.db", player, about={"names": json.dumps(NAMES), **about})
 
 
 def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, StationFacts]:

@@ -101,8 +101,7 @@ def test_a_member_is_the_dense_process(name: str) -> None:
     H = filters.layout.rows(every)
     n, at = len(rows), np.full(len(POINTS), times[-1] + 1.7)
     K = dense(setting, np.r_[rows, every], np.r_[times, at])
-    data = K[:n, :n] + setting.nugget * np.eye(n)
-    solved = np.linalg.solve(data, K[:n, n:])
+    solved = np.linalg.solve(K[:n, :n] + setting.nugget * np.eye(n), K[:n, n:])
     # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
     close = 2e-3 if setting.smooth else 1e-7
     np.testing.assert_allclose(H @ ahead.mean[0], solved.T @ y, atol=5 * close)

@@ -270,8 +270,7 @@ def told(bandit: Any, order: Any = None, n: int = 20) -> Any:
 
 
 def conditioned(bandit: Any, now: float) -> ArmsPosterior:
-    state = bandit._model.conditioned(bandit.state, now, np.random.default_rng(0))
-    return state.posterior
+    return bandit._model.conditioned(bandit.state, now, np.random.default_rng(0)).posterior
 
 
 def new() -> Any:

@@ -147,8 +147,7 @@ def test_steps_that_are_no_steps_have_no_period() -> None:
     irregular = np.cumsum(np.random.default_rng(0).uniform(0.1, 2.0, 60))
     assert all(d is not None and d.period is None for _, d in run(irregular, seasonal=True))
     # Single gaps do no harm.
-    gaps = np.delete(np.arange(1.0, 90.0), [10, 30, 31, 50])
-    _, search = run(gaps)[-1]
+    _, search = run(np.delete(np.arange(1.0, 90.0), [10, 30, 31, 50]))[-1]
     assert search.period == 12.0
     # A gap longer than all that is looked through does.
     far = np.concatenate([np.arange(1.0, 30.0), 1e6 + np.arange(1.0, 20.0)])
@@ -262,8 +261,7 @@ def test_a_day_under_weather_is_found(period: float, sharp: bool) -> None:
     wave = np.cos(2 * np.pi * t / period)
     day = np.exp(3.0 * wave) / 3.0 if sharp else 4.0 * wave
     for seed in range(5):
-        series = weather(200, 0.7, np.random.default_rng(seed)) + day
-        each = seasons.period_in(series)
+        each = seasons.period_in(weather(200, 0.7, np.random.default_rng(seed)) + day)
         assert each is not None
         found.append(each)
     close = [abs(each - period) <= 0.3 * period**2 / 200 for each in found]

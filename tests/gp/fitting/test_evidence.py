@@ -223,8 +223,7 @@ def test_repeats_of_one_place_and_time_give_the_chi_square_law() -> None:
 def test_what_differs_between_neighbours_is_no_noise_where_the_reward_may_be_rough() -> None:
     rng, smooth, rough = np.random.default_rng(5), RBF(2.0), Matern(2.0, nu=0.5)
     X, y, truth = rng.uniform(0.0, 10.0, (80, 1)), rng.standard_normal(80), 0.01
-    y = np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y
-    seen = unknown(X, np.arange(80.0), y)
+    seen = unknown(X, np.arange(80.0), np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y)
     one, both, known = (
         estimated_noise(kernel, seen, rival=rival).variance
         for kernel, rival in ((smooth, None), (smooth, rough), (rough, None))
@@ -478,15 +477,13 @@ def test_opposite_values_are_no_shared_offset() -> None:
 def test_a_sample_from_one_spot_says_little() -> None:
     """Hardly any spread is expected there: it is multiplied by ten at most."""
     X = np.full((20, 2), 0.5)
-    y = np.array([1.0, -1.0] * 10)
-    seen = Observations(X, np.zeros(20), y, np.full(20, 0.2))
+    seen = Observations(X, np.zeros(20), np.array([1.0, -1.0] * 10), np.full(20, 0.2))
     assert learned(seen).scale == pytest.approx(math.sqrt((1.0 - 0.2 * 0.95) / 0.1))
 
 
 def test_the_noise_is_the_smallest_scale() -> None:
     seen = rewards(30)
-    flat = Observations(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25))
-    made = learned(flat, noise=0.25)
+    made = learned(Observations(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25)), noise=0.25)
     assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
     assert learned(rewards(1)).scale == pytest.approx(0.1)
 
@@ -496,9 +493,9 @@ def test_the_noise_is_the_smallest_scale() -> None:
 
 def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
-    variance = seen.variance / made.scale**2
-    posterior = by_cholesky(RBF(0.2), Data(seen.X, values, variance))
-    return made.centre(posterior.products, origin)
+    return made.centre(
+        by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2)).products, origin
+    )
 
 
 @pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])

@@ -320,8 +320,7 @@ def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Observations:
 
 
 def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:
-    truth = ConstantKernel(2.0) * OnSpace(RBF(0.3)) * Drift(0.02)
-    data = drawn(truth, 150, mean=5.0, seed=3)
+    data = drawn(ConstantKernel(2.0) * OnSpace(RBF(0.3)) * Drift(0.02), 150, mean=5.0, seed=3)
     start = ConstantKernel(1.0) * OnSpace(RBF(1.0)) * Drift(0.2)
     before = start.theta.copy()
     found = evidence.fit(start, data)

@@ -264,8 +264,7 @@ class _Broken(RBF):  # type: ignore[misc]
     """No covariance: similar points repel each other."""
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
-        K = super().__call__(X, Y, eval_gradient)
-        return 2.0 - K
+        return 2.0 - super().__call__(X, Y, eval_gradient)
 
     def diag(self, X: Array) -> Array:
         return np.ones(len(X))

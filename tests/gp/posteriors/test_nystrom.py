@@ -83,8 +83,7 @@ def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
     data, numbers = scattered(6), Numbers(np.zeros(6))
     p = drawn(Nystrom(), data, numbers)
     assert numbers.calls == 1
-    heavier = Data(data.Z, data.Y + 1.0, data.variance * 2)
-    after = drawn(Nystrom(), heavier, numbers, p)
+    after = drawn(Nystrom(), Data(data.Z, data.Y + 1.0, data.variance * 2), numbers, p)
     assert numbers.calls == 1
     assert after.dictionary.rows.Z is p.dictionary.rows.Z
     np.testing.assert_allclose(after.V, np.eye(6) + (p.V - np.eye(6)) / 2)

@@ -96,8 +96,7 @@ def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> Non
     np.testing.assert_array_equal(mean, known.reward(far)[0])
     np.testing.assert_allclose(deviation, factor * SCALE, rtol=1e-9)
     near = learned.reward(X)[1] / known.reward(X)[1]
-    share = known.reward(X)[1] ** 2 / SCALE**2
-    np.testing.assert_allclose(near, 1.0 + (factor - 1.0) * share)
+    np.testing.assert_allclose(near, 1.0 + (factor - 1.0) * (known.reward(X)[1] ** 2 / SCALE**2))
     np.testing.assert_array_equal(learned.predict(far), known.predict(far))
 
 

@@ -117,8 +117,7 @@ class Saved:
     def value(self, *path: str) -> Any:
         """What stands at a path of keys of dictionaries and names of parts; by default, all."""
         wanted = self._at(path) if path else EVERYTHING
-        made = Decoder(self._entries, self._arrays, self._trusted, wanted)
-        return made.value(self._at(path))
+        return Decoder(self._entries, self._arrays, self._trusted, wanted).value(self._at(path))
 
     def word(self, *path: str) -> str | None:
         """The word, or the name, of the part at a path, which is not made; None where there is none."""

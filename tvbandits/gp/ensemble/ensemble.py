@@ -396,8 +396,7 @@ class FilterEnsemble:
 
     def steps_until(self, t: float) -> float:
         """Steps to a time. Before the second one nobody knows how long a step is: one, or none."""
-        known = math.isfinite(self.step)
-        return (t - self.time) / self.step if known else float(t > self.time)
+        return (t - self.time) / self.step if math.isfinite(self.step) else float(t > self.time)
 
     def observe(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float

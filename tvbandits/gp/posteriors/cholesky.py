@@ -181,7 +181,9 @@ class ExactPosterior(KernelPosterior):
         Z = surface.at(self.fixed_points.now)
         # Where much is known, what is left is near rounding of the prior: that is the yardstick.
         prior = float(np.mean(self.kernel.diag(Z)))
-        return linalg.draws(self.covariance(Z), prior, count, rng)
+        what = "posterior covariance of the candidates"
+        L = linalg.cholesky(self.covariance(Z), what, scale=prior).L
+        return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
 
     @property
     def fixed_points(self) -> GridPosterior:
@@ -388,8 +390,7 @@ def _solved_column(
     """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
     kernel = posterior.kernel
     if surface is not None and on is not None:
-        dimension = surface.points.shape[1]
-        where = surface.index(z[0, :dimension])
+        where = surface.index(z[0, : surface.points.shape[1]])
         # V speaks about the points at `on.now`; an observation that is not older than any in the
         # factor differs from that by one number.
         back: float | None = 1.0
@@ -398,8 +399,7 @@ def _solved_column(
             back = advance(kernel, on.now - z[0, -1]) if newest and on.now >= z[0, -1] else None
         if where is not None and back is not None and back > 1e-3:
             return on.V.array[:, where] * (on.shrink / back)
-    column = np.asarray(kernel(posterior.rows.Z, z))[:, 0]
-    return linalg.solve_lower(posterior.lower, column)
+    return linalg.solve_lower(posterior.lower, np.asarray(kernel(posterior.rows.Z, z))[:, 0])
 
 
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:

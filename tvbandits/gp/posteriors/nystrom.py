@@ -306,8 +306,7 @@ def assemble(
     V = np.eye(dictionary.size) + weighted.T @ weighted  # of one array: half of the products
     made = linalg.cholesky(V, "sparse posterior's V")
     precision = 1.0 / rows.variance
-    moment = embedded.T @ (precision[:, None] * rows.Y)
-    half = linalg.solve_lower(made.L, moment)
+    half = linalg.solve_lower(made.L, embedded.T @ (precision[:, None] * rows.Y))
     coefficients = linalg.solve_lower(made.L, half, transposed=True)
     # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
     # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
