@@ -523,10 +523,8 @@ def samples(
     X = domain.X if view.surface is None else view.surface.points
     if view.surface is None:  # its points are at the measured context of this decision alone
         Z = view.inputs(X)
-        covariance = view.posterior.cross_covariance(Z, Z)
-        noise = rng.multivariate_normal(
-            np.zeros(len(Z)), covariance, count, "ignore", method="eigh"
-        )
+        root = linalg.square_root(view.posterior.cross_covariance(Z, Z))
+        noise = rng.standard_normal((count, root.shape[1])) @ root.T
     else:
         noise = view.posterior.samples(view.surface, count, rng)
     if lasting:
