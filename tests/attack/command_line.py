@@ -5,6 +5,7 @@ themselves; each gets words that nobody means. A word that is welcome must work.
 traceback, go on without end, take memory without end, or send control characters to the terminal.
 """
 
+import contextlib
 import os
 import re
 import sys
@@ -28,7 +29,7 @@ from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameters_of
 
-# Imported here, and not by every process again.
+# Imported here, and not by every process again; so is what a first call imports (`attack`).
 LOADED = (comparing, fetching)
 
 SECONDS, MEMORY = 40, 3 << 30
@@ -36,8 +37,9 @@ SECONDS, MEMORY = 40, 3 << 30
 # In place of the EPA's server.
 NOWHERE = "http://127.0.0.1:9/"
 
-# So that a comparison that is welcome ends soon.
+# So that a comparison that is welcome ends soon, and a reading is whole.
 SHORT = {"--seeds": "1", "--horizon": "2", "--jobs": "1", "--policy": "uniform"}
+SHORT |= {"--site": "0", "--reward": "1", "--value": "1"}
 
 NAMED = """
     99999999999 -1 -99999999999 0 2 nan inf -inf 1e400 1e300 1e-320 5e-324 0x10 1_000 ٣ None true 1,2
@@ -124,7 +126,7 @@ def specs() -> Iterator[Line]:
     """Parameters of problems and policies."""
     rest = ("--seeds", "1", "--jobs", "1", "--horizon", "2")
     for name, problem in PROBLEMS.items():
-        files = ("--data", "binary.csv") if name in READS_FILES else ()
+        files = ("--data", "binary.csv") * (problem.files or 1) if name in READS_FILES else ()
         for key in parameters_of(problem.make, given=int(name in READS_FILES)):
             for word in WORDS:
                 spec = f"{name}:{key}={word}"
@@ -151,7 +153,10 @@ def run(line: Line, folder: Path) -> Ended:
 
 
 # What is refused for another reason than the word that is tried.
-OTHERS = ("Missing option", "No such option", "has no model of the reward", "not https")
+OTHERS = (
+    *("Missing option", "Missing argument", "No such option"),
+    *("has no model of the reward", "not https", "the server cannot be reached"),
+)
 
 
 def typed(line: Line) -> str:
@@ -178,9 +183,11 @@ def typed(line: Line) -> str:
         raise Found("not one line", repr(said[:160]))
     if len(said) > 3000:
         raise Found("endless message", f"{len(said)} characters")
-    name, shown = line.name, line.word.strip()[:12]
+    plain = "".join(each if each.isprintable() else " " for each in line.word)
+    # A name ends at a colon, and what stands in quotes may be nothing.
+    name, shown = line.name, " ".join(plain.split()).partition(":")[0][:12] or '"'
     words = {"binary.csv", "two files", name, name.replace("_", "-"), name.replace("-", "_")}
-    named = any(each.casefold() in said.casefold() for each in words) or (shown and shown in said)
+    named = any(each.casefold() in said.casefold() for each in (*words, shown))
     if not named and not any(each in said for each in OTHERS):
         raise Found("not named", said[-160:])
     return "refused by one line"
@@ -189,5 +196,7 @@ def typed(line: Line) -> str:
 @in_the_loop(10**9, 60)
 def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """Try so many lines, drawn at random; all, if there are not as many."""
+    with contextlib.suppress(Exception):
+        app(["plot", "nowhere"], standalone_mode=False)
     for line in some(lines(), count, seed):
         yield repr(" ".join(each[:60] for each in line.arguments)), partial(typed, line)
