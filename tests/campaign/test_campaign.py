@@ -318,6 +318,9 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     match, other = "bandit must be a Bandit, with which a campaign begins", policies.uniform(LINE)
     refused(ValueError, match, Campaign.create, tmp_path / "new.db", other)
     other = tmp_path / "other.db"
+    other.symlink_to(other)
+    refused(ValueError, r"other\.db: ", Campaign.open, other)  # a loop
+    other.unlink()
     Campaign.create(other, plain()).close()
     for version in (1, 3, 99):
         execute(other, f"UPDATE about SET value = '{version}' WHERE name = 'schema'")

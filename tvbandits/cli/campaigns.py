@@ -174,10 +174,10 @@ def retract_command(call: Change, site: Told, at: At = None) -> None:
 
 
 @command(app, "drop")
-def drop_command(call: Change, site: Where = None) -> None:
+def drop_command(
+    call: Change, site: Annotated[str, Option(metavar="SITE", help="Where it is.")]
+) -> None:
     """Give up on a point that was asked and nobody goes to."""
-    if site is None:
-        raise ValueError("give --site")
     with actions.opened(call) as campaign:
         campaign.drop(site, key=call.key)
         left = campaign.status.pending

@@ -38,10 +38,12 @@ def test_bad_tokens(tmp_path: Path, name: str, roles: list[str], error: str) -> 
     assert tokens.names == ("anna",)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"tokens": [{"name": "a"}]}', '{"tokens": 3}', "\x00"])
+@pytest.mark.parametrize("text", ["[]", '{"tokens": [{"name": "a"}]}', '{"tokens": 3}', "\x00"])
 def test_a_damaged_file_of_tokens(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.json").write_text(text)
     refused(ValueError, "is not a file of tokens", Tokens.at, tmp_path / "t.json")
+    refused(ValueError, f"{tmp_path}: Is a directory", Tokens.at, tmp_path)
+    refused(ValueError, "tokens must be the path of a file", Tokens.at, "9" * 300)
 
 
 def test_who_read_the_file_before_loses_nothing_of_what_others_wrote(tmp_path: Path) -> None:

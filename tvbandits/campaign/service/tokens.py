@@ -9,11 +9,13 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvbandits.core.coercion import file_path
+from tvbandits.core.files.reading import check_regular, naming
 from tvbandits.core.files.saving import locked, write_whole
 
 # To look; to tell rewards, answers and what was given up; to ask for points and questions.
@@ -63,12 +65,16 @@ class Tokens:
         Raises
         ------
         ValueError
-            If the file is not one of tokens.
+            If the file is not one of tokens, or `path` is no path.
         """
-        place = Path(path)
-        with suppress(FileNotFoundError), place.open("rb") as file:
-            return cls(place, _read(place, file.read(LARGEST + 1)))
-        return cls(place)
+        place = file_path("tokens", path)
+        if not place.exists():
+            return cls(place)
+        with naming(place):
+            check_regular(place)
+            with place.open("rb") as file:
+                data = file.read(LARGEST + 1)
+        return cls(place, _read(place, data))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.reading import limit_cells
+from tvbandits.core.files.reading import limit_cells, naming
 from tvbandits.core.files.saving import put_in_place
 
 # How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
@@ -44,8 +44,9 @@ class SQLitePlace:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # One file, whatever it is called and wherever the process goes.
-        self._file = path.resolve()
+        # One file, whatever it is called and wherever the process goes; a loop of links is none.
+        with naming(path):
+            self._file = path.resolve()
         self.engine = sql.create_engine(
             "sqlite://", creator=self._connect, poolclass=sql.QueuePool, max_overflow=50
         )
