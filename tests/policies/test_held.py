@@ -1,6 +1,7 @@
 """Rules are saved as what they hold, and hold nothing else."""
 
 from dataclasses import fields
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import RULES, made, step
 from tests.helpers.refusals import refused
-from tvbandits import Candidates, SavedFileError, load, policies
+from tvbandits import Box, Candidates, SavedFileError, load, policies
+from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.core.files.saving import from_bytes, to_bytes
 from tvbandits.core.files.values import check_types
 
@@ -86,6 +88,16 @@ def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
     before = to_bytes(player)
     with pytest.raises(ValueError, match=r"^in the unit .* of rewards, .* must be at "):
         player.tell(X, [y], 1.0, variance)
+    assert to_bytes(player) == before
+
+
+@pytest.mark.parametrize("given", [(policies.uniform,), (policies.master, RBF(0.2), 0.01)])
+def test_a_refused_ask_changes_nothing(given: Any) -> None:
+    player = given[0](Box([[0.0, 1.0]] * 2), *given[1:])
+    before = to_bytes(player)
+    left = chain([True], repeat(False))  # one point is chosen, and then nothing is available
+    with pytest.raises(NothingAvailableError, match="none of 65536 points"):
+        player.ask(1.0, 2, among=lambda X: np.full(len(X), next(left)))
     assert to_bytes(player) == before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack, runtime_checkable
 
@@ -130,6 +131,8 @@ class PolicyAdapter:
     ) -> Array:
         """Where to play next, shape (n, d): one point by default.
 
+        A call that fails leaves rule and generator as they were.
+
         Parameters
         ----------
         t : float, optional
@@ -152,12 +155,20 @@ class PolicyAdapter:
         if measured(self.domain):
             values, context = context_columns(self.domain, context), None
         chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
-        allowed = Allowed(chosen, available(chosen, among, context), taken[:, :d])
-        out = self.out
-        for _ in range(count):
-            x = self.rule.choose(now, allowed, Plays(out.X[:, :d], out.t), self.rng)
-            allowed.exclude(x)
-            out = out.append(joined(x[None, :], values), np.array([now]))
+        free = available(chosen, among, context)
+        allowed, out = Allowed(chosen, free, taken[:, :d]), self.out
+        rule, random = self.rule, self.rng.bit_generator.state
+        if free is not None and free.test is not None:
+            # What a function leaves of a box, if anything, is known once the rule has looked for it.
+            self.rule = deepcopy(rule)
+        try:
+            for _ in range(count):
+                x = self.rule.choose(now, allowed, Plays(out.X[:, :d], out.t), self.rng)
+                allowed.exclude(x)
+                out = out.append(joined(x[None, :], values), np.array([now]))
+        except BaseException:
+            self.rule, self.rng.bit_generator.state = rule, random
+            raise
         X = out.X[len(self.out) :].copy()
         self.out = out
         return X
