@@ -136,7 +136,7 @@ def _checked_years(years: int | Iterable[int]) -> list[int]:
     if not given:
         raise ValueError("years must name at least one year, got none")
     return [
-        whole_number("each of years", year, at_least=FIRST_YEAR, at_most=9999)
+        whole_number("years", year, at_least=FIRST_YEAR, at_most=9999)
         for year in dict.fromkeys(given)
     ]
 

@@ -28,6 +28,10 @@ OZONE = "44201"
 PPB = {"ppm": 1e3, "parts per million": 1e3, "ppb": 1.0, "parts per billion": 1.0}
 
 
+# No reading is of another year; a slip of the pen is.
+YEARS = (1950, 2149)
+
+
 # Columns read as floats; all others are codes and names, and keep their leading zeros as text.
 NUMBERS = ("value", "latitude", "longitude")
 
@@ -178,13 +182,16 @@ def _only_ozone(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def _dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:
-    """Dates written 2009-12-31 or, as in the US, 12/31/2009."""
+    """Dates written 2009-12-31 or, as in the US, 12/31/2009; of years that can be."""
     us = texts.str.contains("/", regex=False)
     # Each row is read by its own form: a spreadsheet rewrites some dates and not others.
     dates = pd.to_datetime(texts.where(~us), format="%Y-%m-%d", errors="coerce").fillna(
         pd.to_datetime(texts.where(us), format="%m/%d/%Y", errors="coerce")
     )
-    wrong = dates.isna()
+    wrong = ~dates.dt.year.between(*YEARS)
     if wrong.any():
-        raise ValueError(f"dates must read 2009-12-31 or 12/31/2009, got {few(texts[wrong])}")
+        raise ValueError(
+            f"dates must read 2009-12-31 or 12/31/2009, of the years {YEARS[0]} to {YEARS[1]}, got "
+            f"{few(texts[wrong])}"
+        )
     return dates.dt.as_unit("s")

@@ -206,7 +206,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare drifting-bump --jobs -2", "--jobs.*: must be 1 to 1024, or -1 .*, got -2"),
         ("frontier drifting-bump --jobs 0", "--jobs.*: must be 1 to 1024, or -1 .*, got 0"),
         ("board quick --seeds 0", "--seeds.*: must be at least 1, got 0"),
-        ("data fetch ozone --years -3", "--years.*: must be at least 1, got -3"),
+        ("data fetch ozone --years 1900", "--years.*: must be at least 1980, got 1900"),
         ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
         ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
         ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),

@@ -205,7 +205,7 @@ def test_nobody_there(tmp_path: Path) -> None:
 
 def test_arguments_that_cannot_be(tmp_path: Path) -> None:
     for year in (1979, 2008.5, "2008", True):
-        match = f"each of years must be a whole number of at least 1980, got {year!r}"
+        match = f"^years must be a whole number of at least 1980, got {year!r}"
         refused(ValueError, match, fetch_ozone, [year], cache=tmp_path)
     refused(ValueError, "at least one year, got none", fetch_ozone, [], cache=tmp_path)
     with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got 'ftp://x'"):

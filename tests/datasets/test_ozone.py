@@ -272,6 +272,7 @@ def test_only_eight_hour_ozone_rows_are_read(reference: TableProblem, tmp_path: 
             "8-hour means, but duration '1 HOUR'",
         ),
         (airdata(field()).assign(**{"Date Local": "20080101"}), "dates must read .*got '20080101'"),
+        (airdata(field()).assign(**{"Date Local": "9999-12-31"}), "to 2149, got '9999-12-31'"),
         (airdata(field()).assign(**{"1st Max Value": "high"}), "high"),
     ],
 )

@@ -158,7 +158,10 @@ def compare_command(
         Literal["table", "json"], Option("--format", case_sensitive=False)
     ] = "table",
 ) -> None:
-    """Run policies on problems, print a summary, and write rows and a picture."""
+    """Run policies on problems, print a summary, and write rows and a picture.
+
+    Without --confidence each policy has its own width, which is 2 for most.
+    """
     comparing.compare(order, policy or [], out, format_)
 
 
@@ -180,7 +183,7 @@ def frontier_command(
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan.
 
-    Without --confidence the width is 2 for all.
+    Without --confidence the width of every policy is 2.
     """
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
 
@@ -233,7 +236,7 @@ def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
     years: Annotated[
         list[int],
-        whole_number("2008 2009, or --years once for each."),
+        whole_number("2008 2009, or --years once for each; from 1980 on.", least=1980),
     ],
     state: Annotated[
         Text, Option(help='One state: "New York", or 36; adds a small csv a year.')

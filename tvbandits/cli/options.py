@@ -16,8 +16,8 @@ Text = str | None
 Texts = list[str] | None
 
 
-def whole_number(explanation: str, most: int | None = None) -> Any:
-    """An option of at least 1; or of 1 to `most`, and -1 for as many as there are cores."""
+def whole_number(explanation: str, most: int | None = None, least: int = 1) -> Any:
+    """An option of at least `least`; or of 1 to `most`, and -1 for as many as there are cores."""
 
     def parsed(text: str) -> int:
         try:
@@ -25,8 +25,8 @@ def whole_number(explanation: str, most: int | None = None) -> Any:
         except ValueError:
             raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
         everywhere = most is not None and number == -1
-        if not everywhere and not 1 <= number <= (most or number):
-            words = "at least 1" if most is None else f"1 to {most}, or -1 for all cores"
+        if not everywhere and not least <= number <= (most or number):
+            words = f"at least {least}" if most is None else f"1 to {most}, or -1 for all cores"
             raise typer.BadParameter(f"must be {words}, got {text}")
         return number
 
@@ -78,8 +78,8 @@ class Arguments:
     confidence: Annotated[
         Text,
         Option(
-            help='The width: a number, "theory", or package.module:Width; '
-            "each policy's own by default."
+            help='The width of policies that are given none: a number, "theory" (of the theorem of '
+            "each), or package.module:Width."
         ),
     ] = None
     horizon: Steps = None
