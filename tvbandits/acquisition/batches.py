@@ -37,7 +37,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.cholesky import embed
-from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
+from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
 
@@ -512,40 +512,50 @@ class JointFantasy(FantasyModel):
     """
 
     def __post_init__(self) -> None:
+        # What would be observed, and the lower factor L of its covariance; or on a finite domain the
+        # variances, and L^-1 c(added, candidates).
         self.added = self.inputs(np.empty((0, self.domain.dimension)))
-        # Lower factor of the covariance of what would be observed, and on a finite domain the variances.
         self.factor = np.empty((0, 0))
         fixed = self.surface is not None
         self.variance = self.start.on_surface()[1].copy() if fixed else np.empty(0)
-        self.reach = np.empty((0, len(self.variance)))
+        self.reach = AppendBuffer.of(np.empty((0, len(self.variance))))
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
-        (left,) = self._observed(z, np.array([self.noise]))
+        if self.surface is None:
+            rows = self._solved(z)
+        else:
+            assert isinstance(self.domain, Candidates)  # they have fixed points
+            rows = self.reach.array[:, self.domain.index(x[None, :])]
+        (left,) = self._observed(z, np.array([self.noise]), rows)
         return BatchStep(start / self.noise, float(left) / self.noise, lambda: self._local(z))
 
     def observe(self, X: Array, noise: Array) -> None:
-        """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
+        """Shrink the variances as if points (k, d) had been observed with noise (k,), before others."""
         Z = self.inputs(X)
-        rows = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
-        self._observed(rows.Z, rows.variance)
+        merged = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
+        self._observed(merged.Z, merged.variance, self._solved(merged.Z))
 
-    def _observed(self, Z: Array, noise: Array) -> Array:
-        """Take in inputs (k, p) together; returns the variances (k,) that were left of them."""
-        rows = self._solved(Z)
+    def _observed(self, Z: Array, noise: Array, rows: Array) -> Array:
+        """Take in inputs (k, p) together, of which L^-1 c(added, Z) is `rows`.
+
+        Returns the variances (k,) that were left of them.
+        """
         joint = self.start.cross_covariance(Z, Z) - rows.T @ rows
         left = np.maximum(self.start.predict(Z)[1] - (rows**2).sum(axis=0), 0.0)
         np.fill_diagonal(joint, left + noise)
         root = linalg.cholesky(joint, "what is observed").L
+        if self.surface is not None:
+            fresh = linalg.solve_lower(root, self._covariance(Z) - rows.T @ self.reach.array)
+            for row in fresh:
+                self.reach = self.reach.append(row)
+            self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)
+            return np.asarray(left)
         n, k = len(self.added), len(Z)
         grown = np.zeros((n + k, n + k))
         grown[:n, :n], grown[n:, :n], grown[n:, n:] = self.factor, rows.T, root
-        if self.surface is not None:
-            fresh = linalg.solve_lower(root, self._covariance(Z) - rows.T @ self.reach)
-            self.reach = np.vstack([self.reach, fresh])
-            self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)
         self.factor, self.added = grown, np.concatenate([self.added, Z])
         return np.asarray(left)
 
