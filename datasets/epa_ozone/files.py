@@ -28,10 +28,6 @@ OZONE = "44201"
 PPB = {"ppm": 1e3, "parts per million": 1e3, "ppb": 1.0, "parts per billion": 1.0}
 
 
-# No reading is of another year; a slip of the pen is.
-YEARS = (1950, 2149)
-
-
 # Columns read as floats; all others are codes and names, and keep their leading zeros as text.
 NUMBERS = ("value", "latitude", "longitude")
 
@@ -188,10 +184,8 @@ def _dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     dates = pd.to_datetime(texts.where(~us), format="%Y-%m-%d", errors="coerce").fillna(
         pd.to_datetime(texts.where(us), format="%m/%d/%Y", errors="coerce")
     )
-    wrong = ~dates.dt.year.between(*YEARS)
+    wrong = ~dates.dt.year.between(1950, 2149)  # no reading is of another year; a slip is
     if wrong.any():
-        raise ValueError(
-            f"dates must read 2009-12-31 or 12/31/2009, of the years {YEARS[0]} to {YEARS[1]}, got "
-            f"{few(texts[wrong])}"
-        )
+        form = "dates must read 2009-12-31 or 12/31/2009, of the years 1950 to 2149"
+        raise ValueError(f"{form}, got {few(texts[wrong])}")
     return dates.dt.as_unit("s")

@@ -157,20 +157,16 @@ class PolicyAdapter:
         chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
         free = available(chosen, among, context)
         allowed, out = Allowed(chosen, free, taken[:, :d]), self.out
-        rule, random = self.rule, self.rng.bit_generator.state
+        rule, rng = self.rule, deepcopy(self.rng)
         if free is not None and free.test is not None:
             # What a function leaves of a box, if anything, is known once the rule has looked for it.
-            self.rule = deepcopy(rule)
-        try:
-            for _ in range(count):
-                x = self.rule.choose(now, allowed, Plays(out.X[:, :d], out.t), self.rng)
-                allowed.exclude(x)
-                out = out.append(joined(x[None, :], values), np.array([now]))
-        except BaseException:
-            self.rule, self.rng.bit_generator.state = rule, random
-            raise
+            rule = deepcopy(rule)
+        for _ in range(count):
+            x = rule.choose(now, allowed, Plays(out.X[:, :d], out.t), rng)
+            allowed.exclude(x)
+            out = out.append(joined(x[None, :], values), np.array([now]))
         X = out.X[len(self.out) :].copy()
-        self.out = out
+        self.rule, self.rng, self.out = rule, rng, out
         return X
 
     def tell(

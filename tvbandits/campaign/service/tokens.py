@@ -73,8 +73,7 @@ class Tokens:
         with naming(place):
             check_regular(place)
             with place.open("rb") as file:
-                data = file.read(LARGEST + 1)
-        return cls(place, _read(place, data))
+                return cls(place, _read(file.read(LARGEST + 1)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,14 +155,14 @@ def holder_in(path: Path, token: str) -> Holder | None:
         return None
 
 
-def _read(path: Path, data: bytes) -> list[Holder]:
+def _read(data: bytes) -> list[Holder]:
     """The holders in a file, or a `ValueError`."""
     try:
         if len(data) > LARGEST:
             raise ValueError(f"it is larger than {LARGEST} bytes")
         return [_holder(each) for each in json.loads(data.decode())["tokens"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f'"{path}" is not a file of tokens: {error}') from error
+        raise ValueError(f"it is not a file of tokens: {error}") from error
 
 
 def _digest(token: str) -> bytes:
