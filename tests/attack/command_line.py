@@ -152,10 +152,10 @@ def run(line: Line, folder: Path) -> Ended:
     return in_a_child(call, seconds=SECONDS, memory=MEMORY)
 
 
-# What is refused for another reason than the word that is tried.
+# What is refused for another reason than the word that is tried, or by the object that it names.
 OTHERS = (
-    *("Missing option", "Missing argument", "No such option"),
-    *("has no model of the reward", "not https", "the server cannot be reached"),
+    *("Missing option", "Missing argument", "No such option", "got Situation("),
+    *("has no model of the reward", "not https", "the server cannot be reached", "on a server"),
 )
 
 
@@ -184,10 +184,10 @@ def typed(line: Line) -> str:
     if len(said) > 3000:
         raise Found("endless message", f"{len(said)} characters")
     plain = "".join(each if each.isprintable() else " " for each in line.word)
-    # A name ends at a colon, and what stands in quotes may be nothing.
-    name, shown = line.name, " ".join(plain.split()).partition(":")[0][:12] or '"'
+    # A name ends at a colon, if there is anything to see of it; one of the budgets is a budget.
+    name, shown = line.name.removesuffix("s"), " ".join(plain.split()).partition(":")[0][:12]
     words = {"binary.csv", "two files", name, name.replace("_", "-"), name.replace("-", "_")}
-    named = any(each.casefold() in said.casefold() for each in (*words, shown))
+    named = any(each.casefold() in said.casefold() for each in {*words, shown})
     if not named and not any(each in said for each in OTHERS):
         raise Found("not named", said[-160:])
     return "refused by one line"

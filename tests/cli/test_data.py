@@ -181,6 +181,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
         ("lab.ours:fixed --policy lab.ours:fixed", "must be a policy, or a function of a Setting"),
         ("lab.ours:fixed --confidence lab.ours:fixed", 'confidence must be "theory", a number or'),
         ("lab.ours:fixed --expert lab.ours:fixed", "--expert must be package.module:maker"),
+        ("lab.ours:fixed --policy sparq-gp-ucb --expert math:gcd", '"math:gcd": '),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_one_line(folder: Path, arguments: str, message: str) -> None:
@@ -276,14 +277,9 @@ def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
 
 @pytest.mark.parametrize(
     ("said", "variance"),
-    [
-        ("noise_sd = 0.5", 0.25),
-        ("noise_variance = 0.5", 0.5),
-        ("noise_variance = 'none'", None),
-        ("noise_sd = 'none'", None),
-        ("", None),
-    ],
-)
+    [("noise_sd = 0.5", 0.25), ("noise_variance = 0.5", 0.5), ("noise_variance = 'none'", None),
+     ("noise_sd = 'none'", None), ("", None)],
+)  # fmt: skip
 def test_noise_is_said_by_its_name(command: Command, said: str, variance: float | None) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
     fine(command("campaign", "new", "c.db", "--config", "c.toml"))

@@ -23,6 +23,7 @@ from rich.console import Console
 import tvbandits
 from tests.helpers.commands import Command, fine, one_line
 from tests.helpers.ozone_samples import airdata, csv, field
+from tests.helpers.refusals import refused
 from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare, iterate
@@ -256,13 +257,16 @@ def test_a_disk_that_fails_is_one_line(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write", full)
-    said = command(
-        "compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1", "--out",
-        tmp_path,
-    )  # fmt: skip
+    given = ("compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1")
+    said = command(*given, "--out", tmp_path)
     assert said.status == 1
     assert said.err == "tvbandits: [Errno 28] No space left on device\n"
     assert "uniform" in said.out
+
+
+def test_a_mistake_shows_where_it_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVBANDITS_TRACEBACK", "1")
+    refused(ValueError, "unknown problem", command, "compare", "nope")
 
 
 # --- as a command of its own

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
+from tvbandits.campaign.store.places import place_of
 from tvbandits.core.arrays import positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
@@ -433,6 +434,7 @@ def _value(value: Any) -> str:
 def written(file: str, config: Path | None, spec: str, sites: str | None, sd: float | None) -> Path:
     """Where the file for a policy is, once it is written."""
     path = Path("campaign.toml") if config is None else config
+    place_of(file)  # which may be none at all
     if Path(file).exists():
         raise ValueError(f"{file}: there is something already")
     if path.exists():

@@ -84,7 +84,9 @@ def _status() -> int:
     except StoppedError as stopped:
         status = stopped.status
     except ValueError as error:
-        status = _complain(str(error))
+        if os.environ.get(TRACEBACK):
+            raise
+        status = _complain(str(error) or type(error).__name__)
     except BrokenPipeError:
         # Who reads the output has had enough; what is left of it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -113,9 +115,8 @@ def _odd(error: Exception) -> int:
             given = str(cause.errors()[0]["input"])
             said += "" if repr(given) in said else f', got "{given}"'
         return _complain(said) if said else 2
-    if isinstance(error, ImportError) and error.name is None:  # an extra that is not installed
-        return _complain(str(error))
-    if any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
+    missing = isinstance(error, ImportError) and error.name is None  # an extra
+    if missing or any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
         return _complain(str(error))
     plugged = [each for each in sys.argv[1:] if PLUG_IN.search(each)]
     if not plugged or os.environ.get(TRACEBACK):

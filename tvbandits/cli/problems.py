@@ -115,16 +115,10 @@ def list_policies() -> None:
 
 def list_problems() -> None:
     """Print the problems: name, what it is, and its parameters."""
-    _print_list(
-        [
-            (
-                name,
-                each.summary,
-                written(parameters_of(each.make, given=_files_of(name))),
-            )
-            for name, each in PROBLEMS.items()
-        ]
-    )
+    known = {
+        name: parameters_of(each.make, given=_files_of(name)) for name, each in PROBLEMS.items()
+    }
+    _print_list([(name, PROBLEMS[name].summary, written(each)) for name, each in known.items()])
 
 
 def _files_of(name: str) -> int:

@@ -121,9 +121,12 @@ class NamedExpert:
             )
 
     def __call__(self, problem: Problem, seed: int) -> Expert:
-        """Make it."""
+        """Make it; a `ValueError` speaks of the text."""
         found = instance_of(load(self.text))
-        made = found if callable(getattr(found, "query", None)) else found(problem, seed)
+        try:
+            made = found if callable(getattr(found, "query", None)) else found(problem, seed)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f'"{self.text}": {error}') from error
         if not callable(getattr(made, "query", None)):
             raise ValueError(
                 f'"{self.text}" must make an object with query(X, t), got {shown(made)}'

@@ -125,11 +125,9 @@ class Tokens:
     def holder(self, token: str) -> Holder | None:
         """Whose token it is; takes as long for a wrong one as for a right one."""
         given = _digest(token[:200])
-        found: Holder | None = None
-        for each in self._holders:  # all of them, whoever it is
-            if hmac.compare_digest(each.digest, given):
-                found = each
-        return found
+        # All of them are compared, whoever it is.
+        found = [each for each in self._holders if hmac.compare_digest(each.digest, given)]
+        return found[-1] if found else None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
