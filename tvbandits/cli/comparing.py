@@ -237,4 +237,5 @@ PAGE = "report.html"
 
 def report(place: str, out: str | None) -> None:
     """Write the page of a comparison."""
-    write_page(lambda: comparison_report(Path(place)), Path(out) if out else Path(place) / PAGE)
+    path = _folder("FOLDER", place)
+    write_page(lambda: comparison_report(path), Path(out) if out else path / PAGE)
