@@ -11,6 +11,7 @@ from scipy.stats import multivariate_t
 from tests.helpers.models import DAY, MIXED, POINTS, ROUGH, SMOOTH
 from tvbandits import Candidates, policies
 from tvbandits.bandit.state import same_value
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import ensemble, ensemble as module, rule
 from tvbandits.gp.ensemble.catching_up import Read, Said, after
@@ -506,13 +507,13 @@ GROUPS = {
 }
 
 
-def reads(seed: int, start: float = 0.0) -> list[Read]:
+def reads(seed: int, counts: tuple[int, ...] = (1, 3, 4, 1, 2, 3)) -> list[Read]:
     """Uneven times and numbers of places, some of them twice."""
     rng = np.random.default_rng(seed)
-    times = start + np.cumsum(rng.choice([0.5, 1.0, 2.5], 6))
+    times = np.cumsum(rng.choice([0.5, 1.0, 2.5], len(counts)))
     return [
         Read(float(t), rng.integers(0, 9, n), rng.normal(0, 2, n), np.full(n, TINY))
-        for t, n in zip(times, (1, 3, 4, 1, 2, 3), strict=True)
+        for t, n in zip(times, counts, strict=True)
     ]
 
 
@@ -527,12 +528,14 @@ def one_by_one(filters: Filters, told: list[Read]) -> tuple[Filters, Said]:
     return filters, Said(np.array(density), np.array(squares))
 
 
+@pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (300,)])
 @pytest.mark.parametrize("name", GROUPS)
-def test_at_once_is_one_after_the_other(name: str) -> None:
+def test_at_once_is_one_after_the_other(name: str, counts: tuple[int, ...]) -> None:
+    """Of one time with many readings, in parts."""
     (filters,) = filters_of(GROUPS[name], POINTS, 3.0)
     filters, _ = one_by_one(filters, reads(1))
-    one, said = after(filters, 0.0, reads(2), 1.0)
-    other, expected = one_by_one(filters, reads(2))
+    one, said = after(filters, 0.0, reads(2, counts), 1.0)
+    other, expected = one_by_one(filters, reads(2, counts))
     for field in ("mean", "covariance", "squares", "count"):
         found, right = getattr(one, field), getattr(other, field)
         np.testing.assert_allclose(found, right, rtol=1e-7, atol=1e-9, err_msg=field)
@@ -578,22 +581,15 @@ def test_members_start_afresh_before_all_of_it_or_not_at_all(jump: float, hazard
     assert found.settings == settings
 
 
-def test_a_hundred_readings_are_taken_in_step_by_step(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("count", [100, 300])
+def test_no_more_readings_than_some_are_taken_in_at_once(
+    monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """What is taken in at once costs the cube of its readings."""
-    taken: list[int] = []
-
-    def counted(
-        filters: Filters, time: float, told: list[Read], step: float
-    ) -> tuple[Filters, Said]:
-        taken.append(sum(len(each.rows) for each in told))
-        return after(filters, time, told, step)
-
-    monkeypatch.setattr(ensemble, "after", counted)
+    """Their cost is cubic, whether they are of several steps or of one."""
+    taken, factors = [0], linalg._factors_each
+    monkeypatch.setattr(linalg, "_factors_each", lambda A: taken.append(A.shape[1]) or factors(A))
     bank, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
     for t in range(40):
-        rows = rng.integers(0, 9, 100)
-        bank = bank.observe(rows, (rng.random(100) < 0.1 + 0.2 * (rows == 4)) * 1.0, None, float(t))
-    assert taken
-    assert max(taken) <= ensemble.MOST_TOGETHER
+        rows = rng.integers(0, 9, count)
+        bank = bank.observe(rows, (rng.random(count) < 0.1 + 0.2 * (rows == 4)) * 1.0, None, t)
+    assert 100 <= max(taken) <= ensemble.MOST_TOGETHER

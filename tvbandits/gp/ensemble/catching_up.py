@@ -26,6 +26,9 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.filters import Filters, Layout, remembered, student
 
+# Readings that are taken in at once: their covariances cost the cube of that, for each model.
+MOST_TOGETHER = 128
+
 
 class Read(NamedTuple):
     """What was read at one time.
@@ -67,6 +70,19 @@ class Said(NamedTuple):
     squares: Array
 
 
+def squares_of_differences(errors: Array) -> Array:
+    """Squared errors (M,) of differences between places, of a reading itself where it is alone.
+
+    Parameters
+    ----------
+    errors : array of shape (M, n)
+        Of the transformed rewards of n places at one time, as they were expected.
+    """
+    if errors.shape[1] > 1:
+        errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
+    return np.asarray((errors**2).sum(axis=1))
+
+
 def after(
     filters: Filters, time: float, reads: Sequence[Read], step: float
 ) -> tuple[Filters, Said]:
@@ -81,6 +97,8 @@ def after(
     step : float
         Time that a step takes.
     """
+    if len(reads) == 1 and len(reads[0].rows) > MOST_TOGETHER:
+        return _in_parts(filters, time, reads[0], step)
     told = _Told.of(reads, time, step)
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
@@ -102,6 +120,18 @@ def after(
             again = _conditioned(drawn, told, prior, _SeenTogether.of(drawn, told, prior))
             known.mean[afresh], known.covariance[afresh] = again.mean, again.covariance
     return known, Said(density + np.array([[each.log_slopes] for each in reads]), squares)
+
+
+def _in_parts(filters: Filters, time: float, read: Read, step: float) -> tuple[Filters, Said]:
+    """As `after`, of one time with many readings."""
+    known = filters.moved((read.t - time) / step)
+    off = read.values - known.mean @ known.layout.rows(read.rows).T
+    density = np.full(len(known), read.log_slopes)
+    for start in range(0, len(read.rows), MOST_TOGETHER):
+        part = slice(start, start + MOST_TOGETHER)
+        known, seen = known.observed(read.rows[part], read.values[part], read.noise[part])
+        density += seen.log_density
+    return known, Said(density[None], squares_of_differences(off)[None])
 
 
 class _Told(NamedTuple):

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.catching_up import Read, after
+from tvbandits.gp.ensemble.catching_up import MOST_TOGETHER, Read, after, squares_of_differences
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
 from tvbandits.gp.ensemble.models import (
@@ -77,9 +77,6 @@ NEGLIGIBLE = 1e-2
 # What the weights keep of the evidence at each step.
 FORGETTING = 0.99
 
-# Readings of a backlog that are taken in at once.
-MOST_TOGETHER = 128
-
 # A model is inactive below this share of the largest weight.
 ACTIVE = 1e-3
 
@@ -115,19 +112,6 @@ class Step:
         """Before anything is observed at a time."""
         read = Read(t, np.empty(0, np.int64), np.empty(0), np.empty(0))
         return cls(tuple(each.mean for each in filters), read, np.zeros(sum(map(len, filters))))
-
-
-def squares_of_differences(errors: Array) -> Array:
-    """Squared errors (M,) of differences between places, of a reading itself where it is alone.
-
-    Parameters
-    ----------
-    errors : array of shape (M, n)
-        Of the transformed rewards of n places at one time, as they were expected.
-    """
-    if errors.shape[1] > 1:
-        errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
-    return np.asarray((errors**2).sum(axis=1))
 
 
 def evidence_of(log_density: Array, squares: Array, variance: Array | float) -> Array:
@@ -418,6 +402,11 @@ class FilterEnsemble:
         if not self.filters:
             first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
             ensemble = self._in_unit(float(y.mean()), first, self.powers[0])
+        if len(y) > MOST_TOGETHER:
+            for start in range(0, len(y), MOST_TOGETHER):
+                part = slice(start, start + MOST_TOGETHER)
+                ensemble = ensemble.observe(index[part], y[part], noise[part], t)
+            return ensemble
         ensemble = ensemble._at(t)
         above = y - ensemble.origin
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
