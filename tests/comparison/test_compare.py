@@ -415,6 +415,7 @@ def test_a_player_that_asks_for_nonsense() -> None:
         (12, 4, 1, -1, [1, -1]),  # one seed to prepare
         (701, 1, 3, -1, [-1, -1]),  # few, but long
         (12, 1, 3, 2, [2, 2]),  # as told
+        (12, 2, 2, 1000, [2, 4]),  # and no more processes than tasks
     ],
 )
 def test_little_work_is_done_in_this_process(

@@ -275,7 +275,8 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
 def _in_parallel(workers: int, call: Callable[..., Any], given: Sequence[Any]) -> Iterator[Any]:
     """Results of calls by so many processes, and none but this one for a single task."""
     alone = delayed(functools.partial(_one_thread, os.getpid(), call))
-    parallel: Any = Parallel(n_jobs=1 if len(given) == 1 else workers, return_as="generator")
+    used = 1 if len(given) <= 1 else min(workers, len(given))  # -1: all cores
+    parallel: Any = Parallel(n_jobs=used, return_as="generator")
     results: Iterator[Any] = parallel(alone(*each) for each in given)
     return results
 
