@@ -384,7 +384,7 @@ class Bandit:
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)
         pending = state.pending.append(X, np.full(len(X), now))
-        info, random = changed(state.info, beta=beta), model.stored(rng)
+        info, random = Info(**vars(state.info) | {"beta": beta}), model.stored(rng)
         self._state = changed(
             state, asked_for=now, pending=pending, questions=questions, random=random, info=info
         )

@@ -16,7 +16,7 @@ from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
-from tvbandits.bandit.state import ModelInfo, PosteriorInfo, State, generator_of
+from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
@@ -188,7 +188,8 @@ class Model:
             expensive = self._forewarning.given(expensive, posterior, self._finite)
         size, about = posterior.dictionary_size, ModelInfo(**vars(info.model) | learned)
         of_posterior = PosteriorInfo(in_use, seen - in_use, posterior.jitter, size)
-        info = changed(info, posterior=of_posterior, model=about, expensive=expensive)
+        new = {"posterior": of_posterior, "model": about, "expensive": expensive}
+        info = Info(**vars(info) | new)
         made = changed(state, posterior=posterior, info=info)
         known = _Conditioned(given, now, before, rng.bit_generator.state, made, view)
         self._latest = (known, *self._latest[: KEPT - 1])
