@@ -57,6 +57,12 @@ def test_sites_without_names_stay_so(tmp_path: Path) -> None:
         assert campaign.sites == ["0,0", "1,0", "0,2", "3,1"]
 
 
+def test_an_outcome_called_as_a_coordinate_overwrites_nothing() -> None:
+    columns = {"time": [1.0], "x0": [0.0], "x1": [2.0], "reward": [0.3], "x": [7.0]}
+    history = Names(OLD, ABOUT).history(columns, None)
+    assert (history["x"], history["x1"], history["site"]) == ([7.0], [2.0], ["C"])
+
+
 def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> None:
     with begun(tmp_path / "c.db") as one, Campaign.open(tmp_path / "c.db") as other:
         assert other.predict(["A"], 2)[0].shape == (1,)

@@ -30,7 +30,7 @@ _TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
 # As errors of a bandit write times, and points.
 _POINT = re.compile(r"\[([-+.e\d]+(?:, [-+.e\d]+)*)\]")
 
-# Of a history besides the coordinates, which cannot be called so.
+# Of a history besides the coordinates, which cannot be called so; nor as an outcome.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
 # Names of so many sites are shown where one is unknown.
@@ -279,7 +279,7 @@ class Names:
             elif self.sites:
                 X = np.column_stack([columns[name] for name in numbered])
                 found["site"] = [self.name(x) for x in X]
-            if COLUMNS.isdisjoint(said) and not renamed:
+            if (COLUMNS | columns.keys() - {*numbered}).isdisjoint(said) and not renamed:
                 renamed = dict(zip(numbered, said, strict=True))
         rest = {name: column for name, column in columns.items() if name != "time"}
         return found | {renamed.get(name, name): column for name, column in rest.items()}
