@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, at_times, flag, is_finite_number
+from tvbandits.core.arrays import Array, Index, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays, changed
@@ -301,10 +301,13 @@ class Model:
         known = self.conditioned(state, t, generator_of(state.random))
         return known, *self.view(known, t).predict(X)
 
-    def before_told(self, state: State, seen: Observations, t: float) -> tuple[Array, Array, Array]:
+    def before_told(
+        self, state: State, seen: Observations, t: float
+    ) -> tuple[Array, Array, Callable[[Index], Array]]:
         """Errors (n,) of readings against what is said of time `t`, their variances, and the prior's.
 
-        The prior covariance (n, n) is between their own times; all are in the unit of reward.
+        The latter returns the prior covariance (k, k) of some rows, between their own times; all are in
+        the unit of reward.
         """
         known = self.conditioned(state, t, generator_of(state.random))
         view = self.view(known, t)
@@ -312,7 +315,10 @@ class Model:
         Z = np.column_stack([seen.X, seen.t])
         if not self._self_learning:
             Z = self.inputs(seen.X, seen.t)
-        prior = view.scale**2 * view.posterior.prior_covariance(Z)
+
+        def prior(rows: Index) -> Array:
+            return np.asarray(view.scale**2 * view.posterior.prior_covariance(Z[rows]))
+
         return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
 
     def speaks_jointly(self, state: State) -> bool:

@@ -48,6 +48,9 @@ AGREED = 2.5
 # Readings of so many times at the most confirm each other.
 LATEST = 8
 
+# Prior variances are had of so many readings at once, about.
+TOGETHER = 512
+
 # If more than `MOST` of so many readings are beyond belief, the beliefs are wrong.
 WATCHED, MOST = 24, 12
 
@@ -125,10 +128,13 @@ def _judged(
     rows = np.concatenate([lately, np.arange(known, n)])
     seen = model.known(state, every.take(rows))
     error, variance, prior = model.before_told(state, seen, float(every.t[-1]))
-    far = np.abs(error) > FAR * np.sqrt(variance + np.diagonal(prior))
+    # Of thousands of readings a matrix would not fit into memory.
+    parts = np.array_split(np.arange(len(seen)), len(seen) // TOGETHER + 1)
+    own = np.concatenate([np.diagonal(prior(some)) for some in parts])
+    far = np.abs(error) > FAR * np.sqrt(variance + own)
     # A place may change to what was read of another one, or to anything between two of them.
     usual = every.y[:known][~out]
-    reach = FAR * np.sqrt(np.diagonal(prior) + seen.variance)
+    reach = FAR * np.sqrt(own + seen.variance)
     far &= (seen.y < usual.min(initial=np.inf) - reach) | (
         seen.y > usual.max(initial=-np.inf) + reach
     )
@@ -137,9 +143,11 @@ def _judged(
     now[rows[fresh]] = far[fresh]
     if not far[fresh].any():
         return now
-    agreed = agreeing(error, prior, seen.variance, far)
-    for i in np.flatnonzero(far & fresh & agreed.any(axis=1)):
-        now[[rows[i], *rows[agreed[i]]]] = False
+    beyond = np.flatnonzero(far)
+    agreed = agreeing(error[beyond], prior(beyond), seen.variance[beyond])
+    for i, alike in zip(beyond, agreed, strict=True):
+        if fresh[i] and alike.any():
+            now[[rows[i], *rows[beyond[alike]]]] = False
     latest = np.argsort(every.t, kind="stable")[-WATCHED:]
     if now[latest].sum() > MOST:
         now[latest] = False
@@ -152,17 +160,17 @@ def _answered(outliers: Observations, believed: Observations) -> NDArray[np.bool
     return np.asarray((again & (believed.t > outliers.t[:, None])).any(axis=1))
 
 
-def agreeing(error: Array, prior: Array, noise: Array, far: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which readings (n, n) confirm each other, a row for each: none where they are too few.
+def agreeing(error: Array, prior: Array, noise: Array) -> NDArray[np.bool_]:
+    """Which readings beyond belief (k, k) confirm each other, a row for each: none if they are too few.
 
-    Of k readings beyond belief m are chosen in C(k, m) ways, and each may be alike by chance.
+    Of k of them m are chosen in C(k, m) ways, and each may be alike by chance.
     """
     own = np.diagonal(prior)
     apart = np.maximum(own[:, None] + own - 2.0 * prior, 0.0) + noise[:, None] + noise
     size = np.maximum(np.abs(error[:, None]), np.abs(error))
     odds = np.log(size / np.sqrt(apart)) - 0.5 * (error[:, None] - error) ** 2 / apart
-    counts = (odds > 0) & ~np.eye(len(error), dtype=bool) & far
+    counts = (odds > 0) & ~np.eye(len(error), dtype=bool)
     others = counts.sum(axis=1)
-    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED + np.log(comb(far.sum(), others + 1))
+    enough = np.where(counts, odds, 0.0).sum(axis=1) > AGREED + np.log(comb(len(error), others + 1))
     enough &= others > 1  # two errors in a row are alike by chance too often
     return np.asarray(counts & enough[:, None])
