@@ -243,9 +243,10 @@ class Model:
             if len(state.answers.t) > len(was.answers.t):
                 more = state.answers.take(slice(len(was.answers.t), None))
                 fresh = fresh.joined(more) if len(fresh.t) else more
-            latest = np.append(was.answers.t, -math.inf if was.time is None else was.time).max()
-            if posterior is not state.posterior and fresh.t.min(initial=math.inf) <= latest:
-                continue
+            if posterior is not state.posterior:
+                latest = was.answers.t.max(initial=-math.inf if was.time is None else was.time)
+                if fresh.t.min(initial=math.inf) <= latest:
+                    continue
             fresh = self._maximised(state, fresh)
             made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:

@@ -30,7 +30,7 @@ _TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
 # As errors of a bandit write times, and points.
 _POINT = re.compile(r"\[([-+.e\d]+(?:, [-+.e\d]+)*)\]")
 
-# Of a history besides the coordinates, which cannot be called so; nor as an outcome.
+# Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
 # Names of so many sites are shown where one is unknown.

@@ -98,7 +98,7 @@ def after(
         Time that a step takes.
     """
     if len(reads) == 1 and len(reads[0].rows) > MOST_TOGETHER:
-        return _in_parts(filters, time, reads[0], step)
+        return _of_one_time(filters, time, reads[0], step)
     told = _Told.of(reads, time, step)
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
@@ -122,13 +122,17 @@ def after(
     return known, Said(density + np.array([[each.log_slopes] for each in reads]), squares)
 
 
-def _in_parts(filters: Filters, time: float, read: Read, step: float) -> tuple[Filters, Said]:
+def in_parts(count: int) -> list[slice]:
+    """Slices of so many readings of one time, `MOST_TOGETHER` in each at the most."""
+    return [slice(start, start + MOST_TOGETHER) for start in range(0, count, MOST_TOGETHER)]
+
+
+def _of_one_time(filters: Filters, time: float, read: Read, step: float) -> tuple[Filters, Said]:
     """As `after`, of one time with many readings."""
     known = filters.moved((read.t - time) / step)
     off = read.values - known.mean @ known.layout.rows(read.rows).T
     density = np.full(len(known), read.log_slopes)
-    for start in range(0, len(read.rows), MOST_TOGETHER):
-        part = slice(start, start + MOST_TOGETHER)
+    for part in in_parts(len(read.rows)):
         known, seen = known.observed(read.rows[part], read.values[part], read.noise[part])
         density += seen.log_density
     return known, Said(density[None], squares_of_differences(off)[None])

@@ -33,7 +33,13 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.catching_up import MOST_TOGETHER, Read, after, squares_of_differences
+from tvbandits.gp.ensemble.catching_up import (
+    MOST_TOGETHER,
+    Read,
+    after,
+    in_parts,
+    squares_of_differences,
+)
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
 from tvbandits.gp.ensemble.models import (
@@ -403,8 +409,7 @@ class FilterEnsemble:
             first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
             ensemble = self._in_unit(float(y.mean()), first, self.powers[0])
         if len(y) > MOST_TOGETHER:
-            for start in range(0, len(y), MOST_TOGETHER):
-                part = slice(start, start + MOST_TOGETHER)
+            for part in in_parts(len(y)):
                 ensemble = ensemble.observe(index[part], y[part], noise[part], t)
             return ensemble
         ensemble = ensemble._at(t)
