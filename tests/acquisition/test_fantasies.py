@@ -35,6 +35,7 @@ from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.posteriors.protocol import Conditioning
 
 KERNELS: dict[str, Kernel] = {
     "matern": Matern([0.3, 0.5], nu=2.5),
@@ -66,13 +67,8 @@ class Setting:
         )
 
     def condition(self, n: int, previous: Any = None) -> NystromPosterior:
-        return self.part.condition(
-            self.kernel,
-            Data(self.data.Z[:n], self.data.Y[:n], self.data.variance[:n]),
-            surface=self.surface,
-            now=NOW,
-            previous=previous,
-        )
+        data = self.data.rows(0, n)
+        return self.part.condition(Conditioning(self.kernel, data, self.surface, NOW, previous))
 
     def inputs(self, X: Array) -> Array:
         return inputs(self.kernel, X, np.full(len(X), NOW))
@@ -131,7 +127,7 @@ def test_ties_are_broken_alike() -> None:
     domain = Candidates(np.arange(60.0)[:, None])
     surface = CandidateGrid(kernel, domain.X)
     empty = Data(np.empty((0, 1)), np.empty((0, 2)), np.empty(0))
-    p = Nystrom().condition(kernel, empty, surface=surface)
+    p = Nystrom().condition(Conditioning(kernel, empty, surface))
     width = Width(lambda X: np.zeros(len(X)), 1.0)
     seen = set()
     for seed in range(200):
@@ -194,7 +190,7 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     domain = Candidates(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]))
     surface = CandidateGrid(kernel, domain.X)
     data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
-    p = part.condition(kernel, data, surface=surface)
+    p = part.condition(Conditioning(kernel, data, surface))
     width = Width(lambda X: np.zeros(len(X)), 1.0)
     kind: Any = PlainFantasy if isinstance(part, Exact) else LazyFantasy
     fantasy = kind(p, domain, surface, lambda X: X, NOISE, width)

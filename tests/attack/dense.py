@@ -17,6 +17,7 @@ from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.features import SPAN_TOLERANCE
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.nystrom_filter import COUNTS
+from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.gp.posteriors.state_space import ROUNDING, StateSpacePosterior
 
 
@@ -63,10 +64,10 @@ class ExactAbove(Exact):
 
     floor: Floor = Floor(0.0)
 
-    def condition(self, kernel: Any, data: Data, **options: Any) -> Any:
+    def condition(self, given: Conditioning) -> Any:
         """Condition on them."""
-        noise = self.floor.noise(kernel, data)
-        return super().condition(kernel, Data(data.Z, data.Y, noise, data.levels), **options)
+        data, noise = given.data, self.floor.noise(given.kernel, given.data)
+        return super().condition(given._replace(data=replace(data, variance=noise)))
 
 
 def by_all(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array, float]:

@@ -17,7 +17,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "width": ("__call__", ("situation",)),
     "batch rule": ("monitor", ()),
     "acquisition": ("choose", ("decision", "rng")),
-    "posterior": ("condition", ("kernel", "data", "surface", "now", "previous", "rng")),
+    "posterior": ("condition", ("given",)),
     "budget": ("__call__", ("told", "asked")),
     "plan": ("choose", ("pool", "rng")),
     "expert": ("query", ("X", "t")),

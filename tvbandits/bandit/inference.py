@@ -34,7 +34,7 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 from tvbandits.queries.plans import CandidatePool
 
 # From fewer observations nothing is learned: everything may just have been forgotten.
@@ -151,7 +151,7 @@ class Model:
             if same and known.is_of(state, before):
                 rng.bit_generator.state = known.after
                 return known.gone_on(state)
-        given, gone = state, state.gone
+        start, gone = state, state.gone
         seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
@@ -162,15 +162,17 @@ class Model:
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
             in_use = len(used.y)
-            posterior = self._recipe.beliefs[0].condition(
-                self._recipe.beliefs[1] if self._beside else state.model.kernel,
+            rule, kernel = self._recipe.beliefs
+            given = Conditioning(
+                kernel if self._beside else state.model.kernel,
                 self._data(state, used, effective),
-                surface=surface,
-                now=now,
-                previous=state.posterior,
-                rng=rng,
-                noise_variance=self.noise_variance(state),
+                surface,
+                now,
+                state.posterior,
+                rng,
+                self.noise_variance(state),
             )
+            posterior = rule.condition(given)
         else:
             in_use = len(posterior.data.Z)
         view = self._view(state, now, posterior, surface)
@@ -191,7 +193,7 @@ class Model:
         new = {"posterior": of_posterior, "model": about, "expensive": expensive}
         info = Info(**vars(info) | new)
         made = changed(state, posterior=posterior, info=info)
-        known = _Conditioned(given, now, before, rng.bit_generator.state, made, view)
+        known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)
         self._latest = (known, *self._latest[: KEPT - 1])
         return made
 

@@ -26,7 +26,7 @@ from tvbandits.gp.ensemble.rule import (
 )
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
 KERNEL = structured_kernel(RBF(1.0))
@@ -55,9 +55,7 @@ def made(
     previous: Posterior | None = None,
 ) -> EnsemblePosterior:
     data = data_of(observations() if seen is None else seen)
-    return rule.condition(
-        KERNEL, data, surface=SURFACE, now=now, previous=previous, noise_variance=0.01
-    )
+    return rule.condition(Conditioning(KERNEL, data, SURFACE, now, previous, noise_variance=0.01))
 
 
 def straight(models: list[ModelSpec] | None = None) -> FilterEnsemble:
@@ -131,7 +129,7 @@ def test_about_the_past_it_says_what_was_known_then() -> None:
 
 @pytest.mark.parametrize("seen", [NONE, observations()])
 def test_before_anything_is_known_it_is_the_prior(seen: Observations) -> None:
-    prior = ModelEnsemble().condition(KERNEL, data_of(seen), surface=SURFACE, now=0.5)
+    prior = ModelEnsemble().condition(Conditioning(KERNEL, data_of(seen), SURFACE, 0.5))
     mean, variance = prior.on_surface()
     assert (mean == 0).all()
     np.testing.assert_allclose(variance, KERNEL.diag(inputs(POINTS)))

@@ -27,7 +27,7 @@ from tvbandits.gp.ensemble.rule import (
 )
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 KERNEL = structured_kernel(RBF(1.0))
@@ -133,9 +133,7 @@ def test_late_readings_are_replayed_at_their_own_time() -> None:
     for end in (3 * 20, 3 * 38, 3 * 39):  # the 21st step comes last
         data = late.rows(0, end)
         known = posteriors[-1] if posteriors else None
-        made = rule.condition(
-            KERNEL, data, surface=GRID, now=40.0, previous=known, noise_variance=0.05
-        )
+        made = rule.condition(Conditioning(KERNEL, data, GRID, 40.0, known, noise_variance=0.05))
         posteriors.append(made)
     assert posteriors[-1].search is not None
     assert posteriors[-1].search.latest == 39.0

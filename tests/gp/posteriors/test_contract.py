@@ -23,6 +23,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.posteriors.protocol import Conditioning
 
 KERNELS: dict[str, Kernel] = {
     "smooth": 2.0 * RBF([0.35, 0.6]),
@@ -75,7 +76,7 @@ MAKERS: dict[str, dict[str, Maker]] = {
 }
 RULES = {
     name: cls
-    for name, cls in classes_with("condition", "kernel", "data").items()
+    for name, cls in classes_with("condition", "given").items()
     if not getattr(
         cls, "self_learning", False
     )  # what has a unit of its own is no process of `kernel`
@@ -144,14 +145,8 @@ class Setting:
         return inputs(self.kernel, points, np.full(len(points), t))
 
     def condition(self, data: Data, previous: Any = None, now: float = NOW) -> Any:
-        return self.rule.condition(
-            self.kernel,
-            data,
-            surface=self.surface,
-            now=now,
-            previous=previous,
-            rng=np.random.default_rng(3),
-        )
+        given = self.kernel, data, self.surface, now, previous, np.random.default_rng(3)
+        return self.rule.condition(Conditioning(*given))
 
     def places(self) -> list[Array]:
         """Inputs that every posterior can speak about: on the domain and off it, now and later."""
@@ -395,7 +390,7 @@ def test_samples_have_the_covariance(case: Any) -> None:
 def test_without_fixed_points_there_is_nothing_to_say_about_them(case: Any) -> None:
     setting = Setting(case)
     rule = StateSpace(anchors=POINTS) if case[0] == "StateSpace" else setting.rule
-    made = rule.condition(setting.kernel, setting.data, now=NOW)
+    made = rule.condition(Conditioning(setting.kernel, setting.data, now=NOW))
     for ask in (
         made.on_surface,
         made.means_on_surface,

@@ -22,6 +22,7 @@ from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data
 from tvbandits.gp.posteriors.exact import spanning
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, spanning_state
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
 
 LINE = np.linspace(-50, 50, 401)[:, None]
@@ -62,7 +63,7 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
         seen = Observations(X[:t], np.arange(float(t)), y[:t], v[:t])
         variance = map_(seen.variance, Ages.of(seen, float(t))) * unit
         data = Data(X[:t], np.stack([y[:t], np.ones(t)], axis=1), variance)
-        p = Exact().condition(kernel, data, surface=surface, now=float(t), previous=p)
+        p = Exact().condition(Conditioning(kernel, data, surface, float(t), p))
         all_.append(p)
         if t % check == 0:
             assert_same(p, by_cholesky(kernel, data, surface=surface), points)
@@ -111,23 +112,23 @@ def test_observations_off_the_surface_are_factored() -> None:
     surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:100]]
     Y, v = rng.standard_normal((100, 2)), rng.uniform(0.01, 0.1, 100)
-    on = Exact().condition(kernel, Data(X, Y, v), surface=surface)
+    on = Exact().condition(Conditioning(kernel, Data(X, Y, v), surface))
     assert isinstance(on, NystromPosterior)
     moved = X.copy()
     moved[50] += 1e-3
-    off = Exact().condition(kernel, Data(moved, Y, v), surface=surface, previous=on)
+    off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), surface, previous=on))
     assert isinstance(off, ExactPosterior)
     assert_same(off, by_cholesky(kernel, Data(moved, Y, v), surface=surface), points)
     # -0.0 is the point 0.0.
     zero = np.where(X == 0.0, -0.0, X)
     assert isinstance(
-        Exact().condition(kernel, Data(zero, Y, v), surface=surface), NystromPosterior
+        Exact().condition(Conditioning(kernel, Data(zero, Y, v), surface)), NystromPosterior
     )
     # And without fixed points, or under a kernel that sees time, there is nothing to span.
-    assert isinstance(Exact().condition(kernel, Data(X, Y, v)), ExactPosterior)
+    assert isinstance(Exact().condition(Conditioning(kernel, Data(X, Y, v))), ExactPosterior)
     moving = OnSpace(kernel) * Drift(0.01)
     data = Data(inputs(moving, X, np.arange(100.0)), Y, v)
-    made = Exact().condition(moving, data, surface=CandidateGrid(moving, points), now=100.0)
+    made = Exact().condition(Conditioning(moving, data, CandidateGrid(moving, points), 100.0))
     assert isinstance(made, ExactPosterior)
 
 
@@ -141,7 +142,7 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     for n, kind in ((enough - 1, ExactPosterior), (enough, NystromPosterior)):
         Z = np.repeat(X[:n], 3, axis=0)
         data = Data(Z, rng.standard_normal((3 * n, 2)), np.full(3 * n, 0.1))
-        assert type(Exact().condition(kernel, data, surface=surface)) is kind
+        assert type(Exact().condition(Conditioning(kernel, data, surface))) is kind
 
 
 def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
@@ -151,19 +152,19 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     data = Data(X, rng.standard_normal((130, 2)), rng.uniform(0.01, 0.1, 130))
     p: Any = None
     for n in range(1, 121):
-        p = Exact().condition(kernel, data.rows(0, n), surface=surface, previous=p)
+        p = Exact().condition(Conditioning(kernel, data.rows(0, n), surface, previous=p))
         assert isinstance(p, ExactPosterior)
     assert p.extended
     scaled = Data(X, data.Y, data.variance / 4)
-    p = Exact().condition(kernel, scaled.rows(0, 121), surface=surface, previous=p)
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 121), surface, previous=p))
     assert isinstance(p, ExactPosterior)
     assert not p.extended
     assert_same(p, by_cholesky(kernel, scaled.rows(0, 121), surface=surface), points)
-    p = Exact().condition(kernel, scaled.rows(0, 122), surface=surface, previous=p)
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 122), surface, previous=p))
     assert p.extended
     # Weights that change twice in a row are a run of another kind.
-    p = Exact().condition(kernel, data.rows(0, 123), surface=surface, previous=p)
-    p = Exact().condition(kernel, scaled.rows(0, 124), surface=surface, previous=p)
+    p = Exact().condition(Conditioning(kernel, data.rows(0, 123), surface, previous=p))
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), surface, previous=p))
     assert isinstance(p, NystromPosterior)
     assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), surface=surface), points)
 
@@ -303,7 +304,7 @@ def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, Candidate
 def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: float) -> None:
     kernel, surface, data = drifting(noise, epsilon)
     now = float(data.Z[-1, 1]) + 1.5
-    found = Exact().condition(kernel, data, surface=surface, now=now)
+    found = Exact().condition(Conditioning(kernel, data, surface, now))
     dense = by_cholesky(kernel, data, surface=surface, now=now)
     assert isinstance(found, StateSpacePosterior)
     assert found.dictionary_size is None
@@ -316,23 +317,23 @@ def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: fl
 
 def test_few_observations_are_factored_and_so_are_features_without_end() -> None:
     kernel, surface, data = drifting(1e-2, 0.03)
-    few = Exact().condition(kernel, data.rows(650), surface=surface, now=1e3)
+    few = Exact().condition(Conditioning(kernel, data.rows(650), surface, 1e3))
     assert isinstance(few, ExactPosterior)
     rough = space_time(Matern(1e-3, nu=0.5)) * Drift(0.03, "fixed")
     points = np.random.default_rng(0).random((300, 1))
     assert spanning_state(CandidateGrid(rough, points)) is None
-    assert isinstance(Exact().condition(kernel, data, surface=None, now=1e3), ExactPosterior)
+    assert isinstance(Exact().condition(Conditioning(kernel, data, None, 1e3)), ExactPosterior)
 
 
 def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
     kernel, surface, data = drifting(1e-2, 0.03)
     half = Data(data.Z[:400], data.Y[:400], data.variance[:400])
-    start = Exact().condition(kernel, half, surface=surface, now=450.0)
+    start = Exact().condition(Conditioning(kernel, half, surface, 450.0))
     assert isinstance(start, StateSpacePosterior)
     made: Any = start
     for i in range(400, 700):
         made = made.continued(data.row(i), 800.0)
-    anew = Exact().condition(kernel, data, surface=surface, now=800.0)
+    anew = Exact().condition(Conditioning(kernel, data, surface, 800.0))
     assert_alike(made.on_surface(), anew.on_surface(), rtol=0.0)
     np.testing.assert_array_equal(made.data.Z, anew.data.Z)
     assert made.continued(data.row(3), 800.0) is None  # of the past
@@ -350,7 +351,7 @@ def test_rows_that_repeat_are_merged_in_the_end() -> None:
     for _ in range(500):
         row = Data(points[rng.integers(20)][None], rng.standard_normal((1, 1)), np.full(1, 0.1))
         data = data.append(row)
-        made = Exact().condition(kernel, data, surface=surface, previous=made)
+        made = Exact().condition(Conditioning(kernel, data, surface, previous=made))
         largest = max(largest, made.size)
     assert largest <= 2 * 20 + 192 + 1
     dense = by_cholesky(kernel, data, surface=surface)

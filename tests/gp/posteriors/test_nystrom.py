@@ -11,6 +11,7 @@ from tvbandits import Nystrom
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.nystrom import NystromPosterior, leverage_dictionary
+from tvbandits.gp.posteriors.protocol import Conditioning
 
 # The largest uniform number: who is drawn by it is certain to be.
 UNLUCKY = np.nextafter(1.0, 0.0)
@@ -40,7 +41,7 @@ def joined(*parts: Data) -> Data:
 
 
 def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> NystromPosterior:
-    return part.condition(KERNEL, data, previous=previous, rng=rng)
+    return part.condition(Conditioning(KERNEL, data, previous=previous, rng=rng))
 
 
 def position(data: Data, Z: Array) -> list[int]:
@@ -141,7 +142,7 @@ CASES: dict[str, tuple[Kernel, float]] = {
 
 def first_of_many(kernel: Kernel, Z: Array, variance: Array, seed: int = 0) -> NystromPosterior:
     data, rng = Data(Z, np.ones((len(Z), 1)), variance), np.random.default_rng(seed)
-    made = Nystrom().condition(kernel, data, rng=rng)
+    made = Nystrom().condition(Conditioning(kernel, data, rng=rng))
     assert isinstance(made, NystromPosterior)
     return made
 

@@ -13,6 +13,7 @@ from tvbandits import Bandit, Candidates, Exact, NystromFilter, Recipe, policies
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.posteriors.protocol import Conditioning
 
 SPACE, EPSILON = 1.7 * RBF(0.3), 0.08
 KERNEL = ConstantKernel(1.7) * OnSpace(RBF(0.3)) * Drift(EPSILON)
@@ -48,7 +49,7 @@ def test_it_is_what_dense_algebra_says_of_any_time(now: float, keep: bool) -> No
     for end in (12, 24, 40):
         part = data.rows(0, end)
         at = now if end == 40 else float(part.Z[-1, -1])
-        previous = rule.condition(KERNEL, part, now=at, previous=previous, rng=rng)
+        previous = rule.condition(Conditioning(KERNEL, part, now=at, previous=previous, rng=rng))
     assert 3 < previous.dictionary.size < 40
     S = previous.dictionary.rows.Z[:, :-1]
     for t in (now, 1.0, 12.0):
@@ -76,8 +77,8 @@ def test_late_rewards_are_as_rewards_in_time() -> None:
     data, rule = told(), NystromFilter(1e12)
     order = np.r_[np.arange(20), np.arange(28, 40), np.arange(20, 28)]
     late = Data(*(column[order] for column in data))
-    first = rule.condition(KERNEL, Data(*(column[:32] for column in late)), now=9.5)
-    made = rule.condition(KERNEL, late, now=10.0, previous=first)
+    first = rule.condition(Conditioning(KERNEL, Data(*(column[:32] for column in late)), now=9.5))
+    made = rule.condition(Conditioning(KERNEL, late, now=10.0, previous=first))
     Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, 10.0)])
     assert_alike(made.predict(Z), dense(data.Z[:, :-1], data, Z), atol=1e-6)
 
@@ -106,7 +107,7 @@ def test_places_that_nobody_visits_leave_the_dictionary() -> None:
     data = Data(Z, np.zeros((200, 1)), np.full(200, 0.1))
     for end in range(20, 201, 20):
         part = data.rows(0, end)
-        previous = rule.condition(KERNEL, part, now=float(end), previous=previous, rng=rng)
+        previous = rule.condition(Conditioning(KERNEL, part, None, float(end), previous, rng))
         assert previous.dictionary.size < 60
     assert previous.dictionary.rows.Z[:, 0].min() > 4.0
 
@@ -115,7 +116,7 @@ def test_the_root_of_a_dictionary_that_grows_stays_to_the_last_bit() -> None:
     """Leaders compare it with that of before: where it is another, all candidates are looked at."""
     rule, data, previous = NystromFilter(), told(), None
     for end in (10, 20, 40):
-        made = rule.condition(KERNEL, data.rows(0, end), now=float(end), previous=previous)
+        made = rule.condition(Conditioning(KERNEL, data.rows(0, end), None, float(end), previous))
         if previous is not None:
             m = previous.dictionary.size
             assert made.dictionary.size > m

@@ -27,6 +27,7 @@ from tvbandits.gp.posteriors.predictions import (
     independent_readings,
     students_factor,
 )
+from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.queries import Pool
 from tvbandits.queries.plans import Asking
 
@@ -39,7 +40,7 @@ ORIGIN, CENTRE, SCALE = float(Y[0]), 995.0, 6.0
 
 def view(part: Any, surface: CandidateGrid | None) -> View:
     values = np.stack([Y - ORIGIN, np.ones(18)], axis=1)
-    p = part.condition(KERNEL, Data(X, values, NOISE / SCALE**2), surface=surface)
+    p = part.condition(Conditioning(KERNEL, Data(X, values, NOISE / SCALE**2), surface))
     return View(p, surface, lambda points: points, CENTRE, SCALE, ORIGIN)
 
 
@@ -109,7 +110,7 @@ def posterior(kernel: Any, n: int = 30, noise: float = 0.05) -> ExactPosterior:
     rng = np.random.default_rng(1)
     Z = np.column_stack([BOX.sample(n, rng), np.arange(float(n))])
     Y = np.column_stack([rng.standard_normal(n), np.ones(n)])
-    made = Exact().condition(kernel, Data(Z, Y, np.full(n, noise)), now=float(n))
+    made = Exact().condition(Conditioning(kernel, Data(Z, Y, np.full(n, noise)), now=float(n)))
     assert isinstance(made, ExactPosterior)
     return made
 
@@ -144,7 +145,7 @@ def assert_says(field: SmoothPosterior, means: Array, variance: Array, X: Array)
 def test_kernels_over_points_and_posteriors_on_a_dictionary(kernel: Any, rule: Any) -> None:
     rng = np.random.default_rng(1)
     Z, Y = BOX.sample(30, rng), np.column_stack([rng.standard_normal(30), np.ones(30)])
-    given = rule.condition(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng)
+    given = rule.condition(Conditioning(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng))
     field, X = SmoothPosterior.of(given, 0.0), BOX.sample(40, rng)
     assert_says(field, *given.predict(X), X)
 

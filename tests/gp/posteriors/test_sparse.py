@@ -19,6 +19,7 @@ from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.posteriors.protocol import Conditioning
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
 KERNELS: dict[str, Kernel] = {
@@ -43,7 +44,7 @@ def on(
 ) -> NystromPosterior:
     """The sparse posterior whose dictionary is the marked inputs."""
     # So little oversampling that no input is certain to be kept.
-    return Nystrom(1e-6, keep=keep).condition(kernel, data, rng=Draw(kept), **more)  # type: ignore[arg-type]
+    return Nystrom(1e-6, keep=keep).condition(Conditioning(kernel, data, rng=Draw(kept), **more))  # type: ignore[arg-type]
 
 
 def dense(p: NystromPosterior, data: Data | None = None) -> Sparse:
@@ -189,9 +190,7 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
         data, now = stream.step()
         for later in (0.0, 0.7):  # the second time nothing is new but the time of the decision
             data, now = stream.at(now + later)
-            p = part.condition(
-                stream.kernel, data, surface=stream.surface, now=now, previous=p, rng=rng
-            )
+            p = part.condition(Conditioning(stream.kernel, data, stream.surface, now, p, rng))
             assert_surface_is(p, stream.surface, now)
         if step % 5 == 4 and len(data):
             assert_is(p, dense(p), stream.surface.at(now))
@@ -201,7 +200,7 @@ def test_an_exact_posterior_before_it_is_left_aside() -> None:
     data = some(np.random.default_rng(2), ROUGH, 10)
     exact = by_cholesky(ROUGH, data)
     after, fresh = (
-        Nystrom().condition(ROUGH, data, previous=q, rng=np.random.default_rng(5))
+        Nystrom().condition(Conditioning(ROUGH, data, previous=q, rng=np.random.default_rng(5)))
         for q in (exact, None)
     )
     assert fingerprint(after) == fingerprint(fresh)
@@ -228,7 +227,7 @@ def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> No
         X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]
         y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
         data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
-        made = rule.condition(kernel, data, surface=CandidateGrid(kernel, points))
+        made = rule.condition(Conditioning(kernel, data, CandidateGrid(kernel, points)))
         exact = by_cholesky(kernel, data)
         means, variance = made.on_surface()
         expected, right = exact.predict(points)
@@ -247,7 +246,7 @@ def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -
     kernel, X = RBF(0.3), np.linspace(0.0, 1.0, 30)[:, None]
     part = Nystrom(1e12, tolerance=1e-6)
     found = {
-        noise: part.condition(kernel, Data(X, np.cos(9 * X), np.full(30, noise)))
+        noise: part.condition(Conditioning(kernel, Data(X, np.cos(9 * X), np.full(30, noise))))
         for noise in (1e-12, 1e-6, 2e-6)
     }
     assert found[1e-12].jitter == pytest.approx(1e-6 - 1e-12)
@@ -277,7 +276,7 @@ def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters
     Z = np.column_stack([X, t]) if filters else X
     Y = rng.standard_normal((n, 2))
     part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
-    made = part.condition(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3)
+    made = part.condition(Conditioning(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3))
     assert made.jitter == pytest.approx(part.tolerance - 1e-12)
     assert isinstance(made, NystromPosterior)
     D = made.dictionary.rows.Z[:, :1]

@@ -13,6 +13,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
+from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
@@ -70,7 +71,7 @@ def test_points_off_the_features_are_told_nearly_exactly() -> None:
     """More points than features, in any order; features leave out 1e-4 of the variance."""
     kernel, data = KERNELS["all"], sample(40, 1, late=True)
     now = float(data.Z[:, -1].max()) + 1.5
-    made = StateSpace().condition(kernel, data, surface=CandidateGrid(kernel, POINTS), now=now)
+    made = StateSpace().condition(Conditioning(kernel, data, CandidateGrid(kernel, POINTS), now))
     means, covariance = dense(kernel, data, at(now))
     close: Any = {"rtol": 2e-4, "atol": 2e-3}
     for found in (made.on_surface(), made.predict(at(now))):
@@ -86,12 +87,12 @@ def test_points_off_the_features_are_told_nearly_exactly() -> None:
 def test_it_starts_again_where_it_must() -> None:
     kernel, data = KERNELS["all"], sample(30, 3)
     surface, rule = CandidateGrid(kernel, POINTS), StateSpace()
-    made = rule.condition(kernel, data, surface=surface, now=99.0)
+    made = rule.condition(Conditioning(kernel, data, surface, 99.0))
     other = kernel.clone_with_theta(kernel.theta + 0.1)
     changed = Data(data.Z, data.Y, data.variance * 2)
     for again, told in ((other, data), (kernel, changed), (kernel, sample(30, 4))):
-        fresh = rule.condition(again, told, surface=surface, now=99.0)
-        stale = rule.condition(again, told, surface=surface, now=99.0, previous=made)
+        fresh = rule.condition(Conditioning(again, told, surface, 99.0))
+        stale = rule.condition(Conditioning(again, told, surface, 99.0, made))
         np.testing.assert_array_equal(stale.known.mean, fresh.known.mean)
         assert not np.array_equal(stale.known.mean, made.known.mean)
 
@@ -99,7 +100,8 @@ def test_it_starts_again_where_it_must() -> None:
 def test_a_point_beyond_the_features_keeps_its_variance() -> None:
     # One anchor: everything far from it is left to the residual, and nothing is lost.
     kernel = OnSpace(RBF(0.5)) * Drift(0.2)
-    made = StateSpace(anchors=np.zeros((1, 2))).condition(kernel, sample(10, 6), now=90.0)
+    rule = StateSpace(anchors=np.zeros((1, 2)))
+    made = rule.condition(Conditioning(kernel, sample(10, 6), now=90.0))
     _, variance = made.predict(np.array([[0.0, 0.0, 90.0], [40.0, 40.0, 90.0]]))
     assert variance[1] == pytest.approx(1.0)
     assert 0.0 < variance[0] <= 1.0
@@ -115,10 +117,11 @@ def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
     Y = np.column_stack([10 * np.random.default_rng(0).standard_normal(60), np.ones(60)])
     rule = StateSpace(anchors=POINTS[:3])
     for noise, jitter in ((1e-18, floor), (0.25 * floor, 0.75 * floor), (2.0 * floor, 0.0)):
-        made = rule.condition(kernel, Data(Z, Y, np.full(60, noise)), now=4.0)
+        made = rule.condition(Conditioning(kernel, Data(Z, Y, np.full(60, noise)), now=4.0))
         assert made.jitter == pytest.approx(jitter, rel=1e-6)
         # What is left is the posterior of the larger noise.
-        raised = rule.condition(kernel, Data(Z, Y, np.full(60, max(noise, floor))), now=4.0)
+        least = np.full(60, max(noise, floor))
+        raised = rule.condition(Conditioning(kernel, Data(Z, Y, least), now=4.0))
         there = at(4.0, [0, 1, 2])
         for mine, its in zip(made.predict(there), raised.predict(there), strict=True):
             assert np.isfinite(mine).all()
@@ -152,7 +155,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
     for now in (start - 2.0, start, 0.5 * (start + end), late, data.Z[-5, -1]):
         for count in range(5, n + 1, 20 if n < STRIDE else 50):
             some = data.rows(0, count)
-            made = rule.condition(kernel, some, surface=surface, now=now, previous=made)
+            made = rule.condition(Conditioning(kernel, some, surface, now, made))
         Z = np.column_stack([FEW, np.full(6, now)])
         means, covariance = dense(kernel, made.data, Z)
         for found in (made.on_surface(), made.predict(Z), made.predict(Z[[3, 1]])):
@@ -176,7 +179,7 @@ def test_shrinking_at_an_earlier_time(name: str) -> None:
     kernel, data = KERNELS[name], among_few(20, 4)
     now = float(data.Z[12, -1]) - 0.4
     surface = CandidateGrid(kernel, FEW)
-    made = StateSpace().condition(kernel, data, surface=surface, now=now)
+    made = StateSpace().condition(Conditioning(kernel, data, surface, now))
     z, Z = np.array([[*FEW[2], now]]), np.column_stack([FEW, np.full(6, now)])
     smaller = made.shrunk(z, 0.3, surface)
     more = Data(
@@ -203,11 +206,12 @@ def test_kernels_that_are_no_sum_of_terms(kernel: Any) -> None:
         (StateSpace(anchors=POINTS), "a state space needs a sum of terms"),
         (NystromFilter(), "a filter on a dictionary needs"),
     ):
-        refused(ValueError, says, rule.condition, kernel, sample(3, 0), now=99.0)
+        refused(ValueError, says, rule.condition, Conditioning(kernel, sample(3, 0), now=99.0))
 
 
 def test_a_domain_that_is_not_finite_needs_anchors() -> None:
-    refused(ValueError, "needs anchors", StateSpace().condition, KERNELS["all"], sample(3, 0))
+    given = Conditioning(KERNELS["all"], sample(3, 0))
+    refused(ValueError, "needs anchors", StateSpace().condition, given)
 
 
 # --- the sparse posterior of a drifting reward, a filter, against the exact one
@@ -221,7 +225,7 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
     data = Data(Z, np.arange(4.0)[:, None], np.full(4, 0.1))
     for count in range(1, 5):
         some = data.rows(0, count)
-        made, exact = EVERY_POINT.condition(kernel, some), by_cholesky(kernel, some)
+        made, exact = EVERY_POINT.condition(Conditioning(kernel, some)), by_cholesky(kernel, some)
         assert len(made.known.mean) == (count > 1)
         tests = np.column_stack([np.random.default_rng(0).random((5, 2)), np.full(5, 4.0)])
         assert_alike(made.predict(tests), exact.predict(tests), rtol=1e-7, atol=1e-10)
@@ -234,7 +238,7 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     data = Data(Z, rng.standard_normal((40, 1)), np.full(40, 0.1))
     made, ranks = None, []
     for n in range(1, 41):
-        made = Nystrom().condition(kernel, data.rows(0, n), now=n, previous=made)
+        made = Nystrom().condition(Conditioning(kernel, data.rows(0, n), now=n, previous=made))
         ranks.append(len(made.known.mean))
     assert ranks == sorted(ranks)
     assert ranks[0] == 1

@@ -26,7 +26,7 @@ from tvbandits.gp.ensemble.rule import (
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import FAINT, Posterior, as_of_now
+from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, as_of_now
 
 # Steps in which a difference between arms is forgotten, up to 1/e.
 SCALES = 10.0 ** np.arange(2.0, 5.0, 0.5)
@@ -243,21 +243,9 @@ class IndependentArms:
     fixed_features: ClassVar[bool] = False
     joint_draws: ClassVar[bool] = False
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
-        noise_variance: float = 0.0,  # noqa: ARG002 - readings say it of themselves
-    ) -> ArmsPosterior | ExactPosterior:
-        """Condition on `data`, of which `previous` has observed the first or some.
-
-        `kernel` is what arms share before the first reading; the rest is as `ModelEnsemble.condition`.
-        """
+    def condition(self, given: Conditioning) -> ArmsPosterior | ExactPosterior:
+        """As `ModelEnsemble.condition`; readings say of themselves how noisy they are."""
+        kernel, data, surface, now, previous, *_ = given
         if surface is None:
             raise ValueError("arms are candidates: there are none")
         data = data.in_time()
@@ -274,7 +262,7 @@ class IndependentArms:
         past = _observed(past, past[-1], data, surface)
         if now < past[-1].time:  # a look at the past, without what was read later
             before = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
-            looked = self.condition(kernel, before, surface=surface, now=now)
+            looked = self.condition(Conditioning(kernel, before, surface, now))
             assert isinstance(looked, ArmsPosterior)  # it has a reading
             return replace(looked, data=data, past=past, made_for=made_for, between=between)
         filters = past[-1].moved(now)

@@ -36,7 +36,7 @@ from tvbandits.gp.ensemble.seasons import course, period_in
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import Posterior, as_of_now
+from tvbandits.gp.posteriors.protocol import Conditioning, as_of_now
 
 # --- late readings: at their own time, as far back as is kept --------------------------------------
 # A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
@@ -340,30 +340,13 @@ class ModelEnsemble:
     fixed_features: ClassVar[bool] = False
     joint_draws: ClassVar[bool] = False
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
-        noise_variance: float = 0.0,
-    ) -> EnsemblePosterior | ExactPosterior:
-        """Condition on `data`, of which `previous` has observed the first or some.
+    def condition(self, given: Conditioning) -> EnsemblePosterior | ExactPosterior:
+        """Condition on rewards of candidates, of which the previous posterior may have observed some.
 
-        Parameters
-        ----------
-        kernel : scikit-learn kernel
-            What points share before the first observation; nothing later depends on it.
-        data : Data
-            Rewards of candidates in their own unit, at inputs [x, t], in any order.
-        surface : CandidateGrid
-            The candidates.
-        noise_variance : float
-            Of a reading to come.
+        They are in their own unit, at inputs [x, t], in any order. The kernel is what points share
+        before the first of them; nothing later depends on it.
         """
+        kernel, data, surface, now, previous, _, noise_variance = given
         if surface is None:
             raise ValueError("an ensemble of models needs candidates")
         data = data.in_time()

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from tvbandits.gp.posteriors.data import (
 )
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, SPAN_TOLERANCE, cheaper_state
 from tvbandits.gp.posteriors.nystrom import NystromPosterior, assemble
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 
@@ -55,27 +55,17 @@ class Exact:
     joint_draws: ClassVar[bool] = True
 
     def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
-        noise_variance: float = 0.0,  # noqa: ARG002
+        self, given: Conditioning
     ) -> ExactPosterior | NystromPosterior | StateSpacePosterior:
-        """Condition on `data`, from `previous` where that is cheaper.
-
-        Parameters and errors are those of `tvbandits.gp.posteriors.protocol.PosteriorRule.condition`.
-        """
+        """As `tvbandits.gp.posteriors.protocol.PosteriorRule.condition`."""
+        kernel, data, surface, now, previous, *_ = given
         if data.levels is not None:  # of a time that goes on, they change with every reading
-            return _beside_levels(kernel, without_negligible(kernel, data), surface, now)
+            return _beside_levels(given._replace(data=without_negligible(kernel, data)))
         if surface is not None and surface.space_time:
             goes_on = isinstance(previous, StateSpacePosterior) and data.starts_with(previous.data)
             state = cheaper_state(len(data.Z), surface, goes_on)
             if state is not None:
-                return filtered(kernel, data, surface, now, previous, lambda: state)
+                return filtered(given, lambda: state)
         data = without_negligible(kernel, data)
         if isinstance(previous, ExactPosterior):
             extended = extend(previous, data, surface, now)
@@ -93,19 +83,19 @@ class Exact:
         span: ExactPosterior | None = surface.remember(spanning)
         if span is None or len(groups.first) < span.size:
             return factor(kernel, data, surface, now)
-        return assemble(kernel, data, groups, span, sparse, now, lowest=SPAN_TOLERANCE, exact=True)
+        given = given._replace(data=data)
+        return assemble(given, groups, span, lowest=SPAN_TOLERANCE, exact=True)
 
 
-def _beside_levels(
-    kernel: Any, data: Data, surface: CandidateGrid | None, now: float
-) -> ExactPosterior | NystromPosterior:
+def _beside_levels(given: Conditioning) -> ExactPosterior | NystromPosterior:
     """Of readings that share levels: on a dictionary that spans the domain, if there is a small one."""
+    kernel, data, surface, now, *_ = given
     plain = surface is not None and not surface.space_time and len(data) > 0
     span: ExactPosterior | None = surface.remember(spanning) if plain and surface else None
     if span is None:
         return factor(kernel, data, surface, now)
     groups = Groups.of(data.apart)
-    return assemble(kernel, data, groups, span, None, now, lowest=SPAN_TOLERANCE, exact=True)
+    return assemble(given, groups, span, lowest=SPAN_TOLERANCE, exact=True)
 
 
 def spanning(surface: CandidateGrid) -> ExactPosterior | None:

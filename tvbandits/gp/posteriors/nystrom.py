@@ -52,7 +52,13 @@ from tvbandits.gp.posteriors.data import (
     without_negligible,
 )
 from tvbandits.gp.posteriors.features import Features, SpaceFeatures
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior, Posterior
+from tvbandits.gp.posteriors.protocol import (
+    UNCONDITIONED,
+    Conditioning,
+    Expansion,
+    KernelPosterior,
+    Posterior,
+)
 from tvbandits.gp.posteriors.state_space import (
     FeatureRows,
     Filter,
@@ -278,12 +284,9 @@ def _variances(residual: Array, z: Array, factor: Array) -> Array:
 
 
 def assemble(
-    kernel: Any,
-    data: Data,
+    given: Conditioning,
     groups: Groups,
     dictionary: ExactPosterior,
-    previous: NystromPosterior | None,
-    now: float,
     *,
     lowest: float,
     exact: bool = False,
@@ -294,12 +297,12 @@ def assemble(
     To such a point the model leaves its noise as the only reason for a misfit: one below that share is
     raised to it, since otherwise the misfit would count as many deviations of the noise.
     """
-    rows = groups.merge(data)
-    given = rows.variance
+    rows = groups.merge(given.data)
+    told = rows.variance
     if len(rows):
-        raised = np.maximum(given, lowest * np.asarray(kernel.diag(rows.Z)))
+        raised = np.maximum(told, lowest * np.asarray(given.kernel.diag(rows.Z)))
         rows = Data(rows.Z, rows.Y, raised, rows.levels)
-    embedded = embedding(rows.Z, dictionary, previous)
+    embedded = embedding(rows.Z, dictionary, given.previous)
     if rows.levels is not None:  # Z' P Z with the P that is left of the precisions without levels
         embedded = without_levels(rows.levels, embedded, rows.variance)
     weighted = embedded / np.sqrt(rows.variance)[:, None]
@@ -312,8 +315,8 @@ def assemble(
     # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
     misfit = rows.Y - embedded @ coefficients
     return NystromPosterior(
-        kernel=kernel,
-        data=data,
+        kernel=given.kernel,
+        data=given.data,
         groups=groups,
         rows=rows,
         dictionary=dictionary,
@@ -323,20 +326,20 @@ def assemble(
         coefficients=coefficients,
         products=(precision[:, None] * misfit).T @ misfit + coefficients.T @ coefficients,
         log_det_ratio=linalg.log_determinant(made.L),
-        now=now,
+        now=given.now,
         exact=exact,
-        raised=float((rows.variance - given).max(initial=0.0)),
+        raised=float((rows.variance - told).max(initial=0.0)),
     )._with_variance()
 
 
-def embedding(Z: Array, dictionary: ExactPosterior, previous: NystromPosterior | None) -> Array:
-    """Z of inputs (u, p) on a root; what a posterior has of the first of them is continued.
+def embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) -> Array:
+    """Z of inputs (u, p) on a root; what a sparse posterior has of the first of them is continued.
 
     Where the root is that of before and has more rows, the columns of these are all that is new.
     """
     known = 0 if previous is None else previous.size
     if (
-        previous is None
+        not isinstance(previous, NystromPosterior)
         or not 0 < known <= len(Z)
         or previous.rows.levels is not None
         or not np.array_equal(Z[:known], previous.rows.Z)
@@ -505,50 +508,27 @@ class Nystrom:
         flag("keep", self.keep)
         finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,
-        noise_variance: float = 0.0,  # noqa: ARG002 - one face for all
-    ) -> NystromPosterior | StateSpacePosterior:
-        """Condition on `data`, from `previous` where that is cheaper.
+    def condition(self, given: Conditioning) -> NystromPosterior | StateSpacePosterior:
+        """Condition on data, from a previous posterior where that is cheaper.
 
         Under a kernel space * time whose correlation in time is Markov, it is a filter, and nothing is
         drawn: its features are inducing points that leave no point more than `tolerance` of its prior
         variance, taken from the fixed points, or else from those observed, and then made anew for an
         observation beyond them.
 
-        Parameters
-        ----------
-        surface : Surface, optional
-            Fixed points that `on_surface` will answer for, at the time `now`.
-        previous : NystromPosterior, optional
-            A posterior of the same kernel and surface on other data: its variances give the inclusion
-            probabilities, the prior's where there is none. An exact one is left aside.
-        rng : numpy.random.Generator
-            Draws the dictionary; one uniform number for each observed input, in order of first
-            appearance, whenever the inputs of the observations are others than before; several where
-            there are many new ones at once (`tvbandits.gp.posteriors.nystrom`).
+        The variances of a previous `NystromPosterior` give the inclusion probabilities, the prior's
+        where there is none. The generator draws the dictionary: one uniform number for each observed
+        input, in order of first appearance, whenever the inputs of the observations are others than
+        before; several where there are many new ones at once (`tvbandits.gp.posteriors.nystrom`).
         """
+        kernel, data, surface, now, previous, *_ = given
         data = without_negligible(kernel, data)
+        given = given._replace(data=data)
         plain = surface is not None and not surface.space_time
         drift = None if plain else markov(kernel)
         if drift is not None:
             grows = self.tolerance if surface is None else None
-            return filtered(
-                kernel,
-                data,
-                surface,
-                now,
-                previous,
-                lambda: self._state(drift, data, surface),
-                grows,
-            )
+            return filtered(given, lambda: self._state(drift, data, surface), grows)
         previous = previous if isinstance(previous, NystromPosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         rows = groups.merge(data)
@@ -557,10 +537,9 @@ class Nystrom:
             known = previous.dictionary
             dictionary = by_cholesky(kernel, known.data, surface=surface, now=now, previous=known)
         else:
-            rng = np.random.default_rng(0) if rng is None else rng
-            dictionary = self.drawn(kernel, rows, surface, now, previous, rng)
+            dictionary = self.drawn(given, rows)
         # [BB] Algorithm 1, L17 and L18.
-        return assemble(kernel, data, groups, dictionary, previous, now, lowest=self.tolerance)
+        return assemble(given, groups, dictionary, lowest=self.tolerance)
 
     def _state(self, drift: Term, data: Data, surface: CandidateGrid | None) -> SpaceFeatures:
         """Of a filter, on the fixed points or on those observed."""
@@ -570,25 +549,20 @@ class Nystrom:
         prior = np.full(len(features.pivots), drift.amplitude)
         return SpaceFeatures((drift,), (features,), (0,), prior)
 
-    def drawn(
-        self,
-        kernel: Any,
-        rows: Data,
-        surface: CandidateGrid | None,
-        now: float,
-        previous: NystromPosterior | None,
-        rng: np.random.Generator,
-    ) -> ExactPosterior:
-        """Resparsify: the next dictionary."""
+    def drawn(self, given: Conditioning, rows: Data) -> ExactPosterior:
+        """Resparsify: the next dictionary, of rows that are merged."""
         if len(rows) == 0:
             # [BB] Algorithm 1, L2.
-            return on_points(kernel, rows.Z, surface, now, None)
+            return on_points(given, rows.Z)
+        kernel, previous = given.kernel, given.previous
+        previous = previous if isinstance(previous, NystromPosterior) else None
+        rng = np.random.default_rng(0) if given.rng is None else given.rng
         prior = np.asarray(kernel.diag(rows.Z))
         known = 0 if previous is None else previous.size
         if len(rows) - known > max(MANY, known):
             first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
             fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
-            return on_points(kernel, fresh, surface, now, None)
+            return on_points(given, fresh)
         z, variance = np.empty((len(rows), 0)), prior
         if previous is not None:
             z = embedding(rows.Z, previous.dictionary, previous)
@@ -608,10 +582,10 @@ class Nystrom:
             new = self._independent(kernel, rows.Z[kept], z[kept])
             if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
                 grown = np.concatenate([start.rows.Z, new])
-                return on_points(kernel, grown, surface, now, start)
+                return on_points(given, grown, start)
         # L11 and L15: a dictionary of what was drawn, and of nothing else.
         fresh = self._independent(kernel, rows.Z[kept], z[kept, :0])
-        return on_points(kernel, fresh, surface, now, None)
+        return on_points(given, fresh)
 
     def _independent(self, kernel: Any, Z: Array, z: Array) -> Array:
         """The points, in their order, without those that depend on others or on a dictionary.
@@ -639,14 +613,8 @@ def markov(kernel: Any) -> Term | None:
     return terms[0] if single else None
 
 
-def on_points(
-    kernel: Any,
-    Z: Array,
-    surface: CandidateGrid | None,
-    now: float,
-    previous: ExactPosterior | None,
-) -> ExactPosterior:
+def on_points(given: Conditioning, Z: Array, start: ExactPosterior | None = None) -> ExactPosterior:
     """The noise-free process on inducing points; its noise is what a root needs at the least."""
-    noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
+    noise = 1e-12 * np.asarray(given.kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return by_cholesky(kernel, data, surface=surface, now=now, previous=previous)
+    return by_cholesky(given.kernel, data, surface=given.surface, now=given.now, previous=start)

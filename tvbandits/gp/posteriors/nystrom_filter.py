@@ -29,10 +29,10 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
-from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups, without_negligible
+from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
 from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov, with_left_out
-from tvbandits.gp.posteriors.protocol import Posterior, as_of_now
+from tvbandits.gp.posteriors.protocol import Conditioning, as_of_now
 from tvbandits.gp.posteriors.state_space import FeatureRows, Filter, recall
 
 # A reading counts as long as its noise about now is at most so many prior variances.
@@ -61,26 +61,15 @@ class NystromFilter(Nystrom):
     [0.585]
     """
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,
-        noise_variance: float = 0.0,  # noqa: ARG002 - one face for all
-    ) -> NystromPosterior:
-        """Condition on `data`, in any order, from `previous` where that is cheaper.
-
-        Parameters are those of `Nystrom.condition`.
+    def condition(self, given: Conditioning) -> NystromPosterior:
+        """Condition on data, in any order, from a previous posterior where that is cheaper.
 
         Raises
         ------
         ValueError
             If the kernel is not one term space * time whose state in time is a single number.
         """
+        kernel, data, surface, _, previous, *_ = given
         term = markov(kernel)
         if term is None:
             raise ValueError(
@@ -91,44 +80,33 @@ class NystromFilter(Nystrom):
         lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
         raised = float((lowest - data.variance).max(initial=0.0))
         noise = np.maximum(data.variance, lowest)  # as `nystrom.assemble` has it
-        data = Data(data.Z, data.Y, noise)
+        given = given._replace(data=Data(data.Z, data.Y, noise))
         known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
-        dictionary = self._dictionary(kernel, term, data, now, known, rng)
-        made = replace(_filtered(kernel, term, data, dictionary, now, known), raised=raised)
+        dictionary = self._dictionary(given, term, known)
+        made = replace(_filtered(given, term, dictionary, known), raised=raised)
         return made if surface is None else made.at_points(surface)
 
     def _dictionary(
-        self,
-        kernel: Any,
-        term: Term,
-        data: Data,
-        now: float,
-        known: NystromPosterior | None,
-        rng: np.random.Generator | None,
+        self, given: Conditioning, term: Term, known: NystromPosterior | None
     ) -> ExactPosterior:
         """Inducing points at the time `now`: those of before, if nothing is new, or resparsified."""
-        before = None
+        data, now, before = given.data, given.now, None
         if known is not None:
             rows = known.dictionary.rows
             rows = replace(rows, Z=present(rows, now))  # all of one time: their root stays
             start = replace(known.dictionary, data=rows, rows=rows, surface=None)
             if np.array_equal(data.Z, known.data.Z):
                 return start
-            before = _filtered(kernel, term, known.data, start, now, known)
-        rng = np.random.default_rng(0) if rng is None else rng
-        recent, _ = faded(kernel, term, data, now)
-        return self.drawn(kernel, recent, None, now, before, rng)
+            before = _filtered(given._replace(data=known.data), term, start, known)
+        recent, _ = faded(given.kernel, term, data, now)
+        return self.drawn(given._replace(surface=None, previous=before), recent)
 
 
 def _filtered(
-    kernel: Any,
-    term: Term,
-    data: Data,
-    dictionary: ExactPosterior,
-    now: float,
-    known: NystromPosterior | None,
+    given: Conditioning, term: Term, dictionary: ExactPosterior, known: NystromPosterior | None
 ) -> NystromPosterior:
-    """The posterior about the time `now` on a dictionary of that time; `data` are in order of time."""
+    """The posterior about the time `now` on a dictionary of that time; data are in order of time."""
+    kernel, data, _, now, *_ = given
     rows, counts = faded(kernel, term, data, now)
     m, here = dictionary.size, present(data, now)
     weights = SpaceFeatures((term,), (), (0,), np.ones(m))

@@ -212,6 +212,33 @@ class KernelPosterior:
         return None
 
 
+class Conditioning(NamedTuple):
+    """What a posterior is conditioned on, and for whom.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    data : Data
+    surface : CandidateGrid, optional
+        Fixed points that `on_surface` will answer for, at the time `now`.
+    now : float
+    previous : Posterior, optional
+        A posterior of the same kernel and surface on other data; left aside where it is no help.
+    rng : numpy.random.Generator, optional
+        Draws a dictionary, where one is drawn.
+    noise_variance : float
+        Of a reward to come, where it is learned how much of a reward is noise.
+    """
+
+    kernel: Any
+    data: Data
+    surface: CandidateGrid | None = None
+    now: float = 0.0
+    previous: Posterior | None = None
+    rng: np.random.Generator | None = None
+    noise_variance: float = 0.0
+
+
 class PosteriorRule(Protocol):
     """How a posterior is made of data: a part of a recipe.
 
@@ -231,32 +258,8 @@ class PosteriorRule(Protocol):
     fixed_features: ClassVar[bool]
     joint_draws: ClassVar[bool]
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,
-        noise_variance: float = 0.0,
-    ) -> Posterior:
-        """Condition on `data`, from `previous` where that is cheaper.
-
-        Parameters
-        ----------
-        kernel : scikit-learn kernel
-        data : Data
-        surface : Surface, optional
-            Fixed points that `on_surface` will answer for, at the time `now`.
-        now : float
-        previous : Posterior, optional
-            A posterior of the same kernel and surface on other data; left aside where it is no help.
-        rng : numpy.random.Generator, optional
-            Draws a dictionary, where one is drawn.
-        noise_variance : float
-            Of a reward to come, where it is learned how much of a reward is noise.
+    def condition(self, given: Conditioning) -> Posterior:
+        """Condition on the data that are `given`, from the previous posterior where that is cheaper.
 
         Raises
         ------

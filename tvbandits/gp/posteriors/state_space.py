@@ -28,7 +28,7 @@ from tvbandits.core.observations import changed
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.features import SpaceFeatures
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED, KernelPosterior, Posterior
+from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Conditioning, KernelPosterior
 
 # --- the one Kalman filter, and what it knows about its past --------------------------------------
 # A state s (m,) of diagonal prior covariance P0 is stationary and moves in time by a linear law F_h;
@@ -266,28 +266,15 @@ class StateSpace:
         if self.anchors is not None:
             object.__setattr__(self, "anchors", as_points(self.anchors, name="anchors"))
 
-    def condition(
-        self,
-        kernel: Any,
-        data: Data,
-        *,
-        surface: CandidateGrid | None = None,
-        now: float = 0.0,
-        previous: Posterior | None = None,
-        rng: np.random.Generator | None = None,  # noqa: ARG002 - one face for all
-        noise_variance: float = 0.0,  # noqa: ARG002
-    ) -> StateSpacePosterior:
-        """Condition on `data`, from `previous` where it only has to be told the rest.
-
-        Parameters are those of `tvbandits.gp.posteriors.protocol.PosteriorRule.condition`; the rows of
-        `data` may come in any order.
+    def condition(self, given: Conditioning) -> StateSpacePosterior:
+        """Condition on data, in any order, from a posterior that only has to be told the rest.
 
         Raises
         ------
         ValueError
             If the kernel is not a sum of terms, or there are no points to make features on.
         """
-        return filtered(kernel, data, surface, now, previous, lambda: self._space(kernel, surface))
+        return filtered(given, lambda: self._space(given.kernel, given.surface))
 
     def _space(self, kernel: Any, surface: CandidateGrid | None) -> SpaceFeatures:
         terms = terms_of(kernel)
@@ -305,19 +292,13 @@ class StateSpace:
 
 
 def filtered(
-    kernel: Any,
-    data: Data,
-    surface: CandidateGrid | None,
-    now: float,
-    previous: Posterior | None,
-    space: Callable[[], SpaceFeatures],
-    grows: float | None = None,
+    given: Conditioning, space: Callable[[], SpaceFeatures], grows: float | None = None
 ) -> StateSpacePosterior:
-    """Condition on `data`, in any order, from `previous` where it only has to be told the rest.
+    """Condition on data, in any order, from a posterior that only has to be told the rest.
 
-    Parameters are those of `StateSpace.condition`; `space` makes the state, where a filter starts anew,
-    and `grows` is that of `ObservationModel`.
+    Where a filter starts anew, `space` makes the state; `grows` is that of `ObservationModel`.
     """
+    kernel, data, surface, now, previous, *_ = given
     data = data.in_time()
     known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
     for start in known:
