@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
-from tvbandits.gp.posteriors.nystrom import NystromPosterior, markov
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, markov, variances
 
 # Candidates that are looked at together: few at first, since they raise the floor for the others.
 SMALLEST_LOOK, LARGEST_LOOK = 64, 8192
@@ -81,9 +81,7 @@ class Looker:
         if len(self.Z) == 0:
             return np.full(len(X), self.centre), np.sqrt(prior)
         z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
-        half = linalg.solve_lower(self.factor, z)
-        variance = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
-        variance += np.einsum("ij,ij->j", half, half)
+        variance = variances(prior - np.einsum("ij,ij->j", z, z), z, self.factor)
         return self.centre + self.weights @ z, np.sqrt(variance)
 
     def means_above(self, cross: Array, prior: float) -> Array:
@@ -150,6 +148,27 @@ class Since:
     shift: Array
 
 
+class Search(NamedTuple):
+    """What blocks are looked through for.
+
+    Attributes
+    ----------
+    looker : Looker
+    number : int
+        Of what is looked at now.
+    since : Since
+    wanted : Request
+    free : boolean array of shape (A,), or None
+        Which candidates of the blocks count; None: all.
+    """
+
+    looker: Looker
+    number: int
+    since: Since
+    wanted: Request
+    free: NDArray[np.bool_] | None
+
+
 class Block:
     """Some of the candidates, with upper bounds of their means and deviations when last looked at.
 
@@ -168,15 +187,9 @@ class Block:
         self.look = np.zeros(size, dtype=np.int32)
         self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
 
-    def leaders(
-        self,
-        looker: Looker,
-        number: int,
-        since: Since,
-        wanted: Request,
-        free: NDArray[np.bool_] | None = None,
-    ) -> Found:
-        """The leaders, of those that are `free`; what is looked at now has the given number."""
+    def leaders(self, search: Search) -> Found:
+        """The leaders, of those that are free."""
+        looker, number, since, wanted, free = search
         bound = self._bounds(looker, since, wanted)
         if free is not None:
             bound[~free] = -np.inf
@@ -318,21 +331,15 @@ class Here:
     def __init__(self, blocks: Sequence[Block]) -> None:
         self.blocks, self.single = blocks, len(blocks) == 1
 
-    def leaders(
-        self,
-        looker: Looker,
-        number: int,
-        since: Since,
-        wanted: Request,
-        free: NDArray[np.bool_] | None,
-    ) -> Found:
+    def leaders(self, search: Search) -> Found:
         """Those of all blocks: what leads in one raises the floor of the next."""
         best: list[Found] = []
+        wanted, free = search.wanted, search.free
         values, enough = np.empty(0), wanted.enough
         ends = np.cumsum([len(block.look) for block in self.blocks])
         for block, end in zip(self.blocks, ends.tolist(), strict=True):
             of_it = None if free is None else free[end - len(block.look) : end]
-            best.append(block.leaders(looker, number, since, wanted, of_it))
+            best.append(block.leaders(search._replace(wanted=wanted, free=of_it)))
             values = np.concatenate([values, best[-1].values])
             if len(values) >= enough:
                 values = np.partition(values, -enough)[-enough:]
@@ -400,7 +407,7 @@ class Leaders:
                 self._posterior = posterior
             since, number = self._lineage.since(), self._lineage.number
             wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
-            found = self.blocks.leaders(looker, number, since, wanted, free)
+            found = self.blocks.leaders(Search(looker, number, since, wanted, free))
             self._last = found.rows, found.X
         except (
             BaseException
@@ -463,23 +470,16 @@ class OnWorkers:
             place = min(places[chunk.key], default=None)
             self.groups.setdefault(place, []).append((start, end, chunk))
 
-    def leaders(
-        self,
-        looker: Looker,
-        number: int,
-        since: Since,
-        wanted: Request,
-        free: NDArray[np.bool_] | None,
-    ) -> Found:
+    def leaders(self, search: Search) -> Found:
         """Those of all blocks."""
-        tasks = []
+        tasks, free = [], search.free
         for group in self.groups.values():
             starts, ends, chunks = (list(each) for each in zip(*group, strict=True))
             of_it = [] if free is None else [free[a:b] for a, b in zip(starts, ends, strict=True)]
-            request = looker, number, since, wanted, np.concatenate(of_it) if of_it else None
-            given = self.search, starts, chunks, request
+            there = search._replace(free=np.concatenate(of_it) if of_it else None)
+            given = self.search, starts, chunks, there
             tasks.append(self.client.submit(_leaders_there, *given, pure=False))
-        return _merged(self.client.gather(tasks), wanted.enough)
+        return _merged(self.client.gather(tasks), search.wanted.enough)
 
 
 # On a worker: blocks of the latest searches, by their first rows.
@@ -490,16 +490,16 @@ SEARCHES = 4
 
 
 def _leaders_there(
-    search: str, starts: Sequence[int], chunks: Sequence[NDArray[Any]], request: tuple[Any, ...]
+    of: str, starts: Sequence[int], chunks: Sequence[NDArray[Any]], search: Search
 ) -> Found:
     """On a worker: the leaders of some blocks."""
     while len(_kept) > SEARCHES:
         _kept.pop(next(iter(_kept)), None)
-    kept = _kept.setdefault(search, {})
+    kept = _kept.setdefault(of, {})
     for start, chunk in zip(starts, chunks, strict=True):
         taken = partial(_of_chunk, chunk)
         kept.setdefault(start, Block(start, len(chunk), taken)).take = taken
-    return Here([kept[start] for start in starts]).leaders(*request)
+    return Here([kept[start] for start in starts]).leaders(search)
 
 
 def _of_chunk(chunk: NDArray[Any], rows: Index | slice) -> Array:

@@ -168,7 +168,7 @@ class NystromPosterior(KernelPosterior):
     def variances_of(self, Z: Array, z: Array) -> Array:
         """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
         prior = np.asarray(self.kernel.diag(Z))
-        return _variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
+        return variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
 
     def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
         """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
@@ -242,7 +242,7 @@ class NystromPosterior(KernelPosterior):
         on = self.dictionary.fixed_points
         z = np.ascontiguousarray(on.V.array[:, points])
         residual = on.prior[points] - on.explained[points] * on.shrink**2
-        return _variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
+        return variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
 
     def times_embedding(self, w: Array) -> Array:
         """w^T z at all fixed points, shape (A,)."""
@@ -277,7 +277,7 @@ def with_left_out(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
     return np.asarray(np.maximum(variance, left_out))
 
 
-def _variances(residual: Array, z: Array, factor: Array) -> Array:
+def variances(residual: Array, z: Array, factor: Array) -> Array:
     """K - z^T z, given, + z^T V^-1 z for z of shape (m, n); shape (n,)."""
     half = linalg.solve_lower(factor, z)
     return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
@@ -447,9 +447,8 @@ def _scores(
     root = linalg.cholesky(np.asarray(kernel(Z[inducing]))).L
     z = linalg.solve_lower(root, np.asarray(kernel(Z[inducing], Z[seen])))
     V = np.eye(len(inducing)) + (z / (noise * probability)) @ z.T
-    half = linalg.solve_lower(linalg.cholesky(V).L, z)
-    beyond = np.maximum(prior - np.einsum("ij,ij->j", z, z), 0.0)
-    return np.asarray((beyond + np.einsum("ij,ij->j", half, half)) / noise)
+    left = prior - np.einsum("ij,ij->j", z, z)
+    return np.asarray(variances(left, z, linalg.cholesky(V).L) / noise)
 
 
 def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
