@@ -79,7 +79,7 @@ def test_many_late_ones_are_held_against_the_same_predictions(
     y = np.concatenate([reward(X[[i]], t[i]) for i in range(len(t))])
     bandit = play(learning(minimise=minimise), range(1, 46))
     told = Observations(X, t, y, np.linspace(0.01, 0.2, 20))
-    known = bandit.recipe, bandit._model, bandit.state, told
+    known = bandit._model, bandit.state, told
     together = calibrated(*known)
     monkeypatch.setattr("tvbandits.bandit.told.MANY_LATE", 100)
     one_by_one = calibrated(*known)

@@ -372,14 +372,14 @@ class Bandit:
         news = free is not state.questions.available or domain is not recipe.domain
         news = news or state.questions.due or recipe.consult == "before ask"
         if recipe.asking is not None and news:
-            state = consulting.before_ask(recipe, model, state, now, domain, free, rng)
+            state = consulting.before_ask(model, state, now, domain, free, rng)
         state = model.conditioned(state, now, rng)
         beta = model.beta(state)
         decision, rule = model.decision(state, now, beta, n, domain, free), recipe.acquisition
         if recipe.chooses_plainly and near is None:
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
-            state, X = points_of_decision(recipe, self._outcomes, decision, state, near, rng)
+            state, X = points_of_decision(self._outcomes, decision, state, near, rng)
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)
@@ -569,9 +569,9 @@ class Bandit:
         told = told_next(recipe, before, X, y, t, variance)
         read = before.outcomes if outcomes is None else self._outcomes.told(before, told, outcomes)
         rng = model.generator(before.random)
-        state = with_rewards(recipe, model, before, told, rng)
+        state = with_rewards(model, before, told, rng)
         if recipe.asking is not None:
-            state = consulting.after_tell(recipe, model, before, state, told, rng)
+            state = consulting.after_tell(model, before, state, told, rng)
         self._state = changed(state, outcomes=read, random=model.stored(rng))
         return self._state.info
 
@@ -627,7 +627,7 @@ class Bandit:
         before, told, points, rows = corrected(recipe, state, self._played(X), y, t, variance, to)
         right = self._outcomes.right(outcomes, len(rows))
         read = self._outcomes.retold(state, points, before.t[rows], told.t[rows], right)
-        self._state = replace(retold(recipe, self._model, state, told), outcomes=read)
+        self._state = replace(retold(self._model, state, told), outcomes=read)
         return self._state.info
 
     @in_turn
@@ -656,7 +656,7 @@ class Bandit:
         0 None
         """
         told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
-        made = retold(self._recipe, self._model, self._state, told.without(rows))
+        made = retold(self._model, self._state, told.without(rows))
         outcomes = self._outcomes.retold(self._state, points, told.t[rows])
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
@@ -749,7 +749,7 @@ class Bandit:
         about = consulting.question_time(recipe, state, t)
         free = available(recipe.domain, among, None, any_context=True)
         rng = self._model.generator(state.random)
-        state, points = consulting.asked_out(recipe, self._model, state, about, free, rng)
+        state, points = consulting.asked_out(self._model, state, about, free, rng)
         self._state = replace(state, random=self._model.stored(rng))
         return points.copy()
 

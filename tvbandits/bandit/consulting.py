@@ -42,7 +42,7 @@ DRAWN = 256
 
 
 def after_tell(
-    recipe: Recipe, model: Model, before: State, state: State, told: Told, rng: np.random.Generator
+    model: Model, before: State, state: State, told: Told, rng: np.random.Generator
 ) -> State:
     """The state once the expert was shown what was told, and asked if it is its turn.
 
@@ -50,23 +50,22 @@ def after_tell(
     decision, which is due or has had its questions. Those of points that nobody asked are news of their
     own, if their time is.
     """
-    asking, latest = recipe.asking, told.latest
+    asking, latest = model.recipe.asking, told.latest
     if asking is None or asking.expert is None:
         return state
     if len(told.rewards.t):
         show(asking.expert, model.known(state, told.rewards))
-    if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
+    if model.recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
     # The present, as far as it is known.
     about = latest if state.asked_for is None else max(latest, state.asked_for)
     unasked = len(before.pending.t) - len(state.pending.t) < len(told.X)
     if state.questions.due or (unasked and _is_new(state.questions, about)):
-        return _with_answers_of_the_expert(recipe, model, state, about, rng)
+        return _with_answers_of_the_expert(model, state, about, rng)
     return state
 
 
 def before_ask(
-    recipe: Recipe,
     model: Model,
     state: State,
     now: float,
@@ -79,6 +78,7 @@ def before_ask(
     Questions about that decision keep to what was available in its domain. Where the expert is asked
     after a tell, a decision whose rewards have not come by the next one has its questions then.
     """
+    recipe = model.recipe
     if free is None and domain is not recipe.domain:
         free = Available(domain, None, None)  # for questions: nobody else looks at that
     state = changed(state, questions=changed(state.questions, available=free))
@@ -86,10 +86,10 @@ def before_ask(
     if recipe.asking is None or recipe.asking.expert is None:
         return state
     if recipe.consult == "before ask" and _is_new(questions, now):
-        return _with_answers_of_the_expert(recipe, model, state, now, rng)
+        return _with_answers_of_the_expert(model, state, now, rng)
     late = recipe.consult == "after tell" and questions.due
     if late and last is not None and last < now:
-        return _with_answers_of_the_expert(recipe, model, state, last, rng)
+        return _with_answers_of_the_expert(model, state, last, rng)
     return state
 
 
@@ -98,14 +98,14 @@ def _is_new(questions: Questions, about: float) -> bool:
 
 
 def _with_answers_of_the_expert(
-    recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
+    model: Model, state: State, about: float, rng: np.random.Generator
 ) -> State:
     """The state once the plan has chosen and the expert was asked about the time `about`."""
-    asking = recipe.asking
+    asking = model.recipe.asking
     assert asking is not None
     expert = asking.expert
     assert expert is not None  # otherwise nothing is due
-    state, points = chosen(recipe, model, state, about, rng)
+    state, points = chosen(model, state, about, rng)
     said, failure = asked(expert, points, about)
     fresh = answers_of(points, about, said.values, said.variance)
     down = failure is not None
@@ -132,7 +132,7 @@ def _with_answers_of_the_expert(
 
 
 def chosen(
-    recipe: Recipe, model: Model, state: State, about: float, rng: np.random.Generator
+    model: Model, state: State, about: float, rng: np.random.Generator
 ) -> tuple[State, Array]:
     """What the plan asks about the time `about`; the state counts the questions.
 
@@ -141,7 +141,7 @@ def chosen(
     state : State
     points : array of shape (q, d)
     """
-    asking = recipe.asking
+    recipe, asking = model.recipe, model.recipe.asking
     assert asking is not None
     decision = about if recipe.consult == "before ask" else about + 1.0
     if state.questions.pool.seen < len(state.visited):  # some were played without a plan
@@ -219,19 +219,14 @@ def question_time(recipe: Recipe, state: State, t: float | None) -> float:
 
 
 def asked_out(
-    recipe: Recipe,
-    model: Model,
-    state: State,
-    about: float,
-    free: Available | None,
-    rng: np.random.Generator,
+    model: Model, state: State, about: float, free: Available | None, rng: np.random.Generator
 ) -> tuple[State, Array]:
     """Questions (q, d) for somebody else to carry; none once the decision has had its own."""
     if not _is_new(state.questions, about):
-        return state, np.empty((0, recipe.domain.dimension))
+        return state, np.empty((0, model.recipe.domain.dimension))
     if free is not None:
         state = replace(state, questions=replace(state.questions, available=free))
-    state, points = chosen(recipe, model, state, about, rng)
+    state, points = chosen(model, state, about, rng)
     queries, q = state.info.queries, len(points)
     queries = changed(queries, asked=q, total_asked=queries.total_asked + q)
     return changed(state, info=changed(state.info, queries=queries)), points

@@ -26,13 +26,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr, stdtrit
 
 from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
-from tvbandits.acquisition.rules import Acquisition, Decision, chosen
+from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold
@@ -217,13 +218,18 @@ def points_of(domain: Domain, rng: np.random.Generator) -> Array:
     return domain.sample(POOL, rng)
 
 
+class Believed(NamedTuple):
+    """Beliefs about outcomes, and a generator of their own for what is looked for by them."""
+
+    outcomes: Sequence[OutcomeBeliefs]
+    own: np.random.Generator
+
+
 def where_limits_hold(
-    domain: Domain,
-    free: Available | None,
-    outcomes: Sequence[OutcomeBeliefs],
-    own: np.random.Generator,
+    decision: Decision, believed: Believed
 ) -> tuple[Available | None, Array, bool]:
     """What may be played of what is available, where limits are likeliest to hold, and if they do."""
+    (outcomes, own), domain, free = believed, decision.domain, decision.available
     allowed = Allowed(domain, free, np.empty((0, domain.dimension)))
     likeliest = allowed.best(lambda X: share(outcomes, X), own)[None]
     holds = bool(share(outcomes, likeliest)[0] >= 1.0)
@@ -231,85 +237,25 @@ def where_limits_hold(
     return within, likeliest, holds
 
 
-def priced(
-    decision: Decision, outcomes: Sequence[OutcomeBeliefs], own: np.random.Generator
-) -> Decision:
+def priced(decision: Decision, believed: Believed) -> Decision:
     """The decision with the price of risks that all plays share.
 
     It counts in deviations of the upper bounds: their range follows from the few worst points.
     """
-    shared = [each for each in outcomes if not each.limit.each]
+    shared = [each for each in believed.outcomes if not each.limit.each]
     if not shared:
         return decision
-    upper = decision.view.upper_bound(points_of(decision.domain, own), decision.beta)
+    points = points_of(decision.domain, believed.own)
+    upper = decision.view.upper_bound(points, decision.beta)
     unit = float(np.std(upper))
     return replace(
         decision, price=lambda X: unit * np.sum([each.price(X) for each in shared], axis=0)
     )
 
 
-def play_within(
-    rule: Acquisition,
-    decision: Decision,
-    outcomes: Sequence[OutcomeBeliefs],
-    start: Array,
-    rng: np.random.Generator,
-    own: np.random.Generator,
-    warn: Callable[[str | None], None],
-) -> Array:
-    """As `rule.choose`, among the points that are known to satisfy all limits.
-
-    Parameters
-    ----------
-    rule : Acquisition
-    decision : Decision
-    outcomes : sequence of OutcomeBeliefs
-    start : array of shape (s, d)
-        Points to start from that were not played yet: they come first.
-    rng, own : numpy.random.Generator
-        Of the rule, and of what is looked for here.
-    warn : callable
-        Is told why the play is a guess, or None.
-    """
-    count = 1 if decision.n is None else decision.n
-    if len(start):
-        return start[np.arange(count) % len(start)]
-    unread = [each.limit.name for each in outcomes if len(each.seen) == 0]
-    if unread:
-        warn(
-            f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points to "
-            "start from, or tell readings"
-        )
-        return chosen(rule, decision, rng)
-
-    free = decision.available
-    within, likeliest, holds = where_limits_hold(decision.domain, free, outcomes, own)
-    if not holds:
-        chances = ", ".join(
-            f"{each.limit.name} {each.probability(likeliest)[0]:.2g}" for each in outcomes
-        )
-        warn(
-            f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
-            f"probability: the play is where it is likeliest ({chances})"
-        )
-        return np.repeat(likeliest, count, axis=0)
-    warn(None)
-    decision = priced(decision, outcomes, own)
-    try:
-        X = chosen(rule, replace(decision, available=within), rng)
-    except NothingAvailableError:  # there is so little of it that points at random miss it
-        return np.repeat(likeliest, count, axis=0)
-    sure = decision.price is None
-    if sure and within is not free and len(X) == 1 and len(decision.pending) == 0:
-        X = look_at_the_edge(decision, outcomes, X, own)
-    return X
-
-
-def look_at_the_edge(
-    decision: Decision, outcomes: Sequence[OutcomeBeliefs], best: Array, own: np.random.Generator
-) -> Array:
+def look_at_the_edge(decision: Decision, believed: Believed, best: Array) -> Array:
     """The point (1, d) to play instead of `best` (1, d) for what it could open; or `best`."""
-    domain, free = decision.domain, decision.available
+    (outcomes, own), domain, free = believed, decision.domain, decision.available
     X = points_of(domain, own)
     if isinstance(domain, Candidates) and X is domain.X:
         row = int(domain.index(best)[0])
@@ -344,13 +290,12 @@ class Outcomes:
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
+        self.recipe = recipe
         # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
         sure = not getattr(recipe.acquisition, "weighs_reward", True)
         limits = [replace(limit, each=limit.each or sure) for limit in recipe.limits]
-        made = ((limit, recipe.of_outcome(limit)) for limit in limits)
         self._warned = False
-        self._parts = {limit.name: (limit, part, Model(part)) for limit, part in made}
+        self._parts = {limit.name: (limit, Model(recipe.of_outcome(limit))) for limit in limits}
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -373,12 +318,11 @@ class Outcomes:
         known = dict(state.outcomes)
         for name, values in as_outcomes(outcomes).items():
             check_outcome(name, self._parts)
-            _, recipe, model = self._parts[name]
-            before = known[name]
-            usual = recipe.domain, recipe.noise_variance, before.pending, 1.0
+            model, before = self._parts[name][1], known[name]
+            usual = model.recipe.domain, model.recipe.noise_variance, before.pending, 1.0
             read = checked_told(*usual, told.X, values, told.t, None, name)
             rng = generator_of(before.random)
-            after = with_rewards(recipe, model, before, read, rng)
+            after = with_rewards(model, before, read, rng)
             known[name] = changed(after, random=rng.bit_generator.state)
         return known
 
@@ -408,8 +352,9 @@ class Outcomes:
             The right readings of outcomes, by name.
         """
         made = dict(state.outcomes)
-        for name, (_, recipe, model) in self._parts.items():
-            read = ToldReadings.of(made[name], recipe.noise_variance)
+        for name, (_, model) in self._parts.items():
+            usual = model.recipe.noise_variance
+            read = ToldReadings.of(made[name], usual)
             rows = read.found(X, t)
             known, fresh = rows >= 0, (rows < 0) & (name in right)
             if not (known | fresh).any():
@@ -418,27 +363,25 @@ class Outcomes:
                 read = read.without(rows[known])
             else:
                 y = right[name] if name in right else read.y[rows]
-                noise = usual_variance(int(fresh.sum()), recipe.noise_variance)
+                noise = usual_variance(int(fresh.sum()), usual)
                 read = read.with_rows(rows[known], t=to[known], y=y[known])
                 # When the other plays were told, it was not read.
                 read = read.with_others(X[fresh], to[fresh], y[fresh], noise)
             # What was risked stays risked.
-            made[name] = replace(retold(recipe, model, made[name], read), spent=made[name].spent)
+            made[name] = replace(retold(model, made[name], read), spent=made[name].spent)
         return made
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
         """Mean and deviation of an outcome at points (m, d)."""
         check_outcome(name, self._parts)
-        known, model = state.outcomes[name], self._parts[name][2]
+        known, model = state.outcomes[name], self._parts[name][1]
         conditioned = model.conditioned(known, now, generator_of(known.random))
         return model.view(conditioned, now).reward(X)
 
-    def believed(
-        self, state: State, now: float
-    ) -> tuple[State, list[OutcomeBeliefs], np.random.Generator]:
-        """The state with outcomes conditioned, what is believed of them, and their generator."""
+    def believed(self, state: State, now: float) -> tuple[State, Believed]:
+        """The state with outcomes conditioned, and what is believed of them."""
         known, found = {}, []
-        for name, (limit, recipe, model) in self._parts.items():
+        for name, (limit, model) in self._parts.items():
             rng = generator_of(state.outcomes[name].random)
             inner = model.conditioned(state.outcomes[name], now, rng)
             own = np.random.default_rng(rng.integers(2**62))
@@ -446,13 +389,53 @@ class Outcomes:
             joint = partial(joint_beliefs, model, inner, about=now, decision=now)
             view = model.view(inner, now)
             seen, risk = inner.rewards, inner.spent
-            found.append(OutcomeBeliefs(limit, recipe.domain, seen, view, joint, risk))
-        return replace(state, outcomes=known), found, own
+            found.append(OutcomeBeliefs(limit, model.recipe.domain, seen, view, joint, risk))
+        return replace(state, outcomes=known), Believed(found, own)
 
-    def played(self, state: State, beliefs: Sequence[OutcomeBeliefs], X: Array) -> State:
+    def play_within(
+        self, decision: Decision, believed: Believed, start: Array, rng: np.random.Generator
+    ) -> Array:
+        """As the rule chooses, among the points that are known to satisfy all limits.
+
+        Points (s, d) to `start` from, which were not played yet, come first.
+        """
+        count, rule = 1 if decision.n is None else decision.n, self.recipe.acquisition
+        if len(start):
+            return start[np.arange(count) % len(start)]
+        unread = [each.limit.name for each in believed.outcomes if len(each.seen) == 0]
+        if unread:
+            self.warn(
+                f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points "
+                "to start from, or tell readings"
+            )
+            return chosen(rule, decision, rng)
+
+        within, likeliest, holds = where_limits_hold(decision, believed)
+        if not holds:
+            chances = ", ".join(
+                f"{each.limit.name} {each.probability(likeliest)[0]:.2g}"
+                for each in believed.outcomes
+            )
+            self.warn(
+                f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
+                f"probability: the play is where it is likeliest ({chances})"
+            )
+            return np.repeat(likeliest, count, axis=0)
+        self.warn(None)
+        decision = priced(decision, believed)
+        try:
+            X = chosen(rule, replace(decision, available=within), rng)
+        except NothingAvailableError:  # there is so little of it that points at random miss it
+            return np.repeat(likeliest, count, axis=0)
+        narrower = within is not decision.available and decision.price is None
+        if narrower and len(X) == 1 and len(decision.pending) == 0:
+            X = look_at_the_edge(decision, believed, X)
+        return X
+
+    def played(self, state: State, believed: Believed, X: Array) -> State:
         """The state once the risk of playing points (n, d) counts, where that is shared by all plays."""
         known = dict(state.outcomes)
-        for each in beliefs:
+        for each in believed.outcomes:
             limit = each.limit
             if not limit.each and len(each.seen):
                 risk = each.risk + float((limit.probability - each.probability(X)).sum())
@@ -461,7 +444,7 @@ class Outcomes:
 
     def start(self, state: State, free: Available | None) -> Array:
         """Points to start from that are available, with an outcome not read there, shape (s, d)."""
-        start = np.array(self._recipe.safe).reshape(-1, self._recipe.domain.dimension)
+        start = np.array(self.recipe.safe).reshape(-1, self.recipe.domain.dimension)
         read = [each.rewards.X for each in state.outcomes.values()]
         known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
         out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
@@ -474,7 +457,6 @@ class Outcomes:
 
 
 def points_of_decision(
-    recipe: Recipe,
     outcomes: Outcomes,
     decision: Decision,
     state: State,
@@ -504,7 +486,8 @@ def points_of_decision(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     """
-    domain, control = decision.domain, _control_first(recipe, decision, state, near)
+    recipe, domain = outcomes.recipe, decision.domain
+    control = _control_first(recipe, decision, state, near)
     if decision.n is not None:
         if decision.n == len(control):  # it is all that is played
             return state, control
@@ -518,10 +501,10 @@ def points_of_decision(
         if near is not None:
             decision = _within(decision, recipe.domain, check_near(near, start), start)
     if outcomes:
-        state, beliefs, own = outcomes.believed(state, decision.view.now)
-        first, rule = outcomes.start(state, decision.available), recipe.acquisition
-        X = play_within(rule, decision, beliefs, first, rng, own, outcomes.warn)
-        state = state if len(first) else outcomes.played(state, beliefs, X)
+        state, believed = outcomes.believed(state, decision.view.now)
+        first = outcomes.start(state, decision.available)
+        X = outcomes.play_within(decision, believed, first, rng)
+        state = state if len(first) else outcomes.played(state, believed, X)
     else:
         X = chosen(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
@@ -595,13 +578,11 @@ def best_point(
     Where they do nowhere, the point where they are likeliest to.
     """
     if any(len(each.rewards) for each in state.outcomes.values()):
-        _, beliefs, own = outcomes.believed(state, decision.view.now)
-        free, likeliest, holds = where_limits_hold(
-            decision.domain, decision.available, beliefs, own
-        )
+        _, believed = outcomes.believed(state, decision.view.now)
+        free, likeliest, holds = where_limits_hold(decision, believed)
         if not holds:
             return np.asarray(likeliest[0])
-        decision = priced(replace(decision, available=free), beliefs, own)
+        decision = priced(replace(decision, available=free), believed)
     if decision.leaders is not None:
         decision = decision.narrowed(Request(with_mean=True, times=0.0, enough=1))
     none = decision.taken[:0]

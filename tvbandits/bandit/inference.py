@@ -82,7 +82,7 @@ class Model:
     """The beliefs of a recipe; all it keeps is what can be computed again."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
+        self.recipe = recipe
         self._sign = -1.0 if recipe.minimise else 1.0
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
@@ -119,8 +119,8 @@ class Model:
         learned = state.model.noise
         if learned is not None:
             return learned.variance
-        assert self._recipe.noise_variance is not None  # else it is learned
-        return self._recipe.noise_variance
+        assert self.recipe.noise_variance is not None  # else it is learned
+        return self.recipe.noise_variance
 
     def known(self, state: State, seen: Observations) -> Observations:
         """Observations with the noise variance that was learned, where they have none."""
@@ -162,7 +162,7 @@ class Model:
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
             in_use = len(used.y)
-            rule, kernel = self._recipe.beliefs
+            rule, kernel = self.recipe.beliefs
             given = Conditioning(
                 kernel if self._beside else state.model.kernel,
                 self._data(state, used, effective),
@@ -326,7 +326,7 @@ class Model:
 
     def speaks_jointly(self, state: State) -> bool:
         """Whether what is told changes neither weights nor features of what was told before."""
-        return _ages_nothing(state) and self._recipe.posterior.fixed_features
+        return _ages_nothing(state) and self.recipe.posterior.fixed_features
 
     def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
         """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
@@ -356,9 +356,9 @@ class Model:
 
     def beta(self, state: State) -> float:
         """The width of a conditioned state."""
-        if type(self._recipe.confidence) is Fixed:
-            return self._recipe.confidence.value
-        domain, posterior = self._recipe.domain, state.posterior
+        if type(self.recipe.confidence) is Fixed:
+            return self.recipe.confidence.value
+        domain, posterior = self.recipe.domain, state.posterior
         size = len(domain) if isinstance(domain, Candidates) else None
         gain = 0.0 if posterior is None else posterior.log_det_ratio
         dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
@@ -366,9 +366,9 @@ class Model:
         situation = Situation(
             gain, state.told, size, state.spent, dimension, lambda: _rewards_at_a_time(t[-MANY:])
         )
-        beta = self._recipe.confidence(situation)
+        beta = self.recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            said = f"got {shown(beta)} of {shown(self._recipe.confidence)}"
+            said = f"got {shown(beta)} of {shown(self.recipe.confidence)}"
             raise ValueError(f"a width must be finite and not negative, {said}")
         return beta
 
@@ -385,7 +385,7 @@ class Model:
 
         The rest is as of `Bandit.ask`.
         """
-        recipe, out = self._recipe, state.pending
+        recipe, out = self.recipe, state.pending
         taken = out.X[out.t == now]
         if recipe.control is not None:  # it is no news of any effect, and comes once
             out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
@@ -441,7 +441,7 @@ class Model:
 
         A reward that comes late is no news about the present, and triggers nothing.
         """
-        trigger = self._recipe.reset
+        trigger = self.recipe.reset
         if trigger is None or len(state.rewards) == state.since[0]:
             return state
         for i, t in enumerate(told.t):
@@ -460,7 +460,7 @@ class Model:
 
     def learned(self, state: State, before: int) -> State:
         """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
-        every, now = self._recipe.learn, state.told
+        every, now = self.recipe.learn, state.told
         if state.model.noise is not None and noise.due(before, now):
             state = self._with_noise(state)
         if every is None or not every.due(before, now):
@@ -469,12 +469,12 @@ class Model:
 
     def _with_noise(self, state: State) -> State:
         """With the noise variance that everything told and answered suggests."""
-        found = learned_noise(self._recipe, state.rewards.append(state.answers))
+        found = learned_noise(self.recipe, state.rewards.append(state.answers))
         return replace(state.with_model(noise=found, about={"noise": found}), posterior=None)
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
-        model, recipe = state.model, self._recipe
+        model, recipe = state.model, self.recipe
         scaled, rewards = model.scaling, self._maximised(state, state.rewards)
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
@@ -493,7 +493,7 @@ class Model:
 
     def _refitted(self, state: State, every: Every) -> State:
         """With a kernel that was fitted to what has been seen, in a unit that suits it."""
-        recipe, model = self._recipe, state.model
+        recipe, model = self.recipe, state.model
         seen, _, used = self._aged(state, state.time or 0.0)
         kept = seen if used.all() else seen.take(used)
         if len(kept) < FEWEST:
@@ -518,7 +518,7 @@ class Model:
 
     def members(self, state: State, visited: Array) -> CandidatePool:
         """The points that a query plan may choose from, grown by those of `visited` that are new."""
-        asking = self._recipe.asking
+        asking = self.recipe.asking
         return state.questions.pool.grown(
             visited,
             state.model.kernel,
@@ -533,7 +533,7 @@ class Model:
 
         Unless the whole is wanted, without rewards that are known to be forgotten.
         """
-        latest = now if state.time is None else max(state.time, now - self._recipe.lead)
+        latest = now if state.time is None else max(state.time, now - self.recipe.lead)
         start = 0 if whole else self._forgotten(state, latest)
         seen = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
@@ -568,7 +568,7 @@ class Model:
     def _most_noise(self, state: State) -> float:
         """An observation of a larger variance does not count, or is too noisy to move the posterior."""
         surface, scale = self._surface(state), state.model.scaling.scale
-        if surface is None or not isinstance(self._recipe.posterior, Exact):
+        if surface is None or not isinstance(self.recipe.posterior, Exact):
             return sys.float_info.max
         # Rounding shall leave nothing out that the posterior would not.
         return min(2.0 * NEGLIGIBLE * surface.largest_prior * scale**2, sys.float_info.max)
@@ -599,7 +599,7 @@ class Model:
         What decisions still use stays: rows that are not forgotten for good, and all that a posterior
         holds in its rows alone. With `before` rewards told, it was looked at the last time.
         """
-        keep, t = self._recipe.history, state.rewards.t
+        keep, t = self.recipe.history, state.rewards.t
         assert keep is not None
         if len(t) < 2 * keep or state.told // keep == before // keep:
             return state
@@ -611,7 +611,7 @@ class Model:
             seen, effective, used = self._aged(state, float(t.max()))
             used = np.logical_and(used, effective <= self._most_noise(state))
             until = min(until, float(seen.t[used].min(initial=math.inf)))
-        elif self._recipe.learn is not None:
+        elif self.recipe.learn is not None:
             posterior = None  # it is conditioned anew, on what is kept
         elif posterior is not None:
             known, posterior = len(posterior.data), posterior.since(until)
@@ -623,7 +623,7 @@ class Model:
         if not (t < until).any():
             return state
         made = state.since_time(until, posterior)
-        if not self._finite and self._recipe.asking is None:  # of such points there is no end
+        if not self._finite and self.recipe.asking is None:  # of such points there is no end
             X = np.concatenate([made.rewards.X, made.failed.X])
             _, first = np.unique(X, axis=0, return_index=True)
             made = replace(made, visited=X[np.sort(first)])
@@ -632,7 +632,7 @@ class Model:
 
     def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
-        every, learned = self._recipe.learn, state.model.learned
+        every, learned = self.recipe.learn, state.model.learned
         if every is None or learned is None:
             return True
         n = len(state.rewards) + len(state.answers)
@@ -668,16 +668,16 @@ class Model:
         return at_times(X, t)
 
     def _surface(self, state: State) -> CandidateGrid | None:
-        if not self._finite or self._recipe.by_leaders:
+        if not self._finite or self.recipe.by_leaders:
             return None
-        kernel = self._recipe.beliefs[1] if self._beside else state.model.kernel
+        kernel = self.recipe.beliefs[1] if self._beside else state.model.kernel
         if self._on_candidates is None or self._on_candidates.kernel is not kernel:
-            self._on_candidates = CandidateGrid(kernel, self._recipe.domain.X)  # type: ignore[attr-defined]
+            self._on_candidates = CandidateGrid(kernel, self.recipe.domain.X)  # type: ignore[attr-defined]
         return self._on_candidates
 
     def leaders(self, state: State) -> Leaders:
         """What finds the candidates that lead, where there are many."""
-        domain, kernel = self._recipe.domain, state.model.kernel
+        domain, kernel = self.recipe.domain, state.model.kernel
         assert isinstance(domain, Candidates)  # nothing else has so many
         if self._leaders is None or self._leaders[0] is not kernel:
             self._leaders = kernel, Leaders(blocks_of(domain.rows))

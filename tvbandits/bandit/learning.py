@@ -34,9 +34,9 @@ from tvbandits.gp.fitting.online import at_step
 CARRIED = 1e-3
 
 
-def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -> State:
+def retold(model: Model, state: State, readings: ToldReadings) -> State:
     """The state that these readings lead to; what has left the history tells nothing any more."""
-    rng = generator_of(state.random)
+    recipe, rng = model.recipe, generator_of(state.random)
     made, known = first_state(recipe, rng), 0
     about = np.maximum.accumulate(state.answers.t)
     side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
@@ -49,7 +49,7 @@ def retold(recipe: Recipe, model: Model, state: State, readings: ToldReadings) -
         made = replace(made, answers=state.answers.take(slice(known)))
         if decides and (made.time is None or told.latest >= made.time):
             made = model.conditioned(made, told.latest, rng)
-        made = with_rewards(recipe, model, made, told, rng)
+        made = with_rewards(model, made, told, rng)
     gone = state.gone
     if gone.rewards and len(made.rewards):
         gone = replace(gone, first=float(made.rewards.y[0]))
@@ -78,7 +78,7 @@ def begun_with(recipe: Recipe, state: State, other: object) -> tuple[Recipe, Sta
     of_kind("other", known, State, "a bandit or a campaign, or its state")
     recipe = inherited(recipe, known)
     told = ToldReadings.of(state, recipe.noise_variance)
-    return recipe, retold(recipe, Model(recipe), state_for(recipe, state), told)
+    return recipe, retold(Model(recipe), state_for(recipe, state), told)
 
 
 def inherited(recipe: Recipe, other: State) -> Recipe:
@@ -129,5 +129,5 @@ def _told(recipe: Recipe, other: State) -> State:
     state = first_state(beliefs, rng)
     for told in ToldReadings.of(other, recipe.noise_variance).in_turn():
         if len(told.rewards):
-            state = with_rewards(beliefs, model, state, told, rng)
+            state = with_rewards(model, state, told, rng)
     return model.conditioned(state, float(other.rewards.t.max()), rng)

@@ -189,9 +189,7 @@ def visited_with(visited: Array, X: Array) -> Array:
 MANY_LATE = 8
 
 
-def calibrated(
-    recipe: Recipe, model: Model, state: State, told: Observations
-) -> IntervalCalibration:
+def calibrated(model: Model, state: State, told: Observations) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
     Each is held against what is said of its own time by all that was told before it, late or not: how
@@ -202,7 +200,7 @@ def calibrated(
     A late reward takes a filter back to its time: of many, `Model.errors` says at once what
     `Model.expected` says one by one, to rounding.
     """
-    known, learned = state.calibration, state.model.learned
+    recipe, known, learned = model.recipe, state.calibration, state.model.learned
     if recipe.learn is None or learned is None or learned.fits == 0:
         return known
     X = np.concatenate([state.rewards.X[-1:], told.X])
@@ -227,11 +225,9 @@ def calibrated(
     return known
 
 
-def with_rewards(
-    recipe: Recipe, model: Model, state: State, told: Told, rng: np.random.Generator
-) -> State:
+def with_rewards(model: Model, state: State, told: Told, rng: np.random.Generator) -> State:
     """The state once it knows what was told."""
-    every = told.rewards
+    recipe, every = model.recipe, told.rewards
     if recipe.robust:
         from tvbandits.bandit.outliers import set_aside
 
@@ -239,7 +235,7 @@ def with_rewards(
     calibration, spent = state.calibration, state.spent
     if state.model.learned is not None or model.counts_spent or recipe.reset is not None:
         rewards = model.known(state, told.rewards)
-        calibration = calibrated(recipe, model, state, rewards)
+        calibration = calibrated(model, state, rewards)
         spent += model.information(state, rewards)
         state = model.reset_at_events(state, rewards, rng)
     questions = state.questions
