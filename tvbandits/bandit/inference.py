@@ -462,15 +462,12 @@ class Model:
         """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
         every, now = self.recipe.learn, state.told
         if state.model.noise is not None and noise.due(before, now):
-            state = self._with_noise(state)
+            found = learned_noise(self.recipe, state.rewards.append(state.answers))
+            made = state.with_model(noise=found, about={"noise": found})
+            state = replace(made, posterior=None)
         if every is None or not every.due(before, now):
             return state
         return self._refitted(state, every) if self._space_time else self._paced(state)
-
-    def _with_noise(self, state: State) -> State:
-        """With the noise variance that everything told and answered suggests."""
-        found = learned_noise(self.recipe, state.rewards.append(state.answers))
-        return replace(state.with_model(noise=found, about={"noise": found}), posterior=None)
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""

@@ -553,7 +553,10 @@ class FilterEnsemble:
         if self.steps + 1 in THINNED_AT:
             filters, score = thinned(filters, score)
         if self.steps + 1 >= UNIT_LEARNED_AT[-1]:
-            filters, score, inactive = self._turned(filters, score, step, error_variance)
+            startling = np.array(self._present.innovations).mean() > STARTLING
+            due = None if startling else (self.steps + 1) % TURN
+            over = self._present.read._replace(apart=error_variance + self.noise_variance)
+            filters, score, inactive = inactive.turned(filters, score, over, due, step)
         if not np.isfinite(self.step):
             filters = tuple(each.counted_in(step) for each in filters)
         filters = tuple(each.moved((t - self.time) / step) for each in filters)
@@ -597,15 +600,6 @@ class FilterEnsemble:
         share = max(0.02, 1.0 / (self.steps + 1))
         variance = self._error_variance + share * (latest - self._error_variance)
         return evidence_of(density, squares, variance + self.noise_variance), variance
-
-    def _turned(
-        self, filters: tuple[Filters, ...], score: Array, step: float, error_variance: float
-    ) -> tuple[tuple[Filters, ...], Array, Inactive]:
-        """Who is active after the present step, their scores, and who is not (`Inactive.turned`)."""
-        startling = np.array(self._present.innovations).mean() > STARTLING
-        due = None if startling else (self.steps + 1) % TURN
-        over = self._present.read._replace(apart=error_variance + self.noise_variance)
-        return self._inactive.turned(filters, score, over, due, step)
 
     def _components(self, t: float, present: bool) -> Components:
         """What the models that count say of the time t, and of now if asked for."""

@@ -191,32 +191,18 @@ def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:
     They begin with equal weights. Log-normal ones about a length scale of 0.1 and 60 steps had some per
     cent less regret on most of 14 fields, and missed the drifting bump in 10 of 20 runs instead of 6.
     """
-    lengths = tuple(math.sqrt(dimension) * length for length in LENGTHS)
+    spaces = tuple(SpatialSpec("rbf", math.sqrt(dimension) * length) for length in LENGTHS)
     drifting = tuple(
-        _on(SpatialSpec("rbf", length), static, 1.0 - static, scale, smooth=smooth)
-        for length, (scale, smooth), static in product(
-            lengths, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
+        ModelSpec(space, space, static, 1.0 - static, 0.1, NOTHING, math.inf, scale, 10.0, smooth)
+        for space, (scale, smooth), static in product(
+            spaces, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
         )
     )
     lasting = tuple(
-        _on(SpatialSpec("rbf", length), 0.95, 0.05, 20.0, hazard=hazard)
-        for length, hazard in product(lengths, (0.0, 0.01))
+        ModelSpec(space, space, 0.95, 0.05, 0.1, NOTHING, math.inf, 20.0, 10.0, hazard=hazard)
+        for space, hazard in product(spaces, (0.0, 0.01))
     )
     return drifting + lasting
-
-
-def _on(
-    space: SpatialSpec,
-    static: float,
-    drift: float,
-    scale: float,
-    *,
-    smooth: bool = False,
-    hazard: float = 0.0,
-) -> ModelSpec:
-    return ModelSpec(
-        space, space, static, drift, 0.1, NOTHING, math.inf, scale, 10.0, smooth, hazard
-    )
 
 
 def may_be_both(points: Array, season: float | None) -> bool:
