@@ -23,20 +23,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from tvbandits.acquisition import batches
 from tvbandits.acquisition.availability import Allowed, Available
-from tvbandits.acquisition.batches import (
-    Batching,
-    BatchLimitWarning,
-    FantasyModel,
-    JointFantasy,
-    LazyFantasy,
-    Monitor,
-    One,
-    PlainFantasy,
-    UntoldFantasy,
-    Width,
-    fixed_size,
-)
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, row_of_largest, whole_number
 from tvbandits.core.candidates import Candidates, rows_apart
@@ -88,7 +76,7 @@ class Decision:
     view: View
     beta: float
     noise_variance: float
-    batching: Batching
+    batching: batches.Batching
     n: int | None
     pending: Array
     pending_noise: Array
@@ -144,32 +132,31 @@ class Decision:
         untold = self.leaders is not None and known.size == 0 and known.kernel.is_stationary()
         return plain and bool(untold)
 
-    def fantasy(self, width: Width) -> FantasyModel:
+    def fantasy(self, width: batches.Width) -> batches.FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
         view, noise = self.view, self.noise_variance / self.view.scale**2
         parts = view.posterior, self.domain, view.surface, view.inputs, noise, width
         if self.untold:
-            assert isinstance(self.domain, Candidates)  # they are many
             mask = None if self.available is None else self.available.mask
             free = None if mask is None else np.flatnonzero(mask)
-            return UntoldFantasy(view.posterior, self.domain, None, view.inputs, noise, width, free)
+            return batches.UntoldFantasy(*parts, free)  # type: ignore[arg-type]  # of candidates
         joint = len(self.pending) > 0 or self.n not in (None, 1)
-        fantasy: FantasyModel
+        fantasy: batches.FantasyModel
         if joint and view.posterior.dictionary_size is not None:
             # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
             # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
-            fantasy = JointFantasy(*parts)
+            fantasy = batches.JointFantasy(*parts)
         elif isinstance(view.posterior, NystromPosterior) and view.surface is not None:
-            fantasy = LazyFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
+            fantasy = batches.LazyFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
         else:
-            fantasy = PlainFantasy(*parts)
+            fantasy = batches.PlainFantasy(*parts)
         if len(self.pending):
             fantasy.observe(self.pending, self.pending_noise)
         return fantasy
 
     def deviation(self) -> Callable[[Array], Array]:
         """Deviations (m,) at points (m, d), in the unit of rewards; points that are out count."""
-        return self.fantasy(Width(lambda X: np.zeros(len(X)), self.view.scale)).bounds
+        return self.fantasy(batches.Width(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
     @property
     def crowded(self) -> bool:
@@ -264,7 +251,7 @@ class UpperConfidenceBound:
         """The next points (b, d)."""
         view, batching = decision.view, decision.batching
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
-        simple = plain and isinstance(batching.rule, One) and not uncertain
+        simple = plain and isinstance(batching.rule, batches.One) and not uncertain
         if simple and (decision.leaders is None or not decision.untold):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             bound = view.bound(decision.beta)
@@ -278,31 +265,32 @@ class UpperConfidenceBound:
                     raise OvertakenError
             return np.array([x])
         allowed = decision.allowed()
-        monitor: Monitor
+        monitor: batches.Monitor
         if uncertain:
             # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
-            width, monitor = Width(lambda X: np.zeros(len(X)), 1.0), fixed_size(batching.smallest)
+            width = batches.Width(lambda X: np.zeros(len(X)), 1.0)
+            monitor = batches.fixed_size(batching.smallest)
         else:
             times = batching.rule.ratio_bound * decision.beta * view.scale
-            width = Width(view.mean, times, view.smooth_bound)
+            width = batches.Width(view.mean, times, view.smooth_bound)
             monitor = batching.rule.monitor()
         if decision.n is not None:
-            monitor = fixed_size(decision.n)
+            monitor = batches.fixed_size(decision.n)
         return self._batch(decision, allowed, width, monitor, rng)
 
     def _batch(
         self,
         decision: Decision,
         allowed: Allowed,
-        width: Width,
-        monitor: Monitor,
+        width: batches.Width,
+        monitor: batches.Monitor,
         rng: np.random.Generator,
     ) -> Array:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
         smooth = None if decision.restricted else width.smooth
-        fantasy = decision.fantasy(Width(allowed.only(width.mean), width.times, smooth))
+        fantasy = decision.fantasy(batches.Width(allowed.only(width.mean), width.times, smooth))
         everything = allowed.everything and decision.n is None
         leads = decision.rest > -math.inf
         batch: list[Array] = []
@@ -320,7 +308,7 @@ class UpperConfidenceBound:
                     f"the batch ended at its limit of {most} points, and {decision.batching.rule!r} "
                     f"would go on: the noise variance {decision.noise_variance:g} is large beside the "
                     "posterior variances; give n=, or a limit by largest_batch= or Batching(largest=)",
-                    BatchLimitWarning,
+                    batches.BatchLimitWarning,
                     stacklevel=2,
                 )
             if decision.n is not None:

@@ -30,7 +30,7 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import PolicyAdapter, adapted, tried
+from tvbandits.policies import ruled
 from tvbandits.policies.setting import Shared, listed
 
 
@@ -42,7 +42,7 @@ class Uniform:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Any point."""
-        return tried(lambda: self.domain.sample(1, rng)[0], allowed, rng)
+        return ruled.tried(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Nothing is learned."""
@@ -75,7 +75,7 @@ class EpsilonGreedy:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A point of the best mean, or any one."""
-        return tried(lambda: self._drawn(rng), allowed, rng)
+        return ruled.tried(lambda: self._drawn(rng), allowed, rng)
 
     def _drawn(self, rng: np.random.Generator) -> Array:
         if rng.random() < self.exploration:
@@ -100,7 +100,7 @@ class EpsilonGreedy:
 
 
 @listed("a point of the domain at random", paper="", first_comparison=1)
-def uniform(domain: Domain, **common: Unpack[Shared]) -> PolicyAdapter:
+def uniform(domain: Domain, **common: Unpack[Shared]) -> ruled.PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
     Examples
@@ -114,7 +114,7 @@ def uniform(domain: Domain, **common: Unpack[Shared]) -> PolicyAdapter:
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return adapted(domain, Uniform(chosen_of(domain)), **common)
+    return ruled.adapted(domain, Uniform(chosen_of(domain)), **common)
 
 
 @listed("the best point so far, at random min(1, decay / t)", paper="Auer 2002")
@@ -123,7 +123,7 @@ def eps_greedy(
     *,
     decay: float = 100.0,
     **common: Unpack[Shared],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
 
     Step t, which is one more than the number of rewards told, plays a uniform point with probability
@@ -153,7 +153,7 @@ def eps_greedy(
     10 (1, 1)
     """
     rule = EpsilonGreedy(chosen_of(domain), positive_number("decay", decay))
-    return adapted(domain, rule, **common)
+    return ruled.adapted(domain, rule, **common)
 
 
 # A mutation: one of so many neighbours of a candidate, or such a share of the sides of a box.
@@ -190,7 +190,7 @@ class RegularisedEvolution:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A mutation of the winner of a tournament."""
-        return tried(lambda: self._drawn(rng), allowed, rng)
+        return ruled.tried(lambda: self._drawn(rng), allowed, rng)
 
     def _drawn(self, rng: np.random.Generator) -> Array:
         if len(self.members) < (self.members.maxlen or 0):
@@ -211,7 +211,7 @@ def evolution(
     population: int = 100,
     tournament: int = 10,
     **common: Unpack[Shared],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 
     The population is the last `population` points told, with their rewards. Until it is full, points are
@@ -254,4 +254,4 @@ def evolution(
     if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
     rule = RegularisedEvolution(chosen, tournament, deque(maxlen=population))
-    return adapted(domain, rule, **common)
+    return ruled.adapted(domain, rule, **common)

@@ -20,7 +20,7 @@ from tvbandits.core.arrays import Array, finite_number, positive_number, refuse
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite
+from tvbandits.policies import ruled
 from tvbandits.policies.setting import Policy, Shared, described
 
 
@@ -84,7 +84,7 @@ def discounted_thompson(
     discount: float = 0.99,
     window: float | None = None,
     **common: Unpack[Shared],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """Discounted Thompson sampling for Bernoulli arms ([RK]), and in a sliding window ([Tro]).
 
     With successes S_a and failures F_a of each arm, which fade by the discount gamma in a step, it plays
@@ -112,12 +112,12 @@ def discounted_thompson(
     >>> print(bandit.ask(101))
     [[2.]]
     """
-    arms = finite(domain, "discounted_thompson")
+    arms = ruled.finite(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
     last = None if window is None else positive_number("window", window)
     worst = -1.0 if common.get("minimise") else 0.0
     rule = BetaBernoulli(arms, gamma, last, worst, np.zeros((len(arms), 2)), np.empty((0, 4)))
-    return adapted(domain, rule, **common)
+    return ruled.adapted(domain, rule, **common)
 
 
 # For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.

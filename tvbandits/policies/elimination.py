@@ -20,15 +20,7 @@ from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.kernels.structure import check_kernel
-from tvbandits.policies import theory
-from tvbandits.policies.ruled import (
-    PolicyAdapter,
-    adapted,
-    constant,
-    finite,
-    first_noise,
-    in_unit,
-)
+from tvbandits.policies import ruled, theory
 from tvbandits.policies.setting import Mean, Modelled, Setting, listed
 
 
@@ -148,7 +140,7 @@ class PhasedElimination:
 
 def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
     """The period that balances phases and variation."""
-    noise = first_noise(setting.noise_variance, given.get("scale") or setting.scale)
+    noise = ruled.first_noise(setting.noise_variance, given.get("scale") or setting.scale)
     return theory.elimination_period(*setting.budgets, noise, DEFAULT_WIDTH)
 
 
@@ -167,7 +159,7 @@ def r_perp(
     scale: float = 1.0,
     confidence: float = DEFAULT_WIDTH,
     **common: Unpack[Modelled],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """R-PERP (Iwazaki & Takeno 2025): phased elimination in random order, with restarts.
 
     Parameters
@@ -195,9 +187,9 @@ def r_perp(
     """
     whole_number("reset_every", reset_every)
     whole_number("first", first, at_most=100_000)
-    unit, noise, prior = in_unit(noise_variance, scale, **common)
-    width, arms = constant(confidence), finite(domain, "R-PERP")
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
+    width, arms = ruled.constant(confidence), ruled.finite(domain, "R-PERP")
     check_kernel(kernel, arms.X)
     K, every = np.asarray(kernel(arms.X)), np.arange(len(arms))
     rule = PhasedElimination(arms, K, noise, reset_every, first, width, prior, every, length=first)
-    return adapted(domain, rule, kernel, noise_variance, unit, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)

@@ -59,18 +59,7 @@ from tvbandits.policies.setting import (
     learning_rule,
     listed,
 )
-from tvbandits.queries.plans import (
-    KDPP,
-    MOST_QUESTIONS,
-    Asking,
-    Budget,
-    LogSchedule,
-    NextDecision,
-    OnAverage,
-    PlausibleMaximisers,
-    QueryPlan,
-    RandomPoints,
-)
+from tvbandits.queries import plans
 
 # Up to so many candidates an ensemble is the default: it holds a hundred features of each.
 MOST_CANDIDATES = 20_000
@@ -236,7 +225,7 @@ def sparq_gp_ucb(
     noise_variance: float | None,
     *,
     expert: Expert | None,
-    queries: QueryPlan | float = 6.0,
+    queries: plans.QueryPlan | float = 6.0,
     ask_every: int = 1,
     rate: float | None = None,
     learn: Learn | None = None,
@@ -286,16 +275,16 @@ def sparq_gp_ucb(
     """
     sparse = isinstance(as_posterior(common.get("posterior", "exact")), Nystrom)
     if is_finite_number(queries):
-        finite_number("queries", queries, low=0.0, high=MOST_QUESTIONS)
+        finite_number("queries", queries, low=0.0, high=plans.MOST_QUESTIONS)
         whole_number("ask_every", ask_every)
-        queries = KDPP(LogSchedule(float(queries), ask_every))  # type: ignore[arg-type]
+        queries = plans.KDPP(plans.LogSchedule(float(queries), ask_every))  # type: ignore[arg-type]
     elif ask_every != 1:
         raise ValueError(
             f"ask_every is for a number of queries, got {ask_every} and queries={queries!r}"
         )
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
-    plan: QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
+    plan: plans.QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
     # Line 4: what has aged beyond sigma^2 log t is discarded.
     discarded = aging.DiscardAbove(LogThreshold(noise_variance))
     return assembled(
@@ -304,7 +293,7 @@ def sparq_gp_ucb(
         noise_variance,
         learn=None if learn is None or learn is False else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
-        asking=Asking(
+        asking=plans.Asking(
             plan,
             expert,
             about=about,
@@ -320,11 +309,11 @@ def sparq_gp_ucb(
 
 
 # Query plans by name, each made from a budget.
-PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
-    "next": NextDecision,
-    "plausible": PlausibleMaximisers,
-    "kdpp": lambda budget: KDPP(budget=budget),
-    "random": RandomPoints,
+PLANS: dict[str, Callable[[plans.Budget], plans.QueryPlan]] = {
+    "next": plans.NextDecision,
+    "plausible": plans.PlausibleMaximisers,
+    "kdpp": lambda budget: plans.KDPP(budget=budget),
+    "random": plans.RandomPoints,
 }
 
 PlanName = Literal["next", "plausible", "kdpp", "random"]
@@ -338,7 +327,7 @@ def frugal_gp_ucb(
     *,
     expert: Expert | None,
     budget: float = 3.0,
-    plan: PlanName | QueryPlan | None = None,
+    plan: PlanName | plans.QueryPlan | None = None,
     learn: Learn | None = None,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
@@ -400,7 +389,7 @@ def frugal_gp_ucb(
     >>> print(bandit.recommend(), info.queries.total_asked)
     [6.] 20
     """
-    finite_number("budget", budget, low=0.0, high=MOST_QUESTIONS)
+    finite_number("budget", budget, low=0.0, high=plans.MOST_QUESTIONS)
     given = kernel, learn, confidence, posterior, mean
     start, parts = learned_parts(domain, *given, asks=True)
     with_ensemble = isinstance(parts["posterior"], ModelEnsemble)
@@ -408,13 +397,13 @@ def frugal_gp_ucb(
     if plan is None:
         plan = "next" if with_ensemble else "plausible"
     if isinstance(plan, str):
-        plan = PLANS[choice("plan", plan, PLANS)](OnAverage(budget))
+        plan = PLANS[choice("plan", plan, PLANS)](plans.OnAverage(budget))
     check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
     return assembled(
         domain,
         start,
         noise_variance,
-        asking=Asking(
+        asking=plans.Asking(
             plan,
             expert,
             about="domain",

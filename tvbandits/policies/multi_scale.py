@@ -41,9 +41,9 @@ from tvbandits.core.coercion import function, shown
 from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
+from tvbandits.policies import ruled
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
-from tvbandits.policies.ruled import PolicyAdapter, adapted, in_unit
 from tvbandits.policies.setting import Modelled, Width, listed
 
 Base = Callable[..., Bandit]
@@ -226,7 +226,7 @@ def master(
     scale: float = 1.0,
     confidence: Width = DEFAULT_WIDTH,
     **common: Unpack[Modelled],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
 
     Parameters
@@ -262,8 +262,8 @@ def master(
     tests = Tests(horizon, delta, positive_number("regret", regret), not_negative("sure", sure))
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
     rule = Master(base, chosen_of(domain), kernel, noise, confidence, tests, Centre(prior))
     if not isinstance(made := rule.made(0), Bandit):
         raise ValueError(f"base must make a Bandit, got {shown(made)}")
-    return adapted(domain, rule, kernel, noise_variance, unit, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)

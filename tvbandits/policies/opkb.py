@@ -49,8 +49,8 @@ from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.state_space import ROUNDING
+from tvbandits.policies import ruled
 from tvbandits.policies.priors import Centre, features_of
-from tvbandits.policies.ruled import PolicyAdapter, adapted, finite, first_noise
 from tvbandits.policies.setting import Shared, listed
 
 # Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
@@ -374,7 +374,7 @@ def ada_opkb(
     scale: float = 1.0,
     adaptive: bool = True,
     **common: Unpack[Shared],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """ADA-OPKB (Hong 2023); not `adaptive`: OPKB, for rewards that stand still.
 
     Parameters
@@ -411,14 +411,14 @@ def ada_opkb(
     for name, value in {"c2": c2, "c3": c3, "gain": gain}.items():
         positive_number(name, value)
     finite_number("delta", delta, above=0.0, below=1.0)
-    noise = first_noise(noise_variance, scale)
+    noise = ruled.first_noise(noise_variance, scale)
     constants = Constants(c0, c1, c2, c3, c4, delta, gain, whole_number("horizon", horizon))
     flag("adaptive", adaptive)
-    arms = finite(domain, "OPKB")
+    arms = ruled.finite(domain, "OPKB")
     # Each part may be usable, and what is computed of them overflow, or vanish.
     weight, block = c2 * gain, c3 * gain * math.log(len(arms) / delta)
     for name, value in {"c2 * gain": weight, "c3 * gain * log(A / delta)": block}.items():
         positive_number(name, value)
     features = features_of(kernel, arms.X)[0]
     rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
-    return adapted(domain, rule, kernel, noise_variance, scale, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, scale, **common)

@@ -45,14 +45,7 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.gp.posteriors.state_space import ROUNDING
-from tvbandits.policies.ruled import (
-    PolicyAdapter,
-    adapted,
-    constant,
-    finite,
-    in_unit,
-    numbers_in,
-)
+from tvbandits.policies import ruled
 from tvbandits.policies.setting import Mean, Modelled, listed
 
 # Eigenvalues below this share of the largest are left out.
@@ -364,7 +357,7 @@ def predictive_sampling(
     scale: float = 1.0,
     confidence: float = 1.0,
     **common: Unpack[Modelled],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
 
     Parameters
@@ -389,20 +382,22 @@ def predictive_sampling(
     10 (1, 1)
     """
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    width, arms = constant(confidence), finite(domain, "predictive sampling")
-    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    width, arms = ruled.constant(confidence), ruled.finite(domain, "predictive sampling")
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
     features, values = features_of(kernel, arms.X)
     known = [Member(ArmFilter.prior(features, epsilon))]
     rule = PredictiveSampling(arms, known, noise, Centre(prior), width, values)
-    return adapted(domain, rule, kernel, noise_variance, unit, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)
 
 
 def priors_of(kernel: Any, arms: Candidates, lengths: str, rates: str) -> list[Member]:
     """The kernel with its lengths times each factor, and all rates."""
-    factors = [positive_number("each of lengths", each) for each in numbers_in(lengths, "lengths")]
+    factors = [
+        positive_number("each of lengths", each) for each in ruled.numbers_in(lengths, "lengths")
+    ]
     of_change = [
         finite_number("each of rates", each, low=0.0, below=1.0)
-        for each in numbers_in(rates, "rates")
+        for each in ruled.numbers_in(rates, "rates")
     ]
     # Of a stationary kernel: lengths times a factor are points over it.
     features = [features_of(kernel, arms.X / factor)[0] for factor in factors]
@@ -421,7 +416,7 @@ def pe_gp_ucb(
     scale: float = 1.0,
     confidence: float = 2.0,
     **common: Unpack[Modelled],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """PE-GP-UCB (Ziomek 2025): the most optimistic of several priors, until the data speak against it.
 
     Parameters
@@ -450,12 +445,12 @@ def pe_gp_ucb(
     10 (1, 1)
     """
     finite_number("delta", delta, above=0.0, high=1.0)
-    width, arms = constant(confidence), finite(domain, "PE-GP-UCB")
-    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    width, arms = ruled.constant(confidence), ruled.finite(domain, "PE-GP-UCB")
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
     members = priors_of(kernel, arms, lengths, rates)
     left = list(range(len(members)))
     rule = Elimination(arms, members, noise, Centre(prior), width, delta=delta, left=left)
-    return adapted(domain, rule, kernel, noise_variance, unit, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)
 
 
 @listed("Thompson sampling of a prior, then of the reward", paper="Sandberg & Chehreghani 2026")
@@ -469,7 +464,7 @@ def hp_gp_ts(
     scale: float = 1.0,
     confidence: float = 1.0,
     **common: Unpack[Modelled],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """HP-GP-TS (Sandberg & Chehreghani 2026): Thompson sampling of the prior, then of the reward.
 
     Parameters
@@ -495,8 +490,8 @@ def hp_gp_ts(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    width, arms = constant(confidence), finite(domain, "HP-GP-TS")
-    unit, noise, prior = in_unit(noise_variance, scale, **common)
+    width, arms = ruled.constant(confidence), ruled.finite(domain, "HP-GP-TS")
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
     members = priors_of(kernel, arms, lengths, rates)
     rule = PosteriorOfPriors(arms, members, noise, Centre(prior), width)
-    return adapted(domain, rule, kernel, noise_variance, unit, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)

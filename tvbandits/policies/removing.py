@@ -36,7 +36,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.policies.ruled import PolicyAdapter, adapted, first_noise
+from tvbandits.policies import ruled
 from tvbandits.policies.setting import Shared, listed
 
 
@@ -244,7 +244,7 @@ class Relevant:
     def _fit(self) -> None:
         """By log evidence of standardised rewards."""
         y, _, scale = self._standardised()
-        noise = min(max(first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
+        noise = min(max(ruled.first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
         found, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
@@ -346,7 +346,7 @@ def w_dbo(
     removal: Removal = "relevance",
     first: int = 15,
     **common: Unpack[Shared],
-) -> PolicyAdapter:
+) -> ruled.PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
 
     A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
@@ -384,4 +384,4 @@ def w_dbo(
     low, high = chosen.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
     rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
-    return adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)
+    return ruled.adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)
