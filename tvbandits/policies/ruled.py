@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
-from tvbandits.bandit.told import checked_told
+from tvbandits.bandit.told import told_next
 from tvbandits.core.arrays import (
     Array,
     as_generator,
@@ -36,7 +36,7 @@ from tvbandits.core.context import (
 )
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
-from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.observations import Gone, Observations, Plays, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
@@ -91,35 +91,35 @@ class PolicyAdapter:
     rule: Rule
     rng: np.random.Generator
     sign: float
-    seen: Observations
-    failed: Plays
-    out: Plays
+    record: Record
     kernel: Any = None
     noise_variance: float | None = 1.0
     unit: float = 1.0
     noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
-        out = f", {len(self.out)} out" if len(self.out) else ""
-        name = type(self.rule).__name__
-        return f"<{name} on {self.domain!r}, {len(self.seen)} rewards told{out}>"
+        told, waiting = len(self.record.rewards), len(self.record.pending)
+        out = f", {waiting} out" if waiting else ""
+        return f"<{type(self.rule).__name__} on {self.domain!r}, {told} rewards told{out}>"
 
     @property
     def info(self) -> Info:
         """Numbers of rewards told and readings failed; the dictionary is what the rule has kept."""
         posterior = PosteriorInfo(dictionary_size=getattr(self.rule, "kept", None))
         model = ModelInfo(noise=self.noise)
-        return Info(len(self.seen), len(self.failed), posterior=posterior, model=model)
+        record = self.record
+        return Info(len(record.rewards), len(record.failed), posterior=posterior, model=model)
 
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        return self.out.X.copy()
+        return self.record.pending.X.copy()
 
     @property
     def history(self) -> pd.DataFrame:
         """What was told and asked: time, coordinates, reward, variance, source, kind."""
-        told = self.seen, Observations.empty(self.domain.dimension), self.failed, self.out
+        known = self.record
+        told = known.rewards, known.answers, known.failed, known.pending
         return pd.DataFrame(history_columns(self.domain, *told))
 
     def ask(
@@ -148,15 +148,16 @@ class PolicyAdapter:
         NothingAvailableError
             If nothing is available.
         """
-        now = self._next_time() if t is None else as_time(t)
+        out = self.record.pending
+        now = self.record.decision_time if t is None else as_time(t)
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
-        taken = self.out.X[self.out.t == now]
+        taken = out.X[out.t == now]
         values = np.empty(0)
         if measured(self.domain):
             values, context = context_columns(self.domain, context), None
         chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
         free = available(chosen, among, context)
-        allowed, out = Allowed(chosen, free, taken[:, :d]), self.out
+        allowed = Allowed(chosen, free, taken[:, :d])
         rule, rng = self.rule, deepcopy(self.rng)
         if free is not None and free.test is not None:
             # What a function leaves of a box, if anything, is known once the rule has looked for it.
@@ -165,8 +166,8 @@ class PolicyAdapter:
             x = rule.choose(now, allowed, Plays(out.X[:, :d], out.t), rng)
             allowed.exclude(x)
             out = out.append(joined(x[None, :], values), np.array([now]))
-        X = out.X[len(self.out) :].copy()
-        self.rule, self.rng, self.out = rule, rng, out
+        X = out.X[len(self.record.pending) :].copy()
+        self.rule, self.rng, self.record = rule, rng, replace(self.record, pending=out)
         return X
 
     def tell(
@@ -188,25 +189,21 @@ class PolicyAdapter:
             If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
             outside the domain.
         """
-        usual, at = self.noise_variance, self._next_time()
-        points = completed(self.domain, X, context, self.out.X)
-        told = checked_told(self.domain, usual, self.out, at, points, y, t, variance)
-        rewards = told.rewards
+        points = completed(self.domain, X, context, self.record.pending.X)
+        told = told_next(self, self.record, points, y, t, variance)
+        rewards, record = told.rewards, replace(self.record, **self.record.noted(told))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
-        seen, noise = self.seen.append(rewards), self.noise
-        learns = usual is None and (noise is None or due(len(self.seen), len(seen)))
+        before, seen, noise = len(self.record.rewards), record.rewards, self.noise
+        learns = self.noise_variance is None and (noise is None or due(before, len(seen)))
         if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
             noise = estimated_noise(self.kernel, seen)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
-        self.seen, self.noise = seen, noise
+        self.record, self.noise = record, noise
         if len(rewards):
             self.rule.learn(scaled, self.rng)
-        self.failed = self.failed.replaced_by(rewards.X, rewards.t)
-        self.failed = self.failed.append(told.failed.X, told.failed.t)
-        self.out = self.out.without(told.X, told.t)
         return self.info
 
     def _scaled(self, rewards: Observations) -> Observations:
@@ -220,16 +217,13 @@ class PolicyAdapter:
 
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
-        points = self.domain.check(completed(self.domain, X, None, self.out.X))
-        self.out = self.out.dropped(points)
+        out = self.record.pending
+        points = self.domain.check(completed(self.domain, X, None, out.X))
+        self.record = replace(self.record, pending=out.dropped(points))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from, as `Bandit.save`."""
         save_value(path, self)
-
-    def _next_time(self) -> float:
-        seen = np.concatenate([self.seen.t, self.failed.t])
-        return float(seen.max()) + 1.0 if len(seen) else 1.0
 
 
 def first_noise(noise_variance: float | None, unit: float) -> float:
@@ -256,7 +250,8 @@ def adapted(
     rng, sign = as_generator(seed), -1.0 if common.get("minimise") else 1.0
     rng = rng.spawn(1)[0] if rng is seed else rng
     seen, none = Observations.empty(domain.dimension), Plays.none(domain.dimension)
-    return PolicyAdapter(domain, rule, rng, sign, seen, none, none, kernel, noise_variance, unit)
+    record = Record(seen, seen, none, none, None, None, Gone())
+    return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
 
 def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
