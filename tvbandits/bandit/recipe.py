@@ -65,7 +65,7 @@ from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
-from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.queries.plans import Asking, CandidatePool
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
@@ -168,9 +168,7 @@ class Recipe:
     kernel: Any
     noise_variance: float | None
     aging: Aging = field(default_factory=Constant)
-    posterior: Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms = (
-        field(default_factory=Exact)
-    )
+    posterior: PosteriorRule = field(default_factory=Exact)
     confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)

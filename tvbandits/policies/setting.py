@@ -35,27 +35,17 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import check_part, choice, of_kind
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
-from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.policies.names import meant
 
 # --- the options that every recipe has ---------------------------------------------------------------
 
 Width: TypeAlias = Confidence | float | str
-Posterior: TypeAlias = (
-    Exact
-    | Nystrom
-    | NystromFilter
-    | StateSpace
-    | ModelEnsemble
-    | IndependentArms
-    | Literal["exact", "nystrom", "ensemble"]
-)
+Posterior: TypeAlias = PosteriorRule | Literal["exact", "nystrom", "ensemble"]
 Mean: TypeAlias = float | Literal["online"]
 Season: TypeAlias = float | Literal["find"] | None
 Seed: TypeAlias = int | np.random.Generator
@@ -146,9 +136,7 @@ def assembled(
     return Bandit(recipe, seed=seed)
 
 
-def as_posterior(
-    posterior: Posterior,
-) -> Exact | Nystrom | NystromFilter | StateSpace | ModelEnsemble | IndependentArms:
+def as_posterior(posterior: Posterior) -> PosteriorRule:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
     if not isinstance(posterior, str):
         return posterior
