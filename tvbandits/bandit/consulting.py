@@ -19,9 +19,8 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.core.arrays import Array, Index, as_time
+from tvbandits.core.arrays import Array, Index, as_rows, as_time
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Told, answers_of, changed
 from tvbandits.core.protocols import (
@@ -159,7 +158,7 @@ def chosen(
         state.questions.asked,
         state.questions.decisions + 1,
     )
-    rows = _checked_rows(asking.plan.choose(pool, rng), len(points))
+    rows = as_rows(asking.plan.choose(pool, rng), len(points), "rows that a query plan chooses")
     known, total = state.questions, state.questions.asked + len(rows)
     known = changed(known, asked=total, decisions=pool.decisions, due=False, latest=about)
     return changed(state, questions=known), points[rows]
@@ -260,19 +259,6 @@ def with_answers(
         questions = changed(questions, informed=True, variance=stated)
     info = changed(state.info, queries=queries)
     return changed(state, answers=answers, since=since, questions=questions, info=info)
-
-
-def _checked_rows(rows: Any, size: int) -> Any:
-    """Rows of the pool that a plan has chosen, if they are: whole, inside, and each once."""
-    given = np.asarray(rows)
-    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
-        raise ValueError(f"a query plan must choose rows of its pool (q,), got {shown(rows)}")
-    numbers = given.tolist()
-    if numbers and not 0 <= min(numbers) <= max(numbers) < size:
-        raise ValueError(f"a query plan must choose rows from 0 to {size - 1}, got {shown(rows)}")
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"a query plan must choose each row once, got {shown(rows)}")
-    return given.astype(np.int64)
 
 
 # --- asking ----------------------------------------------------------------------------------------

@@ -204,6 +204,24 @@ def check_sizes(values: Array, name: str) -> None:
     refuse(large, values, f"{name} must be at most {LARGEST_VALUE:g} in size")
 
 
+def as_rows(values: ArrayLike, size: int, name: str) -> Index:
+    """Distinct numbers from 0 to `size` - 1, in their order; a `ValueError` says which is none."""
+    try:
+        rows = np.asarray(values)
+    except ValueError:  # ragged
+        rows = np.empty((0, 0))
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
+        raise ValueError(f"{name} must be a flat sequence of integers, got {shown(values)}")
+    numbers = rows.tolist()
+    if numbers and not 0 <= min(numbers) <= max(numbers) < size:
+        outside = next(each for each in numbers if not 0 <= each < size)
+        raise ValueError(f"{name} must be from 0 to {size - 1}, got {outside}")
+    if len(set(numbers)) < len(numbers):
+        twice = next(each for each in numbers if numbers.count(each) > 1)
+        raise ValueError(f"{name} must be distinct, got {twice} twice")
+    return rows.astype(np.int64)
+
+
 def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
     """Return noise variances as floats of shape (n,) in the range that can be computed with.
 

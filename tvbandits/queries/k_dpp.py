@@ -26,11 +26,12 @@ from tvbandits.core.arrays import (
     Array,
     Index,
     as_floats,
+    as_rows,
     noise_variance_number,
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.coercion import of_kind
 from tvbandits.core.linalg import cholesky, eigenpairs, greedy_pivots, pivoted_cholesky, solve_lower
 
 # Proposals drawn at once from the generator.
@@ -281,7 +282,7 @@ def sample_mcmc(
         # [S] Algorithm 2, line 3.
         first = _greedy(kernel, k, jitter * scale)
     else:
-        first = _checked_items(start, len(kernel), "start")
+        first = as_rows(start, len(kernel), "start")
         if len(first) != k:
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
@@ -380,7 +381,7 @@ def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: fl
     2.0
     """
     kernel = _checked_kernel(K)
-    Z = _checked_items(indices, len(kernel), "indices")
+    Z = as_rows(indices, len(kernel), "indices")
     noise_variance_number("noise_variance", noise_variance)
     block = kernel[np.ix_(Z, Z)]
     rounding = 1e-12 * float(np.diagonal(kernel).max(initial=0.0))
@@ -474,21 +475,3 @@ def _checked_size(k: int, N: int) -> int:
     if size > N:
         raise ValueError(f"k must be from 0 to {N}, got {size}")
     return size
-
-
-def _checked_items(items: Sequence[int] | Index, N: int, name: str) -> Index:
-    try:
-        array = np.asarray(items)
-    except ValueError:  # ragged
-        array = np.empty((0, 0))
-    if array.size == 0 and array.ndim == 1:
-        array = array.astype(np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a flat sequence of integers, got {shown(items)}")
-    outside = (array < 0) | (array >= N)
-    if outside.any():
-        raise ValueError(f"{name} must be from 0 to {N - 1}, got {array[outside][0]}")
-    values, counts = np.unique(array, return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(f"{name} must be distinct, got {values[counts > 1][0]} twice")
-    return array.astype(np.int64)
