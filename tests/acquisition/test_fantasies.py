@@ -303,7 +303,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     mattered = np.zeros(2, dtype=bool)
     for t in np.arange(26.0, 66.0):
         made.ask(t - 0.5)  # and its reward is never told
-        known = made._model.conditioned(made.state, t, np.random.default_rng(0)).posterior
+        known = made._conditioned_for(t)[1].posterior
         (mean, variance), out = known.on_surface(), made.state.pending
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)

@@ -101,12 +101,12 @@ def by_dictionary(bandit: Bandit, X: Array, t: float) -> list[tuple[Array, Array
     point is noise there. It may have forgotten the oldest observations that do not count any more, which
     still tell something of the prior mean: there is an answer for each that it may start with.
     """
-    state, now, _ = bandit._conditioned_for(t)
+    state, view, _ = bandit._conditioned_for(t)
     posterior = state.posterior
     if not isinstance(posterior, NystromPosterior) or len(posterior.data) == 0:
         return []
     kernel, data, words = posterior.kernel, posterior.data, posterior.dictionary.data
-    here = bandit._model.inputs(X, now)
+    here = view.inputs(X)
     noise = Floor.of(bandit, posterior).noise(kernel, data)
 
     def still(Z: Array) -> Array:

@@ -52,6 +52,7 @@ from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.posteriors.predictions import View
 
 # Most points of one ask.
 MOST_POINTS = 100_000
@@ -237,8 +238,8 @@ class Bandit:
                     f"rewards alone are relative to the control, got outcome={outcome!r}"
                 )
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
-        state, now, _ = self._conditioned_for(t)
-        mean, deviation = self._model.view(state, now).reward(points)
+        state, view, _ = self._conditioned_for(t)
+        mean, deviation = view.reward(points)
         mean = -mean if self._recipe.minimise else mean
         levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
         if relative or not len(levels):
@@ -272,14 +273,14 @@ class Bandit:
     def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
         """The point of the best mean, of any context where none is said."""
         domain = self._recipe.domain if domain is None else domain
-        state, now, rng = self._conditioned_for(t)
-        decision = self._model.decision(state, now, 0.0, None, domain, free)
+        state, view, rng = self._conditioned_for(t)
+        decision = self._model.decision(state, view, 0.0, None, domain, free)
         return best_point(self._outcomes, decision, state, rng)
 
-    def _conditioned_for(self, t: float | None) -> tuple[State, float, np.random.Generator]:
-        """The state conditioned for a look that changes nothing, and a generator for its ties."""
+    def _conditioned_for(self, t: float | None) -> tuple[State, View, np.random.Generator]:
+        """The state conditioned for a look that changes nothing, its view, and a generator for ties."""
         now, rng = self._decision_time(t), generator_of(self._state.random)
-        return self._model.conditioned(self._state, now, rng), now, rng
+        return *self._model.conditioned(self._state, now, rng), rng
 
     def _decision_time(self, t: float | None) -> float:
         return self._state.decision_time if t is None else as_time(t)
@@ -373,9 +374,9 @@ class Bandit:
         news = news or state.questions.due or recipe.consult == "before ask"
         if recipe.asking is not None and news:
             state = consulting.before_ask(model, state, now, domain, free, rng)
-        state = model.conditioned(state, now, rng)
+        state, view = model.conditioned(state, now, rng)
         beta = model.beta(state)
-        decision, rule = model.decision(state, now, beta, n, domain, free), recipe.acquisition
+        decision, rule = model.decision(state, view, beta, n, domain, free), recipe.acquisition
         if recipe.chooses_plainly and near is None:
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:

@@ -34,6 +34,7 @@ from tvbandits.core.protocols import (
     is_mistake,
 )
 from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
+from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.plans import Asking, Pool
 
 # Points drawn from a domain that is not finite, for a plan to choose from.
@@ -148,8 +149,8 @@ def chosen(
         state = replace(state, questions=replace(state.questions, pool=grown))
     points, beliefs = _askable(recipe, state, rng), None
     if getattr(asking.plan, "looks_at_posterior", True) and len(points):
-        state = model.conditioned(state, decision, rng)
-        beliefs = joint_beliefs(model, state, points, about, decision)
+        state, view = model.conditioned(state, decision, rng)
+        beliefs = joint_beliefs(model, state, view, points, about)
     pool = Pool(
         points,
         state.gone.rewards + len(state.rewards.t),
@@ -181,12 +182,10 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
 
 
 def joint_beliefs(
-    model: Model, state: State, points: Array, about: float, decision: float
+    model: Model, state: State, view: View, points: Array, about: float
 ) -> JointPosterior:
-    """Of a state that is conditioned for a decision, in the unit of reward."""
-    view, posterior = model.view(state, decision), state.posterior
-    assert posterior is not None  # it is conditioned
-    stated = state.questions.variance
+    """Of a state that is conditioned for a decision, and its view, in the unit of reward."""
+    posterior, stated = view.posterior, state.questions.variance
     noise = model.noise_variance(state) if stated is None else stated
     own = posterior.lookahead(points, about, model.beta(state), noise)
     if own is not None:

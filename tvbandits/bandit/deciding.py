@@ -375,19 +375,18 @@ class Outcomes:
         """Mean and deviation of an outcome at points (m, d)."""
         check_outcome(name, self._parts)
         known, model = state.outcomes[name], self._parts[name][1]
-        conditioned = model.conditioned(known, now, generator_of(known.random))
-        return model.view(conditioned, now).reward(X)
+        _, view = model.conditioned(known, now, generator_of(known.random))
+        return view.reward(X)
 
     def believed(self, state: State, now: float) -> tuple[State, Believed]:
         """The state with outcomes conditioned, and what is believed of them."""
         known, found = {}, []
         for name, (limit, model) in self._parts.items():
             rng = generator_of(state.outcomes[name].random)
-            inner = model.conditioned(state.outcomes[name], now, rng)
+            inner, view = model.conditioned(state.outcomes[name], now, rng)
             own = np.random.default_rng(rng.integers(2**62))
             known[name] = replace(inner, random=rng.bit_generator.state)
-            joint = partial(joint_beliefs, model, inner, about=now, decision=now)
-            view = model.view(inner, now)
+            joint = partial(joint_beliefs, model, inner, view, about=now)
             seen, risk = inner.rewards, inner.spent
             found.append(OutcomeBeliefs(limit, model.recipe.domain, seen, view, joint, risk))
         return replace(state, outcomes=known), Believed(found, own)

@@ -65,6 +65,7 @@ class _Conditioned:
             of.answers is state.answers
             and of.model is state.model
             and of.posterior is state.posterior
+            and of.calibration is state.calibration
             and (of.since, of.time) == (state.since, state.time)
             and self.before == random
         )
@@ -139,8 +140,8 @@ class Model:
             self._aged_by = aging, noise, at_noise(aging, noise)
         return self._aged_by[2]
 
-    def conditioned(self, state: State, now: float, rng: np.random.Generator) -> State:
-        """The state with its posterior speaking about the time `now`.
+    def conditioned(self, state: State, now: float, rng: np.random.Generator) -> tuple[State, View]:
+        """The state with its posterior speaking about the time `now`, and what that says.
 
         The last ones are remembered, with what they drew: to predict, recommend and then ask about one
         time conditions once.
@@ -150,7 +151,7 @@ class Model:
             same = known.now == now and known.of.rewards is state.rewards
             if same and known.is_of(state, before):
                 rng.bit_generator.state = known.after
-                return known.gone_on(state)
+                return known.gone_on(state), known.view
         start, gone = state, state.gone
         seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
@@ -195,7 +196,7 @@ class Model:
         made = changed(state, posterior=posterior, info=info)
         known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)
         self._latest = (known, *self._latest[: KEPT - 1])
-        return made
+        return made, view
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
@@ -269,16 +270,6 @@ class Model:
         inputs = self.inputs(seen.X, seen.t)
         return Data(inputs, values, state.model.scaling.in_prior_units(effective))
 
-    def view(self, state: State, now: float) -> View:
-        """What a conditioned state says about the time `now`."""
-        for known in self._latest:
-            made = known.made
-            same = made.posterior is state.posterior and made.model is state.model
-            if same and known.now == now and made.calibration is state.calibration:
-                return known.view
-        assert state.posterior is not None  # every caller conditions first
-        return self._view(state, now, state.posterior, self._surface(state))
-
     def _view(
         self, state: State, now: float, posterior: Posterior, surface: CandidateGrid | None
     ) -> View:
@@ -301,8 +292,8 @@ class Model:
 
     def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:
         """The state that speaks about a time, and mean and deviation (n,) at points (n, d), signed."""
-        known = self.conditioned(state, t, generator_of(state.random))
-        return known, *self.view(known, t).predict(X)
+        known, view = self.conditioned(state, t, generator_of(state.random))
+        return known, *view.predict(X)
 
     def before_told(
         self, state: State, seen: Observations, t: float
@@ -312,8 +303,7 @@ class Model:
         The latter returns the prior covariance (k, k) of some rows, between their own times; all are in
         the unit of reward.
         """
-        known = self.conditioned(state, t, generator_of(state.random))
-        view = self.view(known, t)
+        _, view = self.conditioned(state, t, generator_of(state.random))
         mean, deviation = view.predict(seen.X)
         Z = np.column_stack([seen.X, seen.t])
         if not self._self_learning:
@@ -337,9 +327,8 @@ class Model:
         """
         assert state.time is not None  # some of them are late
         now = max(state.time, float(told.t.max()))
-        known = self.conditioned(state, now, generator_of(state.random))
-        posterior, scaled, origin = known.posterior, known.model.scaling, self._origin(known)
-        assert posterior is not None  # it is conditioned
+        known, view = self.conditioned(state, now, generator_of(state.random))
+        posterior, scaled, origin = view.posterior, known.model.scaling, view.origin
         rows = self._data(known, self._maximised(state, told), told.variance)
         covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
         L = linalg.cholesky(covariance, "what is told").L
@@ -375,32 +364,32 @@ class Model:
     def decision(
         self,
         state: State,
-        now: float,
+        view: View,
         beta: float,
         n: int | None = None,
         domain: Domain | None = None,
         free: Available | None = None,
     ) -> Decision:
-        """The decision of a conditioned state at the time `now` in a domain, by default the recipe's.
+        """The decision of a conditioned state and its view, in a domain, by default the recipe's.
 
         The rest is as of `Bandit.ask`.
         """
         recipe, out = self.recipe, state.pending
-        taken = out.X[out.t == now]
+        taken = out.X[out.t == view.now]
         if recipe.control is not None:  # it is no news of any effect, and comes once
             out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
             taken = np.concatenate([taken, np.array(recipe.control)[None]])
         most = None if recipe.asking is None else recipe.asking.informed_width
         pending, noise = out.X[:0], np.empty(0)
         if self._counts_pending and len(out.t):
-            noise = self.pending_noise(state, now, out)
+            noise = self.pending_noise(state, view, out)
             heard = np.isfinite(noise)
             pending, noise = out.X[heard], noise[heard]
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
         known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         return Decision(
             domain=recipe.domain if domain is None else domain,
-            view=self.view(state, now),
+            view=view,
             beta=beta if most is None or not state.questions.informed else min(beta, most),
             noise_variance=self.noise_variance(state),
             batching=recipe.batching if known else replace(recipe.batching, rule=One()),
@@ -413,18 +402,17 @@ class Model:
             leaders=self.leaders(state) if recipe.by_leaders else None,
         )
 
-    def pending_noise(self, state: State, now: float, out: Plays) -> Array:
-        """With what noise the rewards of points that are out will speak about the time `now`.
+    def pending_noise(self, state: State, view: View, out: Plays) -> Array:
+        """With what noise the rewards of points that are out will speak about the time of the view.
 
         In prior units.
         """
-        model = state.model
-        assert state.posterior is not None  # it is conditioned
+        model, now = state.model, view.now
         ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), state.told)
         made_with = np.full(len(out), self.noise_variance(state))
         noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
         here, then = (self.inputs(out.X, t) for t in (np.full(len(out), now), out.t))
-        return state.posterior.pending_noise(here, then, ages.age, noise)
+        return view.posterior.pending_noise(here, then, ages.age, noise)
 
     def information(self, state: State, told: Observations) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
@@ -447,8 +435,8 @@ class Model:
         for i, t in enumerate(told.t):
             if state.time is not None and t < state.time:
                 continue
-            state = self.conditioned(state, float(t), rng)
-            mean, deviation = self.view(state, float(t)).predict(told.X[i : i + 1])
+            state, view = self.conditioned(state, float(t), rng)
+            mean, deviation = view.predict(told.X[i : i + 1])
             count = len(state.rewards) - state.since[0] + i + 1
             error = self._sign * float(told.y[i]) - float(mean[0])
             noise = float(told.variance[i])

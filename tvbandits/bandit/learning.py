@@ -48,7 +48,7 @@ def retold(model: Model, state: State, readings: ToldReadings) -> State:
         known = max(known, int(np.searchsorted(about, told.latest, side)))
         made = replace(made, answers=state.answers.take(slice(known)))
         if decides and (made.time is None or told.latest >= made.time):
-            made = model.conditioned(made, told.latest, rng)
+            made, _ = model.conditioned(made, told.latest, rng)
         made = with_rewards(model, made, told, rng)
     gone = state.gone
     if gone.rewards and len(made.rewards):
@@ -56,7 +56,7 @@ def retold(model: Model, state: State, readings: ToldReadings) -> State:
     made = replace(made, answers=state.answers, gone=gone)
     out = still_out(state.asked_for, made.time)
     if decides and out is not None:
-        made = model.conditioned(made, out, rng)
+        made, _ = model.conditioned(made, out, rng)
     info = replace(
         made.info,
         told=gone.rewards + len(made.rewards) + made.info.outliers,
@@ -130,4 +130,4 @@ def _told(recipe: Recipe, other: State) -> State:
     for told in ToldReadings.of(other, recipe.noise_variance).in_turn():
         if len(told.rewards):
             state = with_rewards(model, state, told, rng)
-    return model.conditioned(state, float(other.rewards.t.max()), rng)
+    return model.conditioned(state, float(other.rewards.t.max()), rng)[0]

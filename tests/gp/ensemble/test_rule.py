@@ -268,7 +268,7 @@ def told(bandit: Any, order: Any = None, n: int = 20) -> Any:
 
 
 def conditioned(bandit: Any, now: float) -> ArmsPosterior:
-    return bandit._model.conditioned(bandit.state, now, np.random.default_rng(0)).posterior
+    return bandit._conditioned_for(now)[1].posterior
 
 
 def new() -> Any:
