@@ -83,10 +83,7 @@ class Bandit:
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
         of_kind("recipe", recipe, Recipe, "a Recipe")
-        rng = as_generator(seed)
-        if rng is seed:
-            (rng,) = rng.spawn(1)
-        self._recipe, self._state = recipe, first_state(recipe, rng)
+        self._recipe, self._state = recipe, first_state(recipe, as_generator(seed))
         self._model, self._outcomes, self._turns = Model(recipe), Outcomes(recipe), Turns()
 
     @classmethod
@@ -375,7 +372,7 @@ class Bandit:
         if recipe.asking is not None and news:
             state = consulting.before_ask(model, state, now, domain, free, rng)
         state, view = model.conditioned(state, now, rng)
-        beta = model.beta(state)
+        beta = model.beta(state, view)
         decision, rule = model.decision(state, view, beta, n, domain, free), recipe.acquisition
         if recipe.chooses_plainly and near is None:
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)

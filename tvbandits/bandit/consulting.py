@@ -187,7 +187,7 @@ def joint_beliefs(
     """Of a state that is conditioned for a decision, and its view, in the unit of reward."""
     posterior, stated = view.posterior, state.questions.variance
     noise = model.noise_variance(state) if stated is None else stated
-    own = posterior.lookahead(points, about, model.beta(state), noise)
+    own = posterior.lookahead(points, about, model.beta(state, view), noise)
     if own is not None:
         return own
     mean, deviation = view.predict(points)
@@ -201,7 +201,7 @@ def joint_beliefs(
         some, more = asked_now[list(rows)], asked_now[list(others)]
         return np.asarray(unit * posterior.cross_covariance(some, more))
 
-    return JointPosterior(mean, deviation, model.beta(state), noise, reach, among)
+    return JointPosterior(mean, deviation, model.beta(state, view), noise, reach, among)
 
 
 def question_time(recipe: Recipe, state: State, t: float | None) -> float:

@@ -343,17 +343,18 @@ class Model:
         deviation = np.diagonal(L)
         return deviation * off, (scaled.scale * deviation) ** 2
 
-    def beta(self, state: State) -> float:
-        """The width of a conditioned state."""
+    def beta(self, state: State, view: View) -> float:
+        """The width of a conditioned state and its view."""
         if type(self.recipe.confidence) is Fixed:
             return self.recipe.confidence.value
-        domain, posterior = self.recipe.domain, state.posterior
-        size = len(domain) if isinstance(domain, Candidates) else None
-        gain = 0.0 if posterior is None else posterior.log_det_ratio
-        dimension = (lambda: 0.0) if posterior is None else posterior.effective_dimension
-        t = state.rewards.t
+        domain, posterior, t = self.recipe.domain, view.posterior, state.rewards.t[-MANY:]
         situation = Situation(
-            gain, state.told, size, state.spent, dimension, lambda: _rewards_at_a_time(t[-MANY:])
+            posterior.log_det_ratio,
+            state.told,
+            len(domain) if isinstance(domain, Candidates) else None,
+            state.spent,
+            posterior.effective_dimension,
+            lambda: len(t) / max(len(np.unique(t)), 1),
         )
         beta = self.recipe.confidence(situation)
         if not (is_finite_number(beta) and beta >= 0):
@@ -671,8 +672,3 @@ class Model:
 
 def _ages_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.since == (0, 0)
-
-
-def _rewards_at_a_time(t: Array) -> float:
-    """Mean number of rewards at each of the times `t` (n,); 0 of none."""
-    return len(t) / max(len(np.unique(t)), 1)

@@ -394,7 +394,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def as_generator(seed: object) -> np.random.Generator:
-    """Return a generator of random numbers: the one given, or one from a whole number.
+    """Return a generator of random numbers: a child of the one given, or one from a whole number.
 
     Raises
     ------
@@ -403,7 +403,7 @@ def as_generator(seed: object) -> np.random.Generator:
         something out.
     """
     if isinstance(seed, np.random.Generator):
-        return seed
+        return seed.spawn(1)[0]
     if not (is_whole(seed) and seed >= 0):
         raise ValueError(
             f"seed must be a whole number of at least 0 or a numpy.random.Generator, "

@@ -246,9 +246,7 @@ def adapted(
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
     for what is chosen on the domain (`chosen_of`).
     """
-    seed = common.get("seed", 0)
-    rng, sign = as_generator(seed), -1.0 if common.get("minimise") else 1.0
-    rng = rng.spawn(1)[0] if rng is seed else rng
+    rng, sign = as_generator(common.get("seed", 0)), -1.0 if common.get("minimise") else 1.0
     seen, none = Observations.empty(domain.dimension), Plays.none(domain.dimension)
     record = Record(seen, seen, none, none, None, None, Gone())
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)

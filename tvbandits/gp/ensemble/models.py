@@ -14,6 +14,7 @@ the noise of the sensor comes on top of it and is never learned away.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
@@ -25,7 +26,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels import matern
 from tvbandits.gp.posteriors.features import LARGEST_RANK
 
-# Of a correlation over points; "identity": no two points share anything.
+# Of a correlation over points, as `gp.kernels.matern` calls it; "identity": no two share anything.
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
 
 # Up to so many points they are taken for places of a network, each with a mean of its own; more of
@@ -49,7 +50,8 @@ class SpatialSpec:
 
     def correlation(self, distance: Array, extent: float) -> Array:
         """At distances (n, m) between points whose largest extent is `extent`."""
-        return np.asarray(_CORRELATIONS[self.shape](distance / (self.length * extent)))
+        of_distance: Callable[[Array], Array] = getattr(matern, self.shape)
+        return of_distance(distance / (self.length * extent))
 
 
 @dataclass(frozen=True)
@@ -241,12 +243,3 @@ def _holds_a_network(setting: ModelSpec) -> bool:
 def _holds_a_function(setting: ModelSpec) -> bool:
     """Eight of the function's: half of it stays, the other half lasts twenty steps."""
     return setting.static == 0.5 and setting.drift_scale == 20.0
-
-
-_CORRELATIONS = {
-    "identity": matern.identity,
-    "matern12": matern.matern12,
-    "matern32": matern.matern32,
-    "matern52": matern.matern52,
-    "rbf": matern.rbf,
-}

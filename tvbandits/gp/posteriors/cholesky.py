@@ -367,19 +367,16 @@ def _appended(
             spread /= on.shrink
             means, explained = on.means + spread[:, None] * weights, on.explained + spread**2
             on = GridPosterior(on.V.append(spread), on.now, on.shrink, means, explained, on.prior)
-        posterior = ExactPosterior(
-            kernel=kernel,
-            data=posterior.data,
+        posterior = changed(
+            posterior,
             rows=posterior.rows.append(row),
             factor=posterior.factor.append(np.concatenate([below, [pivot]])),
             weights=posterior.weights.append(weights),
             log_det_ratio=posterior.log_det_ratio
             + 2 * math.log(pivot)
             - math.log(float(row.variance[0])),
-            jitter=posterior.jitter,
             surface=on,
             extended=True,
-            merged=posterior.merged,
         )
     return posterior
 
