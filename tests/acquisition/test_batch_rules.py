@@ -283,8 +283,7 @@ def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
 def samples(made: Bandit, count: int) -> Array:
     """Samples of the reward at all candidates, as an ask draws them."""
     made.ask(2.0)
-    state, view, _ = made._conditioned_for(2.0)
-    decision = made._model.decision(state, view, made.info.beta)
+    decision = made._model.decision(*made._conditioned_for(2.0)[:2], made.info.beta)
     return drawn_for(decision, count, np.random.default_rng(5))
 
 

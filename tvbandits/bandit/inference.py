@@ -487,15 +487,9 @@ class Model:
         scaled = model.scaling
         if recipe.mean == "online":
             scaled = standardisation.standard(kept, self.noise_variance(state))
-        learned = refit(
-            every,
-            recipe.kernel,
-            model.learned or Learned.nothing(recipe.kernel, every),
-            kept.take(every.select(kept.t)),
-            scaled.anchor,
-            scaled.scale,
-            model.scaling.scale / scaled.scale,
-        )
+        known = model.learned or Learned.nothing(recipe.kernel, every)
+        sample = kept.take(every.select(kept.t))
+        learned = refit(every, recipe.kernel, known, sample, scaled, model.scaling)
         learned = replace(learned, at=(len(state.rewards), len(state.answers)))
         made = state.with_model(
             scaling=scaled, kernel=learned.kernel, learned=learned, about={"fits": learned.fits}

@@ -16,9 +16,12 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
+from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Term, same_form, terms_of
+
+UNIT = Scaling(0.0, 1.0)
 
 # --- when -----------------------------------------------------------------------------------------
 
@@ -144,7 +147,7 @@ def test_a_fit_is_never_worse_than_where_it_started(seed: int, spread: float) ->
     learned = Learned.nothing(start, every)
     before, total = loss(every, start, start, sample, 0.2, 1.5), 0.0
     for fits in range(1, 6):
-        learned = refit(every, start, learned, sample, 0.2, 1.5, 1.0)
+        learned = refit(every, start, learned, sample, Scaling(0.2, 1.5), Scaling(0.2, 1.5))
         after = loss(every, start, learned.kernel, sample, 0.2, 1.5)
         total += after
         assert learned.losses == pytest.approx((total,), rel=1e-9)
@@ -157,9 +160,9 @@ def test_a_fit_is_never_worse_than_where_it_started(seed: int, spread: float) ->
 def test_a_fit_goes_on_from_the_last_one() -> None:
     sample, start = drawn(smooth(), 50, 0), smooth(1.0)
     long, short = Every(iterations=200), Every(iterations=1)
-    found = refit(long, start, Learned.nothing(start, long), sample, 0.0, 1.0, 1.0)
-    warm = refit(short, start, found, sample, 0.0, 1.0, 1.0)
-    cold = refit(short, start, Learned.nothing(start, short), sample, 0.0, 1.0, 1.0)
+    found = refit(long, start, Learned.nothing(start, long), sample, UNIT, UNIT)
+    warm = refit(short, start, found, sample, UNIT, UNIT)
+    cold = refit(short, start, Learned.nothing(start, short), sample, UNIT, UNIT)
     assert warm.losses[0] - found.losses[0] <= found.losses[0] + 1e-9
     assert cold.losses[0] > found.losses[0] + 1.0
 
@@ -169,7 +172,8 @@ def test_bounds_hold() -> None:
     every = Every(spread=math.inf)
     # The scale falls by half, which takes the amplitude out of its bounds.
     learned = Learned((start,), (0.0,), fits=1)
-    fitted = refit(every, start, learned, drawn(level(100.0), 40, 2), 0.0, 1.0, 2.0).kernel
+    sample = drawn(level(100.0), 40, 2)
+    fitted = refit(every, start, learned, sample, UNIT, Scaling(0.0, 2.0)).kernel
     for kernel in (fitted, carried(start, 2.0), carried(start, 0.5)):
         assert (kernel.theta >= kernel.bounds[:, 0] - 1e-12).all()
         assert (kernel.theta <= kernel.bounds[:, 1] + 1e-12).all()
@@ -179,7 +183,7 @@ def test_a_kernel_with_nothing_to_learn_stays() -> None:
     start = ConstantKernel(1.0, "fixed") * OnTime(Matern(3.0, "fixed", nu=0.5))
     every = Every()
     sample = drawn(level(), 20, 0)
-    made = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    made = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
     assert (made.kernel, made.fits) == (start, 1)
     assert made.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
 
@@ -191,7 +195,7 @@ def test_the_rival_of_larger_evidence_is_used(given_: str) -> None:
     every = Every(rivals=(other,), iterations=20)
     for truth, best in ((start, 0), (other, 1)):
         sample = drawn(truth, 120, 3, noise=1e-3)
-        learned = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+        learned = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
         assert learned.best == best == int(np.argmin(learned.losses))
         assert learned.kernel is learned.kernels[best]
 
@@ -201,7 +205,7 @@ def test_when_rivals_are_compared() -> None:
     learned, changed = Learned.nothing(start, every), []
     last = online.COMPARED_FIRST + 2 * online.COMPARED_EVERY
     for fit in range(last):
-        fitted = refit(every, start, learned, drawn(smooth(), 30, fit), 0.0, 1.0, 1.0)
+        fitted = refit(every, start, learned, drawn(smooth(), 30, fit), UNIT, UNIT)
         moved = [new != old for new, old in zip(fitted.kernels, learned.kernels, strict=True)]
         assert moved[learned.best]
         changed.append(all(moved))
@@ -235,7 +239,9 @@ def carried(kernel: Any, ratio: float) -> Any:
     known = Learned((smooth(), kernel), (0.0, 1.0), best=0, fits=online.COMPARED_FIRST)
     while (known.fits + 1) % online.COMPARED_EVERY == 0:
         known = replace(known, fits=known.fits + 1)
-    return refit(every, smooth(), known, drawn(smooth(), 12, 0), 0.0, 1.0, ratio).kernels[1]
+    return refit(every, smooth(), known, drawn(smooth(), 12, 0), UNIT, Scaling(0.0, ratio)).kernels[
+        1
+    ]
 
 
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 3.0])
@@ -269,7 +275,7 @@ def test_without_one_amplitude_for_each_term_a_kernel_stays(kernel: Any) -> None
 def moves(every: Every, start: Any) -> Array:
     """How far a fit takes the logarithms of amplitude, length scale and time scale."""
     sample = drawn(smooth(time=2.0, amplitude=9.0), 60, 0)
-    made = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    made = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
     return np.asarray(np.abs(made.kernel.theta - start.theta))
 
 
@@ -319,17 +325,17 @@ def test_the_first_fit_finds_out_how_long_a_step_is() -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     plain, start = drawn(smooth(), 40, 0), smooth()
     later = Observations(plain.X, 60.0 * plain.t, plain.y, plain.variance)
-    first = refit(tight, start, Learned.nothing(start, tight), later, 0.0, 1.0, 1.0)
+    first = refit(tight, start, Learned.nothing(start, tight), later, UNIT, UNIT)
     assert first.starts == (at_step(start, 60.0), at_step(rough(), 60.0))
     for kernel, median in zip(first.kernels, first.starts, strict=True):
         np.testing.assert_allclose(kernel.theta, median.theta, atol=1e-6)
     # It is found out once: medians stay, whatever the steps are later.
-    second = refit(tight, start, first, plain, 0.0, 1.0, 1.0)
+    second = refit(tight, start, first, plain, UNIT, UNIT)
     assert second.starts is first.starts
     np.testing.assert_allclose(second.kernel.theta, first.kernel.theta, atol=1e-6)
     # Without the rule, time scales are in the unit of time.
     given_ = replace(tight, in_steps=False)
-    unmoved = refit(given_, start, Learned.nothing(start, given_), later, 0.0, 1.0, 1.0)
+    unmoved = refit(given_, start, Learned.nothing(start, given_), later, UNIT, UNIT)
     assert unmoved.starts == (start, rough())
     np.testing.assert_allclose(unmoved.kernel.theta, start.theta, atol=1e-6)
 
@@ -342,11 +348,11 @@ def test_a_step_that_turns_out_longer_is_found_out_at_any_fit(fits: int) -> None
     close = replace(sample, t=0.1 * sample.t)
     learned = Learned.nothing(start, tight)
     for _ in range(fits):
-        learned = refit(tight, start, learned, close, 0.0, 1.0, 1.0)
+        learned = refit(tight, start, learned, close, UNIT, UNIT)
     assert learned.step == pytest.approx(0.1)
     little = replace(sample, t=0.19 * sample.t)  # no more than a gap here and there
-    assert refit(tight, start, learned, little, 0.0, 1.0, 1.0).step == pytest.approx(0.1)
-    later = refit(tight, start, learned, sample, 0.0, 1.0, 1.0)
+    assert refit(tight, start, learned, little, UNIT, UNIT).step == pytest.approx(0.1)
+    later = refit(tight, start, learned, sample, UNIT, UNIT)
     assert later.step == 1.0
     assert later.starts == (at_step(start, 1.0), at_step(rough(), 1.0))
     np.testing.assert_allclose(later.kernel.theta, start.theta, atol=1e-6)
@@ -356,12 +362,12 @@ def test_the_sum_of_losses_decides() -> None:
     # The rival suits the next sample better, but has lost more before.
     every, start = Every(rivals=(rough(),), iterations=1), smooth()
     sample = drawn(rough(), 60, 3, noise=1e-3)
-    fresh = refit(every, start, Learned.nothing(start, every), sample, 0.0, 1.0, 1.0)
+    fresh = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
     lead = fresh.losses[0] - fresh.losses[1]
     assert lead > 1.0
     for before, best in ((0.5 * lead, 1), (2.0 * lead, 0)):
         known = replace(Learned.nothing(start, every), losses=(0.0, before))
-        assert refit(every, start, known, sample, 0.0, 1.0, 1.0).best == best
+        assert refit(every, start, known, sample, UNIT, UNIT).best == best
 
 
 # --- in a bandit ----------------------------------------------------------------------------------

@@ -77,9 +77,7 @@ MAKERS: dict[str, dict[str, Maker]] = {
 RULES = {
     name: cls
     for name, cls in classes_with("condition", "given").items()
-    if not getattr(
-        cls, "self_learning", False
-    )  # what has a unit of its own is no process of `kernel`
+    if not cls.self_learning  # what has a unit of its own is no process of `kernel`
 }
 CASES = [
     (rule, variant, kernel)

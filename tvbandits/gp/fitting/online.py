@@ -29,6 +29,7 @@ from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
+from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
 
@@ -213,13 +214,7 @@ COMPARED_FIRST, COMPARED_EVERY = 6, 4
 
 
 def refit(
-    every: Every,
-    start: Any,
-    learned: Learned,
-    sample: Observations,
-    centre: float,
-    scale: float,
-    rescaled: float,
+    every: Every, start: Any, learned: Learned, sample: Observations, scaled: Scaling, old: Scaling
 ) -> Learned:
     """Fit the kernels to a sample.
 
@@ -231,12 +226,10 @@ def refit(
     learned : Learned
         Where to go on from.
     sample : Observations
-    centre, scale : float
-        The values are standardised by these.
-    rescaled : float
-        Old scale over new: amplitudes are carried over to the new unit.
+    scaled, old : Scaling
+        The values are standardised by the one; amplitudes are carried over to its unit from the other's.
     """
-    values, variance = (sample.y - centre) / scale, sample.variance / scale**2
+    values, variance = (sample.y - scaled.anchor) / scaled.scale, sample.variance / scaled.scale**2
     together = learned.fits < COMPARED_FIRST or (learned.fits + 1) % COMPARED_EVERY == 0
     starts: tuple[Any, ...] = (start, *every.rivals)
     kernels, losses = list(learned.kernels), list(learned.losses)
@@ -249,7 +242,7 @@ def refit(
         again = longer or not learned.fits
         starts = tuple(at_step(each, step) for each in starts) if again else learned.starts
         kernels = list(starts) if again else kernels
-    shift = 2.0 * math.log(rescaled) if learned.fits else 0.0
+    shift = 2.0 * math.log(old.scale / scaled.scale) if learned.fits else 0.0
     for i, given in enumerate(starts):
         fitted = together or i == learned.best
         if not fitted and shift == 0.0:
