@@ -109,23 +109,18 @@ class JointPosterior:
             None if self.present is None else self.present[rows],
         )
 
-    def answers(self, rows: Rows) -> tuple[Array, Array]:
+    def answers(self, rows: Rows, others: Index | slice = EVERY) -> tuple[Array, Array, Array]:
         """What an answer about each of some points, on its own, would move.
 
         Returns
         -------
-        moves : array of shape (r, N)
-            Change of the means at the decision if the answer is one deviation above its expectation.
+        moves : array of shape (r, q)
+            Change of the means of `others` at the decision if the answer is one deviation above its
+            expectation.
         variance : array of shape (r,)
             Of the answers, with their noise.
-        """
-        moves, variance, _ = self._answers(rows)
-        return moves, variance
-
-    def _answers(self, rows: Rows, others: Index | slice = EVERY) -> tuple[Array, Array, Array]:
-        """As `answers`, and the rows (n, r) of the factor that the points asked about give them.
-
-        Moves are those of the means of others alone.
+        below : array of shape (n, r)
+            What the points asked about before add to the factor for them.
         """
         rows = np.asarray(rows, dtype=np.int64)
         covariance = self.reach(rows, others)
@@ -148,7 +143,7 @@ class JointPosterior:
         The observations so far and the points asked about together have a covariance matrix whose
         Cholesky factor grows by these rows; the variance at x falls by the squares of the new entries.
         """
-        fresh, variance, below = self._answers(rows)
+        fresh, variance, below = self.answers(rows)
         root = np.sqrt(variance)[:, None]
         if len(rows) > 1:
             joint = self.among(rows, rows) - below.T @ below
@@ -174,7 +169,7 @@ class JointPosterior:
         the gain is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the points `among`, the knowledge
         gradient (Frazier, Powell & Dayanik 2009), by Gauss-Hermite quadrature.
         """
-        moves, *_ = self._answers(rows, among)
+        moves, *_ = self.answers(rows, among)
         mean, most = self.mean[among], NODES[-1] * np.abs(moves).max(axis=0, initial=0.0)
         # Points that come out best under no answer are not looked at for every one of them.
         leads = mean + most >= (mean - most).max()
