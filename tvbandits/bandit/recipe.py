@@ -44,7 +44,7 @@ from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
 from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
-from tvbandits.core.observations import Gone, Observations, Plays
+from tvbandits.core.observations import Observations, Record
 from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
@@ -451,20 +451,12 @@ def check_mean(mean: object) -> None:
 
 def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
     """Nothing was told."""
-    dimension = recipe.domain.dimension
-    none, no_plays = Observations.empty(dimension), Plays.none(dimension)
+    nothing = Record.of_nothing(recipe.domain.dimension)
+    noise = learned_noise(recipe, nothing.rewards)
     return State(
-        rewards=none,
-        answers=none,
-        failed=no_plays,
-        pending=no_plays,
-        visited=none.X,
-        time=None,
-        asked_for=None,
-        gone=Gone(),
-        model=ModelState(
-            _first_scaling(recipe), recipe.kernel, recipe.aging, noise=learned_noise(recipe, none)
-        ),
+        **vars(nothing),
+        visited=nothing.rewards.X,
+        model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging, noise=noise),
         posterior=None,
         questions=Questions(CandidatePool.none()),
         random=rng.bit_generator.state,

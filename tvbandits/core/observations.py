@@ -479,6 +479,12 @@ class Record:
     asked_for: float | None
     gone: Gone
 
+    @classmethod
+    def of_nothing(cls, dimension: int) -> Record:
+        """Before anything was told or asked, of points with `dimension` coordinates."""
+        none, no_plays = Observations.empty(dimension), Plays.none(dimension)
+        return Record(none, none, no_plays, no_plays, None, None, Gone())
+
     @property
     def readings(self) -> Observations:
         """All rewards in the order they were told."""

@@ -36,7 +36,7 @@ from tvbandits.core.context import (
 )
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
-from tvbandits.core.observations import Gone, Observations, Plays, Record
+from tvbandits.core.observations import Observations, Plays, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
@@ -247,8 +247,7 @@ def adapted(
     for what is chosen on the domain (`chosen_of`).
     """
     rng, sign = as_generator(common.get("seed", 0)), -1.0 if common.get("minimise") else 1.0
-    seen, none = Observations.empty(domain.dimension), Plays.none(domain.dimension)
-    record = Record(seen, seen, none, none, None, None, Gone())
+    record = Record.of_nothing(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
 
