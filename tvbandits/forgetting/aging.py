@@ -24,10 +24,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tvbandits.core.arrays import (
     Array,
@@ -39,8 +38,6 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import several, shown
 from tvbandits.core.observations import Observations, Source
-
-Mask: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
