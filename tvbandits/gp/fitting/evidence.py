@@ -236,17 +236,12 @@ class _Factor:
         """Of a leaf that looks at points, or at times."""
         rows = points if type(leaf.kernel) is OnSpace else times
         inner: Any = getattr(leaf.kernel, "kernel", None)
-        if inner is None or any(each.fixed for each in inner.hyperparameters):
+        known = type(inner) in (Coordinates, PerParameter, RBF, Matern)
+        if not known or any(each.fixed for each in inner.hyperparameters):
             return cls(leaf, rows)
-        if type(inner) in (Coordinates, PerParameter) or np.ndim(
-            getattr(inner, "length_scale", 0.0)
-        ):
-            nu = 2.5 if type(inner) is Coordinates else getattr(inner, "nu", math.inf)
-            known = type(inner) in (Coordinates, PerParameter, RBF, Matern) and nu in SLOPED
-            return cls(leaf, rows, nus=float(nu) if known else None)
-        if type(inner) not in (RBF, Matern):
-            return cls(leaf, rows)
-        nu = math.inf if type(inner) is RBF else float(inner.nu)
+        nu = 2.5 if type(inner) is Coordinates else float(getattr(inner, "nu", math.inf))
+        if type(inner) in (Coordinates, PerParameter) or np.ndim(inner.length_scale):
+            return cls(leaf, rows, nus=nu if nu in SLOPED else None)
         return cls(leaf, rows, nu if nu in VALUES else None)
 
     def at(self, theta: Array, made: dict[tuple[int, int], _Part]) -> _Part:

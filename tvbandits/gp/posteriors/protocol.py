@@ -213,7 +213,7 @@ class KernelPosterior:
 
 
 class Conditioning(NamedTuple):
-    """What a posterior is conditioned on, and for whom.
+    """What a posterior is conditioned on, from what, and about which points and time.
 
     Attributes
     ----------
