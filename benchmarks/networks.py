@@ -61,10 +61,10 @@ class Played(NamedTuple):
 def play(problem: TableProblem, answers: int, seed: int) -> Played:
     """Play the best mean; after each reward ask about so many places, as the plan `next` does."""
     rng = np.random.default_rng([seed, 7])
-    variance = added_noise(problem)
-    noise = np.sqrt(variance)
+    assert problem.noise_variance is not None
+    noise = np.sqrt(added_noise(problem))
     values, sites = problem.values, len(problem.points)
-    ensemble = FilterEnsemble.of(problem.points, variance, both=True)
+    ensemble = FilterEnsemble.of(problem.points, problem.noise_variance, both=True)
     asked, row = 0, int(rng.integers(sites))
     regret, covered, seconds = [], [], []
     for step, truth in enumerate(values):
