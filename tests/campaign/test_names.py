@@ -187,7 +187,7 @@ def test_a_script_speaks_in_names(address: tuple[str, str]) -> None:
     remote.ask(hour(8), among="AQ03")
     assert remote.status["title"] == "Ozone in town"
     remote.tell("AQ01", 20.0, hour(8))
-    remote.drop("AQ03")
+    remote.drop(pd.Series(["AQ03"], [7]))
     remote.correct("AQ01", 21.0, hour(8), to=hour(9))
     history = remote.history
     (right,) = history[history["kind"] == "reward"].to_dict("records")

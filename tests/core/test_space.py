@@ -490,7 +490,8 @@ ARMS = Arms(["red", "green", "blue"])
 
 
 @pytest.mark.parametrize(
-    "given", [["blue", "red"], ("blue", "red"), pd.DataFrame({"arm": ["blue", "red"]}),
+    "given", [["blue", "red"], np.array(["blue", "red"]), pd.DataFrame({"arm": ["blue", "red"]}),
+              pd.Series(["blue", "red"], ["x", "y"]), pd.Categorical(["blue", "red"]),
               [{"arm": "blue"}, {"arm": "red"}], [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]]
 )  # fmt: skip
 def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
@@ -511,8 +512,8 @@ def test_a_bandit_is_told_names(make: Any) -> None:
     for t in range(1, 8):
         X = bandit.ask(t)
         np.testing.assert_array_equal(X, twin.ask(t))
-        name = ARMS.decode(X)["arm"].tolist()
-        bandit.tell(name, [float(name == ["green"])], t)
+        (name,) = ARMS.decode(X)["arm"]
+        bandit.tell(name, [float(name == "green")], t)
         twin.tell(X, [float(X[0, 1])], t)
     if hasattr(bandit, "predict"):
         by_name, by_point = bandit.predict(["green", "red"]), twin.predict(ARMS.X[[1, 0]])

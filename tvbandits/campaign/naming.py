@@ -19,9 +19,9 @@ from tvbandits.campaign.store.store import Row, points
 from tvbandits.core.arrays import Array, as_floats, as_points, as_time, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import is_of, shown
+from tvbandits.core.coercion import shown
 from tvbandits.core.context import Context, coordinate_names, measured
-from tvbandits.core.parameters import Category, Parameter
+from tvbandits.core.parameters import Category, Parameter, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
 
@@ -136,8 +136,6 @@ class Names:
         if sites is not None and (text in self._rows or not _numbers(text)):
             return sites.X[[self.row(text)]]
         given = _numbers(text)
-        if not given:
-            self.row(text)  # there are none: it says so
         if self.given:
             known = np.column_stack(list(self.given.values()))
             if len(given) == known.shape[1]:
@@ -147,6 +145,8 @@ class Names:
                     return sites.X[same[:1]]
         chosen = domain.dimension - sum(part.width for part in measured(domain).values())
         short = len(given) == chosen < domain.dimension  # its context is said apart
+        if not given or (self.sites and len(given) not in (chosen, domain.dimension)):
+            self.row(text)  # these are no coordinates, and no site is called so: it says so
         of: Any = domain.chosen if short else domain  # type: ignore[attr-defined]
         return np.asarray(of.check([given]))
 
@@ -258,7 +258,7 @@ class Names:
         """What people call a point (d,)."""
         domain = self._domain
         if isinstance(domain, Space):
-            row = domain.decode(np.atleast_2d(x)).iloc[0]
+            (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
             return ", ".join(f"{key}={value}" for key, value in row.items())
         sites = candidates_of(domain)
         if sites is not None and self.sites:
@@ -369,16 +369,6 @@ def on_sites(
         return Arms((*chosen.names, *body["names"]), retired)
     X = np.concatenate([chosen.X, points(body["X"], chosen.dimension)])
     return with_others(domain, Candidates(X, chosen.context, retired))
-
-
-def texts(given: Any) -> list[Any] | None:
-    """Several things of which one at least is a text; None if that is something else."""
-    if isinstance(given, str):
-        return [given]
-    several = isinstance(given, list | tuple) or is_of(given, "pandas", "Series", "Index")
-    if not several and not (isinstance(given, np.ndarray) and given.ndim > 0):
-        return None
-    return list(given) if any(isinstance(each, str) for each in given) else None
 
 
 def _numbers(text: str) -> list[float]:

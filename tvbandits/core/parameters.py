@@ -286,15 +286,24 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 def has_names(X: object) -> bool:
     """Whether points have names: a frame, a row of one, a dictionary, or several of these or texts."""
-    if type(X) is np.ndarray:
+    if type(X) is np.ndarray and X.dtype.kind == "f":
         return False
-    if isinstance(X, Mapping) or _is_frame(X):
+    listed = isinstance(X, list | tuple) and len(X) > 0
+    first = X[0] if listed else X  # type: ignore[index]
+    if isinstance(first, Mapping) or _is_frame(first):
         return True
-    if is_series(X):
-        return all(isinstance(label, str) for label in X.index)
-    if not (isinstance(X, list | tuple) and len(X) > 0):
-        return False
-    return isinstance(X[0], Mapping | str) or is_series(X[0])
+    row = is_series(first) and (listed or all(isinstance(label, str) for label in first.index))
+    return row or texts(X) is not None
+
+
+def texts(given: Any) -> list[Any] | None:
+    """Several things of which one at least is a text, or one text; None if that is something else."""
+    if isinstance(given, str):
+        return [given]
+    # Arrays and columns have a number of dimensions, those of pandas too.
+    if not isinstance(given, list | tuple) and getattr(given, "ndim", 0) != 1:
+        return None
+    return list(given) if any(isinstance(each, str) for each in given) else None
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:

@@ -36,6 +36,7 @@ from tvbandits.core.parameters import (
     as_parameter,
     has_names,
     rows_by_name,
+    texts,
 )
 from tvbandits.core.protocols import Domain
 
@@ -515,8 +516,8 @@ class Arms(Table):
 
     def encode(self, points: Named | Sequence[str]) -> Array:
         """Points (n, A) inside from names, or from what `Space.encode` takes."""
-        names = isinstance(points, list | tuple) and any(isinstance(each, str) for each in points)
-        return super().encode([{"arm": each} for each in points] if names else points)  # type: ignore[arg-type]
+        names = texts(points)
+        return super().encode(points if names is None else [{"arm": each} for each in names])  # type: ignore[arg-type]
 
 
 def space_of(domain: Domain) -> Space | None:

@@ -17,6 +17,7 @@ from tvbandits.bandit.told import zero_or_one
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import plain
+from tvbandits.core.parameters import texts
 
 RETRIED = (408, 429, 502, 503, 504)
 
@@ -233,8 +234,7 @@ def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _points_or_names(X: ArrayLike) -> Any:
-    names = np.atleast_1d(np.asarray(X))
-    return names if names.dtype.kind == "U" else np.atleast_2d(np.asarray(X, dtype=np.float64))
+    return texts(X) or np.atleast_2d(np.asarray(X, dtype=np.float64))
 
 
 def _rows(among: ArrayLike) -> Any:
