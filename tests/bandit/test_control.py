@@ -135,27 +135,20 @@ def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
         bandit.with_candidates([[5.0], [6.0]])
 
 
+MANY = Candidates(np.arange(300.0)[:, None])
+GIVEN = Candidates([[0.0, 1.0], [1.0, 1.0]], context=[1])
+MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
+
+
 @pytest.mark.parametrize(
     ("bandit", "control", "match"),
     [
         (policies.gp_ucb(SITES, KERNEL, 0.04), [0.3], "control must be candidates"),
         (policies.gp_ucb(SITES, KERNEL, 0.04, posterior=Nystrom()), [0.0], "needs posterior=Exact"),
-        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "got learn="),
-        (
-            policies.adaptive_gp_ucb(Candidates(np.arange(300.0)[:, None])),
-            [0.0],
-            "at most 200 candidates",
-        ),
-        (
-            policies.gp_ucb(Candidates([[0.0, 1.0], [1.0, 1.0]], context=[1]), KERNEL, 0.04),
-            [0.0, 1.0],
-            "without context",
-        ),
-        (
-            policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]], context={"load": (0, 1)})),
-            [0.0],
-            "without context",
-        ),
+        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "fits a kernel, or starts afresh$"),
+        (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
+        (policies.gp_ucb(GIVEN, KERNEL, 0.04), [0.0, 1.0], "without context"),
+        (policies.adaptive_gp_ucb(MEASURED), [0.0], "without context"),
         (policies.adaptive_gp_ucb(ARMS), "red", "red"),
     ],
 )

@@ -331,12 +331,11 @@ class Recipe:
                 "robust=True needs a level that is known, to tell which reading is wrong; beside a "
                 "control nothing is known of it"
             )
-        for name in ("learn", "reset"):
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    "a control goes with a kernel that is given, or with a policy that learns by itself "
-                    f"on candidates; got {name}={shown(getattr(self, name))}"
-                )
+        if self.learn is not None or self.reset is not None:
+            raise ValueError(
+                "a control goes with a kernel that is given, or with a policy that learns by itself "
+                "on candidates: this recipe fits a kernel, or starts afresh"
+            )
         learns = self.posterior.self_learning
         if not (learns or isinstance(self.posterior, Exact)):
             raise ValueError(f"a control needs posterior=Exact(), got {self.posterior!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -73,7 +73,7 @@ class Box:
     """
 
     bounds: Array
-    context: Any = field(default=None, repr=False)
+    context: Any = None
 
     def __post_init__(self) -> None:
         bounds = as_bounds(self.bounds)
@@ -86,6 +86,11 @@ class Box:
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         bounds.setflags(write=False)
         settle(self, bounds=bounds, context=given)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name!r}: {part}" for name, part in self.context.items())
+        context = f", context={{{given}}}" if given else ""
+        return f"Box({self.chosen.bounds.tolist()}{context})"
 
     @property
     def dimension(self) -> int:
@@ -105,8 +110,7 @@ class Box:
         return Box, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
-        count = self.dimension - len(self.context)
-        return {"bounds": self.bounds[:count], "context": self.context}
+        return {"bounds": self.chosen.bounds, "context": self.context}
 
     @property
     def measured(self) -> Mapping[str, Parameter]:

@@ -220,6 +220,9 @@ class AtContext:
     chosen: Any
     values: Array
 
+    def __repr__(self) -> str:
+        return f"{self.whole!r} at {self.values.tolist()}"
+
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point, those of the context included."""

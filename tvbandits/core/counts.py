@@ -120,8 +120,6 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
             )
         one, other = np.broadcast_arrays(one, other)
     missing = np.isnan(one) | np.isnan(other)
-    if not np.count_nonzero(missing):
-        return one, other
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
 
 
@@ -138,8 +136,7 @@ def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: f
 
 def _per(k: Array, size: Array, variance: Array) -> Counted:
     """Counts for each unit of size, each of which has this variance; NaN where there is none."""
-    if np.count_nonzero(size) < len(size):
-        k, size = np.where(size > 0, k, np.nan), np.where(size > 0, size, 1.0)
+    k, size = np.where(size > 0, k, np.nan), np.where(size > 0, size, 1.0)
     values, spread = k / size, variance / size
     for column in (values, spread):
         column.setflags(write=False)

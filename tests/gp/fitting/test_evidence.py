@@ -332,7 +332,7 @@ def test_it_is_due_at_every_doubling() -> None:
 
 def test_it_says_how_sure_it_is() -> None:
     assert str(noise.NoiseEstimate(0.8, 0.5, 1.3, 64)) == "0.8 (0.5 to 1.3), from 64 readings"
-    assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == "0.05 (0.001 to 2.5), before any reading"
+    assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == "0.05 (0.001 to 2.5), from 0 readings"
 
 
 # --- calibration

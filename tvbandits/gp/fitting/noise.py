@@ -74,9 +74,7 @@ class NoiseEstimate:
         if self.low == self.high:
             return f"{self.variance:g}"
         interval = f"{self.variance:.2g} ({self.low:.2g} to {self.high:.2g})"
-        if not self.readings:
-            return f"{interval}, before any reading"
-        return f"{interval}, from {self.readings} reading{'s' if self.readings > 1 else ''}"
+        return f"{interval}, from {self.readings} reading{'s' if self.readings != 1 else ''}"
 
 
 def due(before: int, now: int) -> bool:
