@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_actions import Doubts
+from tvbandits.cli.campaign_actions import Doubts, Reading
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -127,6 +127,9 @@ def test_a_name_with_a_comma_is_one_name(
     for option, name in (("--among", "hall, west"), ("--without", "mill")):
         assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     assert fine(command("ask", "a.db", "--at", 1, "--without", "hall, west")) == "mill\n"
+    Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
+    said = command("tell", "a.db", "--csv", "day.csv")
+    one_line(said, "must be columns site, and .*; there are: arm, time, successes, trials$")
 
 
 @pytest.mark.slow
@@ -195,7 +198,8 @@ def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: P
 def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
     text = Path("c.toml").read_text().replace('sites = "sites.csv"', "box = [[0, 1e5], [0, 1e-3]]")
     Path("box.toml").write_text(text)
-    fine(command("new", "box.db", "--config", "box.toml"))
+    made = fine(command("new", "box.db", "--config", "box.toml"))
+    assert made == "box.db: a campaign on Box([[0.0, 100000.0], [0.0, 0.001]])\n"
     site = fine(command("ask", "box.db", "--at", 1)).strip()
     said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
     assert fine(said) == "1 brought, new; 1 told, 0 pending\n"
@@ -347,6 +351,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
     "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column for everything"),
     "a table of others": ("tell c.db --csv sites.csv", r"sites\.csv: there must be columns site"),
+    "a number of a site": ("tell c.db --site 3 --reward 1", 'unknown site "3"; there are: north'),
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, row 2: unknown site "west"'),
     "drop what is not out": ("drop c.db --site north", "not pending|not out|pending"),
@@ -456,9 +461,11 @@ def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
         doubts = Doubts.of(campaign)
-        assert doubts.of_reading(np.array([[0.0]]), 4.0, 5.1) == []
+        assert doubts.of_reading(np.array([[0.0]]), 4.0, Reading(value=5.1)) == []
         doubts.add(4.0, 5.1)
-        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, 50.0)) == 1
+        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, Reading(value=50.0))) == 1
+        # A share of few visits may be far from the others.
+        assert doubts.of_reading(np.array([[0.0]]), 5.0, Reading(value=50.0, variance=400.0)) == []
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

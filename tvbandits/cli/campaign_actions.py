@@ -28,6 +28,7 @@ from tvbandits.core.counts import count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
 from tvbandits.core.files.reading import naming, read_spreadsheet
+from tvbandits.core.space import Arms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 # From so many readings there is something to compare with.
 FEWEST = 3
 
-# A time further ahead than so many usual steps, a value further out than so many ranges of values.
+# A time further ahead than so many spans of all times, a value further out than so many ranges.
 FAR_AHEAD, FAR_OUT = 100, 3
 
 
@@ -68,15 +69,18 @@ class Doubts:
         noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
         return cls(campaign, times, known.rewards.y.tolist(), noise)
 
-    def of_reading(self, X: Array, t: float | None, value: float | None) -> list[str]:
+    def of_reading(self, X: Array, t: float | None, reading: Reading) -> list[str]:
         """What is odd about it, in words."""
+        value = reading.value
         found = []
         name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
         if t is not None and self._ahead(t, of_now=1):
             found.append(f"{name} at {at} is far ahead of {self._latest}")
         if len(self.values) >= FEWEST and value is not None and not math.isnan(value):
             low, high = min(self.values), max(self.values)
-            most = FAR_OUT * max(high - low, 3 * self.noise)
+            # A share of few visits is uncertain by itself.
+            noise = max(self.noise, (reading.variance or 0.0) ** 0.5)
+            most = FAR_OUT * max(high - low, 3 * noise)
             # Of equal readings, where the noise is learned, nobody knows yet what is far.
             if most > 0 and not low - most <= value <= high + most:
                 found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
@@ -98,11 +102,8 @@ class Doubts:
 
     def _ahead(self, t: float, of_now: float) -> bool:
         """Whether it is far from the times so far, or by more units than that ahead of now."""
-        known: Any = np.unique(self.times)
-        steps = np.diff(known)
-        if len(steps) and t - known[-1] > FAR_AHEAD * max(
-            float(np.median(steps)), known[-1] - known[0]
-        ):
+        first, last = min(self.times, default=t), max(self.times, default=t)
+        if t - last > FAR_AHEAD * (last - first) > 0:
             return True
         clock = self.campaign.clock
         return clock is not None and t > clock.now + of_now
@@ -356,7 +357,7 @@ def _bring(
             places.append((X, t))
             if verb != "tell":
                 continue
-            doubts += usual.of_reading(X, t, reading.value)
+            doubts += usual.of_reading(X, t, reading)
             usual.add(t, reading.value)
             name = campaign.names.name(X[0])
             if t is None or reading.key is not None:
@@ -410,7 +411,7 @@ def readings_in(path: Path, campaign: Campaign) -> list[Reading]:
     """
     with naming(path):
         frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
-        frame.columns = [str(name).strip().lower() for name in frame.columns]
+        there = frame.columns = [str(name).strip().lower() for name in frame.columns]
         for other, name in ALIKE.items():
             if name not in frame.columns:
                 frame = frame.rename(columns={other: name})
@@ -418,11 +419,12 @@ def readings_in(path: Path, campaign: Campaign) -> list[Reading]:
         columns = campaign.names.columns
         coordinates = [name.lower() for name in columns]
         placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
+        arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
+        places = "site" if arms else f"site (or {', '.join(columns)})"
         if "reward" not in frame.columns or not placed:
             raise ValueError(
-                f"there must be columns site (or {', '.join(columns)}), and reward (or successes and "
-                "trials, or events and exposure); "
-                f"there are: {', '.join(map(str, frame.columns))}"
+                f"there must be columns {places}, and reward (or successes and trials, or events and "
+                f"exposure); there are: {', '.join(there)}"
             )
         limits = [limit.name for limit in campaign.ledger.outcomes]
         for column in frame.columns:
@@ -502,7 +504,7 @@ def correct(call: Change, right: Reading, to: str | None, *, yes: bool) -> None:
     with opened(call) as campaign:
         t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
         X = campaign.placed(str(right.site), played=True)
-        sure(Doubts.of(campaign).of_reading(X, t if moved is None else moved, right.value), yes)
+        sure(Doubts.of(campaign).of_reading(X, t if moved is None else moved, right), yes)
         campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
         _say_changed(call, campaign, "corrected")
 
