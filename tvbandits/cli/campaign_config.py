@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF, Matern
 
@@ -21,7 +22,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.places import place_of
-from tvbandits.core.arrays import positive_number
+from tvbandits.core.arrays import as_floats, is_infinite, positive_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
@@ -99,8 +100,7 @@ def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
     """Title and unit, and after how many units of time a point is given up."""
     found = {key: said[key] for key in ("title", "unit") if key in said}
     for key, value in found.items():
-        if not isinstance(value, str):
-            raise ValueError(f"[campaign] {key} must be a text, got {value!r}")
+        of_kind(f"[campaign] {key}", value, str, "a text")
     after = said.get("drop_after")
     if isinstance(after, str):
         if clock is None:
@@ -118,8 +118,7 @@ def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
 
 
 def _check_keys(part: str, said: Any) -> None:
-    if not isinstance(said, Mapping):
-        raise ValueError(f"[{part}] must be a part of its own, got {said!r}")
+    of_kind(f"[{part}]", said, Mapping, "a part of its own")
     for key, inside in said.items():
         if key not in KEYS[part] and part != "policy":
             where = f"[{part}] " if part else ""
@@ -263,8 +262,7 @@ def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
 def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """Options out of the name ("frugal-gp-ucb:budget=1"), [policy] and [policy.options]."""
     known, apart = options_of(policy), said.get("options", {})
-    if not isinstance(apart, Mapping):
-        raise ValueError(f"[policy.options] must be a part of its own, got {apart!r}")
+    of_kind("[policy.options]", apart, Mapping, "a part of its own")
     beside = {key: each for key, each in said.items() if key not in (*KEYS["policy"], "noise")}
     found = parse_call(known, spec)
     for part, given in (("policy", beside), ("policy.options", apart)):
@@ -307,12 +305,17 @@ def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) ->
             return domain.kernel()
         of = f" in {unit}" if unit else ", in the unit of the coordinates"
         raise ValueError(f"[policy] must say length_scale{of}")
+    scales = as_floats(scale, "[policy] length_scale")
+    if scales.size == 0 or scales.ndim > 1 or not (np.isfinite(scales) & (scales > 0)).all():
+        one = "positive, one number for all coordinates or one for each"
+        raise ValueError(f"[policy] length_scale must be {one}, got {shown(scale)}")
     name = str(said.get("kernel", "rbf")).lower()
     if name not in ("rbf", "matern"):
         raise ValueError(f'[policy] kernel must be "rbf" or "matern", got {name!r}')
     if name == "rbf":
         return RBF(scale)
-    return Matern(scale, nu=float(said.get("smoothness", 2.5)))
+    nu = said.get("smoothness", 2.5)
+    return Matern(scale, nu=nu if is_infinite(nu) else positive_number("[policy] smoothness", nu))
 
 
 def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
@@ -404,14 +407,12 @@ def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) ->
     known = options_of(policy)
     given = parse_call(known, spec)
     lines = [f"{name} = {_value(value)}" for name, value in given.items()]
-    for name, parameter in known.items():
-        default = parameter.default
-        if name not in given and isinstance(default, bool | int | float | str):
-            lines.append(f"# {name} = {_value(default)}")
-        elif name not in given and default is parameter.empty:
+    for name in [each for each in known if each not in given]:
+        default = known[name].default
+        if default is inspect.Parameter.empty:
             raise ValueError(f"{policy.name} needs {name}: --policy {policy.name}:{name}=...")
-        elif name not in given:
-            lines.append(f"# {name} = ...")
+        plain = isinstance(default, bool | int | float | str)
+        lines.append(f"# {name} = {_value(default) if plain else '...'}")
     learns = policy.learns_kernel
     return DRAFT.format(
         path=path,
