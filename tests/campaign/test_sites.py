@@ -76,12 +76,9 @@ def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> Non
         assert other.verify().fine
 
 
-def test_arms_are_added_and_retired(tmp_path: Path) -> None:
-    config = tmp_path / "campaign.toml"
-    config.write_text(
-        '[domain]\narms = ["old", "new"]\n[policy]\nname = "adaptive-gp-ucb"\nnoise_sd = 0.1\n'
-    )
-    bandit, _, about = read_config(config)
+@pytest.mark.parametrize("about", [{}, {"names": '["old", "new"]'}])  # as of a configuration
+def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> None:
+    bandit = policies.adaptive_gp_ucb(Arms(["old", "new"]), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(["old", "new"], [1.0, 2.0], 1)
         campaign.change_sites(["bold"], retire=["old"])

@@ -89,7 +89,7 @@ class Names:
         if isinstance(domain, Space):
             named: Sequence[str] = domain.names
         elif isinstance(domain, Arms):
-            named = self.sites
+            named = self.sites = list(domain.names)
         else:
             named = listed("coordinates", 0, domain.dimension)
         self.coordinates: list[str] = list(named) or coordinate_names(domain)
@@ -313,20 +313,25 @@ def time_in(text: str | None) -> float | str | None:
 
 def number_of(clock: Clock | None, t: Any, name: str = "t") -> float | None:
     """A time as a number, given as one or, where there is a clock, as a date."""
-    if t is None or isinstance(t, int | float | np.number):
-        return None if t is None else as_time(t, name)
-    if clock is None:
-        raise ValueError(f"{name} must be a number, as the campaign has no clock; got {shown(t)}")
-    return float(clock.number(t))
+    if t is None:
+        return None
+    if not isinstance(t, int | float | np.number):
+        if clock is None:
+            raise ValueError(
+                f"{name} must be a number, as the campaign has no clock; got {shown(t)}"
+            )
+        return float(clock.number(t))
+    number = as_time(t, name)
+    if clock is not None:
+        clock.text(number)  # or it says that no date is so far away: nobody could read the history
+    return number
 
 
 def numbers_of(clock: Clock | None, t: Any, name: str = "t") -> Any:
     """A time, or one for each point."""
     if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
         return number_of(clock, t, name)
-    if clock and not all(isinstance(each, int | float | np.number) for each in t):
-        return clock.number(t).tolist()
-    return as_floats(t, name).tolist()
+    return [number_of(clock, each, name) for each in t] if clock else as_floats(t, name).tolist()
 
 
 def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:

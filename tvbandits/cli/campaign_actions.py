@@ -417,8 +417,7 @@ def readings_in(path: Path, campaign: Campaign) -> list[Reading]:
                 frame = frame.rename(columns={other: name})
         frame = _with_counts(frame)
         columns = campaign.names.columns
-        coordinates = [name.lower() for name in columns]
-        placed = "site" in frame.columns or set(coordinates) <= set(frame.columns)
+        placed = "site" in frame.columns or {name.lower() for name in columns} <= set(frame.columns)
         arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
         places = "site" if arms else f"site (or {', '.join(columns)})"
         if "reward" not in frame.columns or not placed:
@@ -474,7 +473,6 @@ def read(said: list[str] | None) -> dict[str, list[float]]:
 
 def _reading(row: pd.Series, names: Names, limits: list[str]) -> Reading:
     cells = {str(name): str(cell).strip() for name, cell in row.items()}
-    variance = cells.get("variance", "")
     context = {name: cells.get(name.lower()) for name in names.context_names}
     said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
     return Reading(
@@ -483,7 +481,7 @@ def _reading(row: pd.Series, names: Names, limits: list[str]) -> Reading:
         else names.written([cells[each.lower()] for each in names.columns]),
         value=float(cells["reward"] or "nan"),
         at=cells.get("time") or None,
-        variance=float(variance) if variance else None,
+        variance=float(cells["variance"]) if cells.get("variance") else None,
         key=cells.get("key") or None,
         who=cells.get("who") or None,
         outcomes={

@@ -128,10 +128,6 @@ class Clock:
         """
         if isinstance(when, Moment):
             return self._number(when, "when")
-        import pandas as pd
-
-        if pd.api.types.is_scalar(when):
-            return self._number(when, "when")
         if np.ma.is_masked(when):
             raise ValueError(f"when must be times, got {shown(when)}: values are masked")
         given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
@@ -188,7 +184,7 @@ class Clock:
         """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
         count = self._start + round(Fraction(number) * self._length)
         if not abs(count) < 2**63:
-            raise ValueError(f"number must lie within 292 years of 1970, got {number}")
+            raise ValueError(f"{number} times {self.unit} is more than 292 years from 1970")
         return count
 
     def _number(self, given: Any, name: str) -> float:
