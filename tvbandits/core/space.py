@@ -459,7 +459,8 @@ class Arms(Table):
     """Arms that have a name and nothing else: no two of them resemble each other.
 
     Inside, a point is a 1 in the arm's own column and 0 in the others. Outside it is a name: `tell`,
-    `predict` and `encode` take names, and `decode` has a column `arm`.
+    `predict` and `encode` take a name, or several in a list, an array or a column of a frame, and
+    `decode` has a column `arm`.
 
     Parameters
     ----------
