@@ -229,7 +229,7 @@ def _coordinates(table: pd.DataFrame) -> list[str]:
     if not named and len(names) not in (2, 3):
         raise ValueError(
             f"which columns are coordinates? Leave 2 or 3 of {few(map(str, names))}, or call them "
-            "latitude and longitude, or x and y"
+            "latitude and longitude, or x and y; the sites are the second table"
         )
     return named or names
 
