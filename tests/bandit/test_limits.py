@@ -287,8 +287,11 @@ def test_readings_are_corrected_and_taken_back_with_their_plays() -> None:
     bandit.tell([[0.0]], [0.1], 1, outcomes={"load": [99.0]})
     twin.tell([[0.0]], [0.1], 1, outcomes={"load": [-5.0]})
     bandit.tell([[1.0], [1.0]], [0.3, 0.3], 2)  # the outcome comes later
-    twin.tell([[1.0], [1.0]], [0.3, 0.3], 2, outcomes={"load": [-4.0, -3.0]})
+    twin.tell([[1.0], [1.0]], [0.3, 0.3], 2, outcomes={"load": [-3.0, -4.0]})
     bandit.correct([[1.0], [1.0], [0.0]], outcomes={"load": [-4.0, -3.0, -5.0]})
+    assert bandit.state.outcomes == twin.state.outcomes  # of two there, the latest comes first
+    bandit.tell([[1.0]], [0.4], 2)
+    bandit.retract([[1.0]], 2)  # nothing else was read with it
     assert bandit.state.outcomes == twin.state.outcomes
     bandit.correct([[1.0]], to=3)
     assert bandit.state.outcomes["load"].rewards.t.tolist() == [1.0, 2.0, 3.0]

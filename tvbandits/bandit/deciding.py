@@ -312,11 +312,14 @@ class Outcomes:
         self._warned = text is not None
 
     def told(
-        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike]
+        self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
-        """Their states once what was read of the points told is known."""
+        """Their states once what was read of the points told is known, and what was not."""
+        if outcomes is None and not self._parts:
+            return state.outcomes
         known = dict(state.outcomes)
-        for name, values in as_outcomes(outcomes).items():
+        unread = dict.fromkeys(self._parts, np.full(len(told.X), np.nan))
+        for name, values in (unread | as_outcomes(outcomes)).items():
             check_outcome(name, self._parts)
             model, before = self._parts[name][1], known[name]
             usual = model.recipe.domain, model.recipe.noise_variance, before.pending, 1.0
