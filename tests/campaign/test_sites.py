@@ -42,6 +42,7 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         np.testing.assert_allclose(campaign.predict(X, 3), always.predict(X, 3), rtol=0, atol=1e-8)
         assert campaign.history["site"].tolist() == ["A", "B", "C", "D", "A"]
         refused(ConflictError, "the key 'k' is taken", campaign.change_sites, retire=["B"], key="k")
+        refused(ValueError, "^A is retired already", campaign.change_sites, retire=["B", "A"])
     with Campaign.open(tmp_path / "c.db") as campaign:
         assert campaign.sites == ["B", "C", "D"]
         assert campaign.ask(3, n=3, among=["C", "D", "B"]).shape == (3, 2)
