@@ -391,6 +391,8 @@ class Policy:
         if given.get("learn") or given.get("first_sample") is not None:  # found in the rewards
             options.pop("epsilon", None)
         else:
+            for name in IN_COMMON.keys() & {name for name in given if given[name] is not None}:
+                IN_COMMON[name](given[name])  # what is recommended may follow from it
             for name, recommend in self.recommended.items():
                 if given.get(name) is None:
                     options[name] = recommend(setting, given)
