@@ -147,6 +147,22 @@ def test_questions_and_answers_go_over_it(tmp_path: Path) -> None:
         assert served.campaign.status.answers == len(twin.state.answers) > 0
 
 
+def test_what_had_no_reply_counts_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote: Any = Remote(served.address, served.tokens["all"], patience=0.2)
+    request = remote._session.request
+
+    def lost(*given: Any, **more: Any) -> None:
+        request(*given, **more)
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(remote._session, "request", lost)
+    with pytest.raises(RemoteError, match="it counts once") as failed:
+        remote.tell(DOMAIN.X[:1], [0.5], 1)
+    monkeypatch.undo()
+    (key,) = re.findall("key='(.*)'", str(failed.value))
+    assert remote.tell(DOMAIN.X[:1], [0.5], 1, key=key)["told"] == 1
+
+
 def test_many_at_once_lose_nothing(served: Served) -> None:
     def work(number: int) -> None:
         remote = Remote(served.address, served.tokens["all"])

@@ -205,8 +205,12 @@ class Remote:
             if failure is None and reply is not None:
                 return self._reply(reply)
             if time.monotonic() + wait > end:
+                key = (said or {}).get("key")
+                again = (
+                    f"; it may be done: said again with key={key!r}, it counts once" if key else ""
+                )
                 raise RemoteError(
-                    f"{self._address}{path}: no reply in {self._patience:g} s ({failure})"
+                    f"{self._address}{path}: no reply in {self._patience:g} s ({failure}){again}"
                 )
             time.sleep(wait)
             wait = min(2 * wait, 2.0)
