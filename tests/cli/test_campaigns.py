@@ -358,6 +358,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a key to another": ("token c.db a/b", "name must be letters"),
     "a role of one's own": ("token c.db anna --role root", "roles must be of read, tell, ask"),
+    "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
     "served to nobody": ("serve c.db", "there are no tokens"),
     "another's expert": (
         "ask c.db --at 1 --expert os:system",
@@ -447,12 +448,17 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     assert fine(command("tell", place, "--csv", "clicks.csv")).startswith("3 brought, new; 2 told")
     Path("clicks.csv").write_text("site,time,successes,trials\n")
     assert fine(command("tell", place, "--csv", "clicks.csv")).startswith("0 brought")
-    Path("clicks.csv").write_text(rows + "south,3,1,10\n")  # what is on record stays as it is
+    Path("clicks.csv").write_text(rows + "south,1,1,10\n")  # what is on record stays as it is
     assert "1 of them new; 3 told" in fine(command("tell", place, "--csv", "clicks.csv"))
     with Campaign.open(place) as campaign:
-        known, made, later = campaign.state.rewards, rate([0, 3], [100, 50]), rate(1, 10)
-        assert known.y.tolist() == [*made.values, *later.values]
-        assert known.variance.tolist() == [*made.variance, *later.variance]
+        known, made = campaign.state.rewards, rate([0, 3], [100, 50])
+        assert known.y.tolist() == [*made.values, 0.1]
+        assert known.variance.tolist() == [
+            *made.variance,
+            pytest.approx((6 / 164) * (158 / 164) / 10),
+        ]
+    Path("clicks.csv").write_text(rows.replace("0,100", "0,200"))
+    one_line(command("tell", place, "--csv", "clicks.csv"), "row 1: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     one_line(command("tell", place, "--csv", "clicks.csv"), "say reward and variance, got variance")
 

@@ -73,6 +73,9 @@ Outcomes = Mapping[str, ArrayLike] | None
 # Who is said to have dropped what nobody told in time.
 EXPIRY = "expiry"
 
+# How keys begin that name counts by themselves: such are no other reading of their place and time.
+COUNTED = "counts of "
+
 
 class Campaign:
     """A bandit that outlives its process. Made by `Campaign.create` or `Campaign.open`.
@@ -624,7 +627,7 @@ class Campaign:
         there = None if key is None else self._store.keyed(key)
         if there is not None:
             return same_operation(there, kind, given)
-        if key is not None or kind != "told":
+        if kind != "told" or not (key is None or key.startswith(COUNTED)):
             return None
         check_not_told(self.ledger, given, self._rows_of, self.names, self.when)
         return None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.campaign import COUNTED, Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
 from tvbandits.campaign.status import ago, drop_command, without_formula
 from tvbandits.campaign.store.errors import ConflictError
@@ -313,6 +313,8 @@ class Reading:
     outcomes : mapping of str to list of float
         What else was read.
     context, who : str or None
+    counts : str
+        Of what the value was made, if it was.
     """
 
     site: str | None = None
@@ -323,6 +325,7 @@ class Reading:
     outcomes: Mapping[str, list[float]] = field(default_factory=dict)
     context: str | None = None
     who: str | None = None
+    counts: str = ""
 
 
 def bring(verb: str, call: Change, one: Reading, path: Path | None, *, yes: bool = False) -> None:
@@ -371,10 +374,13 @@ def _bring(
     before = campaign.status.rows
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
         key, value = reading.key, np.array([reading.value], dtype=np.float64)
-        if verb == "answer" and key is None and t is not None:
+        if key is None and t is not None:
             # Brought again, it counts once; one that failed has a key of its own: another may follow.
-            failed = ", failed" if np.isnan(value[0]) else ""
-            key = f"{verb} {campaign.names.name(X[0])} at {t!r}{failed}"
+            there = f"{campaign.names.name(X[0])} at {t!r}"
+            if verb == "answer":
+                key = f"{verb} {there}" + ", failed" * math.isnan(value[0])
+            elif reading.counts:  # its variance is another one when more is counted at its time
+                key = f"{COUNTED}{there}: {reading.counts}{reading.outcomes or ''}"
         said = X, value, t, _several(reading.variance)
         with _row(path, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
@@ -383,7 +389,7 @@ def _bring(
                 else:
                     campaign.answer(*said, key=key, who=reading.who)
             except ConflictError as error:
-                if not error.same:
+                if not (error.same or (error.key or "").startswith(COUNTED)):
                     raise  # what is on record already is brought once more
     done = [row for row in campaign.journal(before) if row.kind in ("told", "answers")]
     return min(len(done), len(readings))
@@ -452,6 +458,7 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
             counted = made(*(counts.loc[rows, name].to_numpy(np.float64) for name in names))
             frame.loc[rows, "reward"] = [repr(float(y)) for y in counted.values]
             frame.loc[rows, "variance"] = [repr(float(v)) for v in counted.variance]
+        frame["k of n"] = [f"{k} of {n}" for k, n in counts.astype(np.float64).to_numpy().tolist()]
     return frame
 
 
@@ -484,6 +491,7 @@ def _reading(row: pd.Series, names: Names, limits: list[str]) -> Reading:
         variance=float(cells["variance"]) if cells.get("variance") else None,
         key=cells.get("key") or None,
         who=cells.get("who") or None,
+        counts=cells.get("k of n", ""),
         outcomes={
             name: [float(cells[name.lower()] or "nan")] for name in limits if name.lower() in cells
         },

@@ -132,6 +132,8 @@ class Tokens:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """While no other process writes to the folder of the file, with the list as it is there now."""
+        if not self._path.parent.is_dir():
+            raise ValueError(f"there is no folder {str(self._path.parent)!r}")
         with locked(self._path.parent):
             self._holders = Tokens.at(self._path)._holders
             yield

@@ -38,11 +38,13 @@ class ConflictError(CampaignError):
     message : str
     same : bool
         What is on record is what was given.
+    key : str, optional
+        Under which it is on record.
     """
 
-    def __init__(self, message: str, *, same: bool = False) -> None:
+    def __init__(self, message: str, *, same: bool = False, key: str | None = None) -> None:
         super().__init__(message)
-        self.same = same
+        self.same, self.key = same, key
 
 
 class DamagedCampaignError(CampaignError):

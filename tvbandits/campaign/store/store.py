@@ -186,7 +186,8 @@ def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[s
     if there.kind != kind or known != given:
         raise ConflictError(
             f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
-            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}"
+            f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}",
+            key=there.key,
         )
     return there.body
 
