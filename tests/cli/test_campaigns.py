@@ -146,7 +146,8 @@ def test_an_extra_that_is_not_there_is_one_line() -> None:
 
 
 TABLE = """time;site;reward;variance;who
-2024-01-01 01:00;north;1.5;;anna
+2024-01-01 01:00;north;1,50E+00;;anna
+;;;;
 2024-01-01 02:00;mill;;;
 3;south;0.5;0.04;bert
 """
@@ -191,6 +192,14 @@ def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: P
         assert (campaign.status.told, campaign.status.failed) == (1, 1)
         assert campaign.state.failed.X.tolist() == [[2.5, 1.0]]
         assert campaign.verify().fine
+
+
+@pytest.mark.usefixtures("place")
+def test_sites_are_called_as_their_table_says(command: Command) -> None:
+    Path("sites.csv").write_text("site,km,height\n 007 ,0,1\n7,2,1\nNA,3,1\n,,\n")
+    fine(command("new", "z.db", "--config", "c.toml"))
+    with Campaign.open("z.db") as campaign:
+        assert campaign.sites == ["007", "7", "NA"]
 
 
 @pytest.mark.usefixtures("place")
@@ -353,6 +362,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a number of a site": ("tell c.db --site 3 --reward 1", 'unknown site "3"; there are: north'),
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, row 2: unknown site "west"'),
+    "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
     "drop what is not out": ("drop c.db --site north", "not pending|not out|pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
@@ -376,6 +386,7 @@ def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, n
         pytest.importorskip("fastapi", reason="no fastapi: no service")
     Path("day.csv").write_text(TABLE)
     Path("west.csv").write_text("site,time,reward\nnorth,1,0.5\nwest,2,0.5\n")
+    Path("more.csv").write_text("site,time,reward\nnorth,1,0.5,\n")
     Path("words.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,much\n")
     before = {path.name for path in place.parent.iterdir()}
     one_line(command(*arguments.split(" ")), message)
@@ -396,6 +407,7 @@ def test_the_service_is_not_open_to_all(command: Command, place: Path) -> None:
         one_line(command("serve", place, *arguments), message)
 
 
+LONG = "domain.sites = 'sites.csv'\n[policy]\nname = 'gp-ucb'\nlength_scale = {}\n"
 HEATED = """[policy]
 name = "adaptive-gp-ucb"
 [domain.space]
@@ -420,6 +432,15 @@ outside = {}
         (BROUGHT.replace("brought = true", 'maker = "os:system"'), "is your own code"),
         (HEATED.format("3"), r"outside must be \[low, high\], .* got 3"),
         ("[policy]\nname='uniform'\n[domain]\nbox = [[0, 1]]\ncontext = 3", "context must be a table"),
+        (LONG.format(-1), "length_scale must be positive and finite, got -1"),
+        (LONG.format("[]"), "length_scale must be positive and finite, got \\[\\]"),
+        (LONG.format("1\nsmoothness = 1.5"), 'smoothness is for kernel = "matern"'),
+        (LONG.format("1\nkernel = 'matern'\nsmoothness = []"), r"smoothness must be .* got \[\]"),
+        (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),
+        (LONG.format("1\n[expert]\nbrought = 'no'"), "brought must be True or False, got 'no'"),
+        ("domain.coordinates = 1\n" + LONG.format(1), "coordinates must be a list of columns, got 1"),
+        ("domain.safe = ['north']\n" + LONG.format(1), "safe is for a campaign with"),
+        ('[domain]\narms = ["a\\u001b", "b"]\n[policy]', "the name of each site must be a text"),
         ("[[[", "c2.toml"),
     ],
 )  # fmt: skip

@@ -22,11 +22,19 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.places import place_of
-from tvbandits.core.arrays import as_floats, is_infinite, positive_number
+from tvbandits.campaign.store.store import as_name
+from tvbandits.core.arrays import (
+    LARGEST_VALUE,
+    as_floats,
+    finite_number,
+    flag,
+    is_infinite,
+    positive_number,
+)
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.files.reading import check_regular, naming, read_spreadsheet
 from tvbandits.core.limits import Limit
@@ -82,6 +90,8 @@ def read_config(
             if part not in said:
                 raise ValueError(f"there must be a part [{part}]")
         domain, about = _domain(said["domain"], path.parent)
+        for name in json.loads(about.get("names", "[]")):
+            as_name("the name of each site", name)
         expert = _expert(said.get("expert", {}), allowed)
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
@@ -173,19 +183,21 @@ def _parameter(name: str, given: Any) -> Any:
 def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[str, str]]:
     """Sites of a CSV: their coordinates, and their names."""
     with naming(path):
-        frame = read_spreadsheet(path)
+        frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
         words = pd.to_numeric(frame[first], errors="coerce").isna().any()
         if name is None and coordinates is None and words:
             name = first  # whatever it is called: station, sensor, ...
-        columns = coordinates or [c for c in frame.columns if c != name]
+        columns = [c for c in frame.columns if c != name]
+        if coordinates is not None:
+            columns = [str(c) for c in several("coordinates", coordinates, "a list of columns")]
         missing = [c for c in columns if c not in frame.columns]
         if missing:
             raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
         if not columns:
             raise ValueError(f"there must be columns of coordinates beside {first!r}")
-        names = [str(each) for each in (frame[name] if name is not None else range(len(frame)))]
+        names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
         if len(set(names)) < len(names):
             raise ValueError("two sites have one name")
         places = pd.DataFrame({str(c): numbers(frame[c], str(c)) for c in columns}, index=names)
@@ -240,7 +252,10 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
 
 def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
     """The bandit under the limits of [[limits]], from the places that are safe on."""
+    start = several("safe", safe, "a list of places")
     if said is None:
+        if start:
+            raise ValueError("[domain] safe is for a campaign with [[limits]]")
         return bandit
     if not isinstance(said, list):
         raise ValueError("limits are said as [[limits]], each a part of its own")
@@ -248,8 +263,8 @@ def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
     for given in said:
         given = {"name": "", "noise_variance": _noise_variance(given, "limits"), **given}
         limits.append(Limit(**{key: each for key, each in given.items() if key != "noise_sd"}))
-    start = Names(bandit.recipe.domain, about).points(safe) if len(safe) else ()
-    return bandit.with_limits(limits, start)
+    places = Names(bandit.recipe.domain, about).points(start) if start else ()
+    return bandit.with_limits(limits, places)
 
 
 def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
@@ -290,7 +305,7 @@ def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float | No
         raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got both")
     if not keys or means_none(said[keys[0]], float | None):
         return None
-    value = positive_number(f"[{part}] {keys[0]}", said[keys[0]])
+    value = finite_number(f"[{part}] {keys[0]}", said[keys[0]], above=0.0, high=LARGEST_VALUE)
     return value**2 if keys == ["noise_sd"] else value
 
 
@@ -313,6 +328,8 @@ def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) ->
     if name not in ("rbf", "matern"):
         raise ValueError(f'[policy] kernel must be "rbf" or "matern", got {name!r}')
     if name == "rbf":
+        if "smoothness" in said:
+            raise ValueError('[policy] smoothness is for kernel = "matern"')
         return RBF(scale)
     nu = said.get("smoothness", 2.5)
     return Matern(scale, nu=nu if is_infinite(nu) else positive_number("[policy] smoothness", nu))
@@ -322,9 +339,10 @@ def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
     maker = str(said.get("maker", ""))
     if allowed is not None:
         check_expert(allowed, maker)
-    if said.get("brought") and ("maker" in said or "budget" in said):
+    brought = flag("[expert] brought", said.get("brought", False))
+    if brought and ("maker" in said or "budget" in said):
         raise ValueError("[expert] brought = true stands alone: questions are carried by people")
-    if not said or said.get("brought"):
+    if not said or brought:
         return None
     if not maker:
         raise ValueError('[expert] must say maker = "package.module:name", or brought = true')

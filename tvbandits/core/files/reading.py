@@ -43,7 +43,7 @@ ENVIRONMENT = "TVBANDITS_READ_"
 SEPARATORS = ",;\t"
 
 
-DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+\s*)$")
+DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+([eE][-+]?\d+)?\s*)$")
 
 
 # Bytes of the first line of a csv.
@@ -278,6 +278,8 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
     check_size("rows", len(frame))
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes the first cells for names of rows
+        raise ValueError("its rows have more cells than its first line")
     return frame
 
 
@@ -325,6 +327,7 @@ def _spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
         if b"\0" in start:
             raise ValueError("a binary file of a kind that is not known")
         frame = read_csv(stream, separators=SEPARATORS, **options)
+    frame = frame[(frame.notna() & (frame != "")).any(axis=1)]  # spreadsheets write ",,"
     if separator_of(start.partition(b"\n")[0], SEPARATORS) == ",":
         return frame
     return frame.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
