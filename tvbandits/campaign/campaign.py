@@ -602,8 +602,8 @@ class Campaign:
         who: str | None = None,
     ) -> Info:
         """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
-        given = {**self._readings(X, "values", values, variance), "t": number_of(self.clock, t)}
-        self._done("answers", given, key, who)
+        given = self._readings(self.placed(X), "values", values, variance)
+        self._done("answers", {**given, "t": number_of(self.clock, t)}, key, who)
         return self.info
 
     def snapshot(self) -> None:
@@ -694,14 +694,14 @@ class Campaign:
             yield turn, follower
 
     def _readings(
-        self, X: ArrayLike, name: str, values: Any, variance: Any, outcomes: Outcomes = None
+        self, X: Array, name: str, values: Any, variance: Any, outcomes: Outcomes = None
     ) -> dict[str, Any]:
-        """Points, and what was read there, as they are written down."""
+        """Points of the domain, and what was read there, as they are written down."""
         values, variance = with_variance(values, variance)
         said = as_outcomes(outcomes).items()
         read = {each: as_floats(zero_or_one(y), each).tolist() for each, y in said}
         return {
-            "X": self.placed(X).tolist(),
+            "X": X.tolist(),
             name: as_floats(zero_or_one(values), name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
             **({"outcomes": read} if read else {}),
@@ -765,12 +765,11 @@ class Campaign:
     def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context."""
         flag("played", played)
-        X = self.names.points(X)
-        if measured(self.domain) or context is not None:
-            known = self.ledger
+        X, known = self.names.points(X), self.ledger
+        if measured(known.domain) or context is not None:
             there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
-            X = completed(self.domain, X, context, np.concatenate(there))
-        return self.domain.check(X)
+            X = completed(known.domain, X, context, np.concatenate(there))
+        return known.domain.check(X)
 
 
 def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
