@@ -1,5 +1,6 @@
 """The sparse posterior that forgets: dense algebra on its dictionary, and what that forgets."""
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +72,20 @@ def test_precise_readings_of_places_that_it_has_dropped_move_no_mean_far(seed: i
         bandit.tell(X[[row]], [reward], t)
     exact = Bandit.from_state(replace(recipe, posterior=Exact()), bandit.state)
     assert np.abs(bandit.predict(X)[0] - exact.predict(X)[0]).max() < 1.0
+
+
+def test_thousands_of_readings_of_one_time_are_as_their_means() -> None:
+    """A matrix of all pairs of them would take 0.3 GB."""
+    means, rule = told(8), NystromFilter(1e12)
+    many = Data(*(np.repeat(column, 800, axis=0) for column in means))
+    Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, 1.0)])
+    many.Z[:, -1] = means.Z[:, -1] = 0.5
+    tracemalloc.start()
+    says = rule.condition(KERNEL, many, now=1.0).predict(Z)
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
+    means = Data(means.Z, means.Y, means.variance / 800)
+    assert_alike(says, dense(means.Z[:, :-1], means, Z), atol=1e-8)
 
 
 def test_late_rewards_are_as_rewards_in_time() -> None:

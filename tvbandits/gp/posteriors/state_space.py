@@ -50,6 +50,9 @@ from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Conditioning, Kernel
 # Noise below this share of a point's prior variance is raised to it, which is reported as jitter.
 ROUNDING = 1e-10
 
+# Of more readings of one time at once, the matrix of all pairs would cost more than all else.
+MOST_TOGETHER = 1024
+
 
 @dataclass(frozen=True)
 class FeatureRows:
@@ -66,8 +69,8 @@ class FeatureRows:
     variance : array of shape (n,)
         As it was told.
     together : bool
-        Those of one time are taken in together. It is faster, but whoever is told them one by one comes
-        to other bits.
+        Those of one time are taken in together, `MOST_TOGETHER` at once. It is faster, but whoever is
+        told them one by one comes to other bits.
     """
 
     times: Array
@@ -84,7 +87,11 @@ class FeatureRows:
         if not self.together:
             return [slice(i, i + 1) for i in range(n)]
         starts = np.flatnonzero(np.diff(self.times, prepend=-math.inf)).tolist()
-        return [slice(*each) for each in pairwise([*starts, n])]
+        return [
+            slice(first, min(first + MOST_TOGETHER, end))
+            for start, end in pairwise([*starts, n])
+            for first in range(start, end, MOST_TOGETHER)
+        ]
 
 
 @dataclass(frozen=True)
