@@ -432,8 +432,6 @@ outside = {}
         (BROUGHT.replace("brought = true", 'maker = "os:system"'), "is your own code"),
         (HEATED.format("3"), r"outside must be \[low, high\], .* got 3"),
         ("[policy]\nname='uniform'\n[domain]\nbox = [[0, 1]]\ncontext = 3", "context must be a table"),
-        (LONG.format(-1), "length_scale must be positive and finite, got -1"),
-        (LONG.format("[]"), "length_scale must be positive and finite, got \\[\\]"),
         (LONG.format("1\nsmoothness = 1.5"), 'smoothness is for kernel = "matern"'),
         (LONG.format("1\nkernel = 'matern'\nsmoothness = []"), r"smoothness must be .* got \[\]"),
         (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Integer, Space, policies
+from tvbandits import Arms, Bandit, Integer, Space, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 
@@ -67,6 +68,13 @@ def test_a_small_finite_space_is_played_like_its_candidates() -> None:
         np.testing.assert_array_equal(other.ask(), X)
         for bandit in (one, other):
             bandit.tell(X, np.sin(X[:, 0]) + 0.3 * X[:, 2])
+
+
+@pytest.mark.parametrize("domain", [Space(die=Integer(1, 6)), Arms([*"abcdef"])], ids=repr)
+def test_master_asks_for_all_points_of_a_small_space_before_it_repeats_one(domain: Any) -> None:
+    player = policies.master(domain, RBF(1.0), 0.1)
+    X = np.concatenate([player.ask(1, 6), player.ask(1, 2)])
+    assert len(np.unique(X[:6], axis=0)) == len(np.unique(X, axis=0)) == 6
 
 
 def test_context_of_a_table() -> None:

@@ -101,6 +101,8 @@ def available(
         If `among` or `context` is not of a form that suits the domain; or it has context columns, and
         neither says what the context is.
     """
+    if isinstance(among, Allowed):  # of a rule around a bandit: of arrays, on a space, too
+        return narrowed(domain, None, among)
     chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
     retires = isinstance(domain, Candidates) and bool(domain.retired)
     if among is None and context is None and not chooses and not retires:

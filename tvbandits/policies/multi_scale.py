@@ -26,7 +26,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Allowed
+from tvbandits.acquisition.availability import Allowed, NothingAvailableError
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import (
@@ -149,7 +149,11 @@ class Master:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
         active = self._active(rng)
         bandit = active.bandit = _awaiting(active.bandit, out)
-        x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
+        try:
+            x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
+        except NothingAvailableError:
+            allowed.sample(rng)  # all of a small space is taken: it may be chosen again
+            x = bandit.ask(now, among=allowed)[0]
         mean, deviation = bandit.predict(x[None], now)
         optimistic = float(mean[0] + bandit.info.beta * deviation[0])
         waiting = {each.tobytes() for each in out.X}

@@ -26,14 +26,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import (
-    Context,
-    chosen_of,
-    completed,
-    context_columns,
-    joined,
-    measured,
-)
+from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays, Record

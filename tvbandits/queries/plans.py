@@ -32,14 +32,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    finite_number,
-    flag,
-    not_negative,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, Index, finite_number, flag, not_negative, whole_number
 from tvbandits.core.coercion import check_part, choice, several, shown
 from tvbandits.core.linalg import first_largest
 from tvbandits.core.protocols import Expert
