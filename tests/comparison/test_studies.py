@@ -23,13 +23,7 @@ from tvbandits.cli.options import Played
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
-from tvbandits.comparison.compare import (
-    Cluster,
-    Comparison,
-    _as_done,
-    compare,
-    iterate,
-)
+from tvbandits.comparison.compare import Cluster, Comparison, _as_done, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.setup import prepare

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Candidates, Problem, Recipe, policies
+from tvbandits import Bandit, Candidates, Every, Problem, Recipe, policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -49,15 +49,17 @@ def recipe(**parts: Any) -> Recipe:
     return Recipe(*PARTS, confidence=2.0, **parts)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("posterior", ["exact", "nystrom"])
-def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any) -> None:
+@pytest.mark.parametrize(("posterior", "step"), [("exact", 0.1), ("nystrom", 1.0), ("exact", 1e4)])
+def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any, step: float) -> None:
     bandit = policies.tv_gp_ucb(*PARTS, first_sample=30, posterior=posterior, seed=1)
     epsilons = []
     for t in range(1, 101):
-        X = bandit.ask(t)
+        X = bandit.ask(step * t)
         bandit.tell(X, BUMP.value(X, t) + 0.1 * keyed_normal(0, 1, X, t))
-        epsilons.append(bandit.state.model.kernel.k2.epsilon)
-    assert set(epsilons[:29]) == {FIRST_EPSILON}
+        if t == 20:
+            bandit = Bandit.from_state(bandit.recipe, bandit.state)
+        epsilons.append(1.0 - (1.0 - bandit.state.model.kernel.k2.epsilon) ** step)
+    assert epsilons[1:29] == pytest.approx([FIRST_EPSILON] * 28)  # in a step, whatever its length
     assert len(set(epsilons[29:])) == 1
     assert bandit.state.model.kernel.k1.kernel.length_scale == 3.5
     # The evidence of that sample at other rates, in the unit that was learned with it.
@@ -65,7 +67,7 @@ def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any) -> N
 
     def evidence(epsilon: float) -> float:
         kernel = OnSpace(RBF(3.5)) * Drift(epsilon) + ConstantKernel(1.0)
-        Z, y = np.column_stack([first.X, first.t]), (first.y - unit.anchor) / unit.scale
+        Z, y = np.column_stack([first.X, first.t / step]), (first.y - unit.anchor) / unit.scale
         return float(
             multivariate_normal(None, kernel(Z) + 0.01 / unit.scale**2 * np.eye(30)).logpdf(y)
         )
@@ -126,9 +128,11 @@ def test_recommended_parameters_fill_the_gaps() -> None:
     assert made("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
     assert made("tv-gp-ucb").kernel.k2.epsilon == 0.04
     # Under the drift model, E (f_{t+1} - f_t)^2 = 2 (1 - sqrt(1 - epsilon)) scale^2.
-    ui = made("ui-gp-ucb").aging
-    assert isinstance(ui, aging.Wiener)
-    assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * 0.25)
+    for scale in (0.5, 1e-9):  # in any unit
+        ui = made("ui-gp-ucb", {"scale": scale}).aging
+        assert isinstance(ui, aging.Wiener)
+        assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * scale**2, abs=0.0)
+    assert policies.tv_bbkb(*PARTS).recipe.learn == Every(spread=math.inf, in_steps=True)
     assert made("sparq-gp-ucb").asking.plan == KDPP(LogSchedule(6.0))
     assert made("sparq-gp-ucb").asking.expert is EXPERT
 

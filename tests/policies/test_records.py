@@ -19,13 +19,7 @@ from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parse_call, written
-from tvbandits.policies.setting import (
-    FROM_THE_PROBLEM,
-    Common,
-    assembled,
-    described,
-    listed,
-)
+from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, assembled, described, listed
 
 
 def recipes() -> dict[str, Callable[..., Any]]:

@@ -15,7 +15,7 @@ from tvbandits.acquisition.availability import Available
 from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
-from tvbandits.bandit.recipe import Recipe, learned_noise
+from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, at_times, flag, is_finite_number
@@ -454,9 +454,13 @@ class Model:
             found = learned_noise(self.recipe, state.rewards.append(state.answers))
             made = state.with_model(noise=found, about={"noise": found})
             state = replace(made, posterior=None)
-        if every is None or not every.due(before, now):
+        if every is not None and every.due(before, now):
+            state = self._refitted(state, every) if self._space_time else self._paced(state)
+        if every is None or not every.in_steps or state.model.learned is not None:
             return state
-        return self._refitted(state, every) if self._space_time else self._paced(state)
+        kernel = first_kernel(self.recipe, state.rewards)
+        same = kernel == state.model.kernel
+        return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""

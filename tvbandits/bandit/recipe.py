@@ -56,7 +56,7 @@ from tvbandits.gp.ensemble.models import SMALL_NETWORK
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
-from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.fitting.online import Every, at_step, step_of
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
@@ -608,6 +608,12 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
     return state.with_model(aging=given, about={"pace": math.nan})
 
 
+def first_kernel(recipe: Recipe, rewards: Observations) -> Any:
+    """The kernel before the first fit: as given, or at the steps of time of these rewards."""
+    in_steps = recipe.learn is not None and recipe.learn.in_steps
+    return at_step(recipe.kernel, step_of(rewards.t)) if in_steps else recipe.kernel
+
+
 def _with_kernel_of(recipe: Recipe, state: State) -> State:
     """`state` with the recipe's kernel, or what was learned from kernels of that form."""
     learned = state.model.learned
@@ -615,5 +621,5 @@ def _with_kernel_of(recipe: Recipe, state: State) -> State:
         given, known = (recipe.kernel, *recipe.learn.rivals), learned.kernels
         if len(given) == len(known) and all(map(same_form, known, given)):
             return state.with_model(kernel=learned.kernel)
-    made = state.with_model(kernel=recipe.kernel, learned=None)
+    made = state.with_model(kernel=first_kernel(recipe, state.rewards), learned=None)
     return replace(made, calibration=IntervalCalibration())

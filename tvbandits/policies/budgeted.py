@@ -238,7 +238,7 @@ def tv_bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    learns = learning_rule("epsilon", epsilon, learn, Every(spread=math.inf))
+    learns = learning_rule("epsilon", epsilon, learn, Every(spread=math.inf, in_steps=True))
     ends = RATIOS[choice("rule", rule, RATIOS)]
     return assembled(
         domain,

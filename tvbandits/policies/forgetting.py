@@ -16,16 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, Unpack
 
 import tvbandits.policies.theory as theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import (
-    LARGEST_WHOLE,
-    SMALLEST_VARIANCE,
-    finite_number,
-    whole_number,
-)
+from tvbandits.core.arrays import LARGEST_WHOLE, SMALLEST_VARIANCE, finite_number, whole_number
 from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
@@ -196,6 +192,7 @@ def w_gp_ucb(
 
 # Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards.
 FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
+ONCE = Every(LARGEST_WHOLE, iterations=50, spread=math.inf, in_steps=True)
 
 
 def forgetting_kernel(kernel: Any, epsilon: float | None) -> Any:
@@ -223,8 +220,8 @@ def tv_gp_ucb(
     epsilon : float, optional
         Rate of forgetting. Without it, it is fitted once by log evidence, and fixed.
     first_sample : int, optional
-        After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1.
-        Only without epsilon.
+        After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1
+        in a step: the median time between rewards. Only without epsilon.
 
     Examples
     --------
@@ -248,9 +245,7 @@ def tv_gp_ucb(
     if epsilon is None:
         rewards = FIRST_SAMPLE if first_sample is None else first_sample
         whole_number("first_sample", rewards, at_least=2)
-        once = Every(
-            LARGEST_WHOLE, (rewards,), observations=rewards, iterations=50, spread=math.inf
-        )
+        once = replace(ONCE, first=(rewards,), observations=rewards)
     elif first_sample is not None:
         raise ValueError(
             f"first_sample is for an epsilon that is not given, got epsilon = {epsilon}"
@@ -263,7 +258,7 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float:
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
     increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
     wiener = given.get("growth", "wiener") == "wiener"
-    return max(increment * setting.scale**2, 1e-12) if wiener else 1.0
+    return max(increment, 1e-12) * setting.scale**2 if wiener else 1.0
 
 
 @listed(

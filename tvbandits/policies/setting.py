@@ -17,12 +17,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast, get_args, 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.confidence import (
-    DEFAULT_WIDTH,
-    WIDTHS,
-    Confidence,
-    as_confidence,
-)
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import Recipe, check_mean

@@ -26,15 +26,7 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.policies.setting import (
-    Learn,
-    Modelled,
-    Shared,
-    Width,
-    as_rule,
-    assembled,
-    listed,
-)
+from tvbandits.policies.setting import Learn, Modelled, Shared, Width, as_rule, assembled, listed
 
 
 def time_as_input(domain: Domain, span: float) -> Any:

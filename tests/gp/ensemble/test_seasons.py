@@ -18,13 +18,7 @@ from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.ensemble import POWERS, FilterEnsemble
 from tvbandits.gp.ensemble.mixture import Transform
 from tvbandits.gp.ensemble.models import function_settings, settings_for
-from tvbandits.gp.ensemble.rule import (
-    LOOKED_AT,
-    ModelEnsemble,
-    Readings,
-    Recent,
-    SeasonSearch,
-)
+from tvbandits.gp.ensemble.rule import LOOKED_AT, ModelEnsemble, Readings, Recent, SeasonSearch
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior

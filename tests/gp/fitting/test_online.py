@@ -18,7 +18,7 @@ from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Term, same_form, terms_of
 
 UNIT = Scaling(0.0, 1.0)
@@ -319,6 +319,9 @@ def test_time_scales_at_a_step() -> None:
     expected = ConstantKernel(2.0) * OnTime(Matern(300.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
     assert at_step(fixed, 60.0) == expected
     assert at_step(smooth(), 1.0) == smooth()
+    slow = at_step(OnSpace(RBF(1.0)) * Drift(0.1, (0.01, 0.9)), 60.0).k2
+    forgotten = [1.0 - (1.0 - rate) ** 60 for rate in (slow.epsilon, *slow.epsilon_bounds)]
+    assert forgotten == pytest.approx([0.1, 0.01, 0.9])
 
 
 def test_the_first_fit_finds_out_how_long_a_step_is() -> None:

@@ -19,12 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    finite_number,
-    not_negative,
-)
+from tvbandits.core.arrays import Array, Index, finite_number, not_negative
 from tvbandits.core.coercion import of_kind, several, shown
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble

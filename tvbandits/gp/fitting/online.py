@@ -30,7 +30,7 @@ from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
 
 
@@ -57,8 +57,8 @@ class Every:
     rivals : tuple of kernels
         Others to choose from, by their evidence.
     in_steps : bool
-        Time scales of the kernels as given count in steps: the first fit multiplies them by the median
-        time between rewards.
+        Time scales and rates of the kernels as given count in steps, the median time between rewards:
+        that of all so far until the first fit, and of those that are fitted from then on.
     remembered : int
         With a new kernel everything is computed anew from so many observations at the most, chosen as
         those of a fit, and from all that come after it. Under the model, the mean of a reward that was
@@ -209,6 +209,9 @@ class Learned:
         return self.kernels[self.best]
 
 
+# In a unit of time of many steps, a rate of forgetting is too near to 1 to be told from it.
+MOST_FORGOTTEN = 1.0 - 1e-12
+
 # All rivals are fitted at so many first fits, and then at every fourth: otherwise the best alone.
 COMPARED_FIRST, COMPARED_EVERY = 6, 4
 
@@ -304,10 +307,15 @@ def step_of(t: Array) -> float:
 
 def at_step(kernel: Any, step: float) -> Any:
     """A kernel whose time scales count in steps, with those times a step, and their bounds."""
-    return rebuilt(kernel, lambda leaf: _leaf_at_step(leaf, step))
+    return kernel if step == 1.0 else rebuilt(kernel, lambda leaf: _leaf_at_step(leaf, step))
 
 
 def _leaf_at_step(leaf: Any, step: float) -> Any:
+    if type(leaf) is Drift:
+        bounds = leaf.epsilon_bounds
+        if not isinstance(bounds, str):
+            bounds = (_forgotten(bounds[0], step), _forgotten(bounds[1], step))
+        return Drift(_forgotten(leaf.epsilon, step), bounds)
     if type(leaf) is not OnTime or type(leaf.kernel) is not Matern:
         return leaf
     given = leaf.kernel
@@ -315,6 +323,11 @@ def _leaf_at_step(leaf: Any, step: float) -> Any:
     if not isinstance(bounds, str):
         bounds = (bounds[0] * step, bounds[1] * step)
     return OnTime(Matern(given.length_scale * step, bounds, nu=given.nu))
+
+
+def _forgotten(epsilon: float, step: float) -> float:
+    """In a unit of time, where epsilon is forgotten in a step; 1 would be beyond what is a rate."""
+    return min(-math.expm1(math.log1p(-epsilon) / step), MOST_FORGOTTEN)
 
 
 def _rescaled(terms: Terms, theta: Array, bounds: Array, shift: float) -> Array:

@@ -19,13 +19,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core.arrays import (
-    LARGEST_VARIANCE,
-    SMALLEST_VARIANCE,
-    Array,
-    as_points,
-    at_times,
-)
+from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as_points, at_times
 from tvbandits.core.coercion import shown
 from tvbandits.core.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
