@@ -376,11 +376,11 @@ def _bring(
         key, value = reading.key, np.array([reading.value], dtype=np.float64)
         if key is None and t is not None:
             # Brought again, it counts once; one that failed has a key of its own: another may follow.
-            there = f"{campaign.names.name(X[0])} at {t!r}"
+            place = f"{campaign.names.name(X[0])} at {t!r}"
             if verb == "answer":
-                key = f"{verb} {there}" + ", failed" * math.isnan(value[0])
+                key = f"{verb} {place}" + ", failed" * math.isnan(value[0])
             elif reading.counts:  # its variance is another one when more is counted at its time
-                key = f"{COUNTED}{there}: {reading.counts}{reading.outcomes or ''}"
+                key = f"{COUNTED}{place}: {reading.counts}{reading.outcomes or ''}"
         said = X, value, t, _several(reading.variance)
         with _row(path, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
