@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
@@ -199,14 +200,14 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
 
 def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
-    clock = Clock("1h", "2026-01-01")
+    clock = Clock("1h", pd.Timestamp("2026-01-01", tz="Europe/Berlin"))
     one = Campaign.create(place, plain(), clock=clock, who="one", about={"title": "none"})
     two = Campaign.open(place, who="two")
-    X = one.ask("2026-01-01T05:00")
+    X = one.ask("2026-01-01T05:00+01:00")
     assert np.array_equal(two.pending, X)
     two.tell(X, [np.nan])
     assert (one.status.failed, one.status.pending, one.status.time) == (1, 0, 5.0)
-    one.ask("2026-01-01T06:00", n=2, among=[3, 4, 7])
+    one.ask("2026-01-01T06:00+01:00", n=2, among=[3, 4, 7])
     two.drop(one.pending[:1])
     for t in (1e9, [1e9]):  # no date, of which nobody could read the history
         refused(ValueError, "is more than 292 years from 1970", one.tell, X, [1.0], t)
@@ -346,10 +347,7 @@ def test_a_row_that_is_too_large_is_not_read(
         campaign.ask(1.0)
     execute(place, change)
     monkeypatch.setenv("TVBANDITS_READ_UNPACKED_BYTES", "200000")
-    with (
-        pytest.raises(DamagedCampaignError, match=message),
-        Campaign.open(place) as campaign,
-    ):
+    with pytest.raises(DamagedCampaignError, match=message), Campaign.open(place) as campaign:
         campaign.state  # noqa: B018 - plays the rows
 
 

@@ -19,7 +19,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,7 +113,7 @@ class Campaign:
         with self._field("asks") as said:
             self._asks = {"true": True, "false": False}[said]
         with self._field("clock") as said:
-            self._clock = Clock(*json.loads(said)) if said else None
+            self._clock = _clock_of(*json.loads(said)) if said else None
         # Who looks has a bandit of its own, and never waits for who writes.
         self._writing, self._looking = threading.RLock(), threading.RLock()
         self._writer: Replayer | None = None
@@ -176,7 +178,8 @@ class Campaign:
         known = None if expert is None else state_of(JournaledExpert(expert))
         first = snapshot_of(bandit.recipe, replace(bandit.state, expert=known))
         with opened(place, patience) as store:
-            said = "" if clock is None else json.dumps([str(clock.unit), str(clock.origin)])
+            parts = [] if clock is None else [clock.unit, clock.origin, clock.origin.tz]
+            said = json.dumps([*map(str, parts)]) if parts else ""
             kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
             kept |= {"asks": json.dumps(expert is not None), "clock": said}
             store.create(kept, first)
@@ -779,6 +782,14 @@ def _check_options(trusted: object, who: object, patience: object, snapshot_ever
         as_name("who", who)
     not_negative("patience", patience)
     whole_number("snapshot_every", snapshot_every)
+
+
+def _clock_of(unit: str, origin: str, zone: str = "") -> Clock:
+    """The clock that is kept; a zone with summer time has a name such as Europe/Berlin."""
+    named = "/" in zone
+    return Clock(
+        unit, datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if named else origin
+    )
 
 
 def length_of(said: str) -> float | None:
