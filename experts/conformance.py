@@ -206,7 +206,7 @@ class _Kit:
             for each in (_answers,) if needs is None else needs:
                 if self.has_failed(each):
                     raise _SkippedError(f'not tried, because of "{self.findings[each].sentence}"')
-            detail = run(self)
+            detail = run(self) or ""
             outcome = Outcome.REMARK if detail else Outcome.OK
         except _FailedError as failed:
             outcome, detail = failed.outcome, str(failed)
@@ -261,8 +261,8 @@ class _Kit:
         return ""
 
 
-# Returns a remark or "", and raises what is wrong.
-Run = Callable[[_Kit], str]
+# Returns a remark if there is one, and raises what is wrong.
+Run = Callable[[_Kit], str | None]
 
 
 def _raised(error: Exception) -> str:
@@ -276,16 +276,15 @@ def _is_clear(error: Exception) -> bool:
     return bool(str(error)) and (meant or not is_mistake(error))
 
 
-def _has_query(kit: _Kit) -> str:
+def _has_query(kit: _Kit) -> None:
     if isinstance(kit.expert, type) or not callable(getattr(kit.expert, "query", None)):
         raise _FailedError(f"{kit.expert!r} has none")
-    return ""
 
 
-def _answers(kit: _Kit) -> str:
+def _answers(kit: _Kit) -> str | None:
     said = kit.ask()
     if said.answered.any():
-        return ""
+        return None
     return f"none of the {len(said)} points was answered" + "".join(f"; {n}" for n in said.notes)
 
 
@@ -293,22 +292,19 @@ def _repeatable(kit: _Kit) -> str:
     return kit.compare(kit.ask(), kit.ask(), "asking again")
 
 
-def _no_mutation(kit: _Kit) -> str:
+def _no_mutation(kit: _Kit) -> None:
     given = kit.X.copy()
     kit.ask(given)
     if not np.array_equal(given, kit.X):
         raise _FailedError("X was changed in place")
-    return ""
 
 
-def _single(kit: _Kit) -> str:
+def _single(kit: _Kit) -> None:
     kit.ask(kit.X[:1].copy())
-    return ""
 
 
-def _twice(kit: _Kit) -> str:
+def _twice(kit: _Kit) -> None:
     kit.ask(np.repeat(kit.X, 2, axis=0))
-    return ""
 
 
 def _order(kit: _Kit) -> str:

@@ -25,6 +25,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import function, of_kind, optional, shown
+from tvbandits.core.files.values import no_constant
 from tvbandits.experts.sensors.expert import Reading, check_id
 
 try:
@@ -273,7 +274,7 @@ def object_in(payload: bytes | bytearray) -> dict[str, Any]:
     if len(payload) > LONGEST:
         raise ValueError(f"a message of {len(payload)} bytes, more than {LONGEST}")
     try:
-        content = json.loads(payload, parse_constant=_no_constant)
+        content = json.loads(payload, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"malformed JSON: {error}") from error
     if not isinstance(content, dict):
@@ -303,10 +304,6 @@ def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
     if variance is not None:
         variance = positive_number('"variance"', variance)
     return Reading(station, when, value, variance, note)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _field(content: Mapping[str, Any], name: str) -> Any:

@@ -366,14 +366,9 @@ WRONG: dict[str, tuple[str, str]] = {
     "drop what is not out": ("drop c.db --site north", "not pending|not out|pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
-    "a key to another": ("token c.db a/b", "name must be letters"),
-    "a role of one's own": ("token c.db anna --role root", "roles must be of read, tell, ask"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
     "served to nobody": ("serve c.db", "there are no tokens"),
-    "another's expert": (
-        "ask c.db --at 1 --expert os:system",
-        "--expert is for a campaign with a maker in its configuration, got os:system",
-    ),
+    "another's expert": ("ask c.db --at 1 --expert os:system", "with a maker .* got os:system"),
     "a name without end": ("new --policy uniform " + "x" * 300, "has at most 255 bytes"),
     "a second time": ("new c.db --config c.toml", r"c\.db: there is something already"),
 }  # fmt: skip
@@ -472,10 +467,8 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     with Campaign.open(place) as campaign:
         known, made = campaign.state.rewards, rate([0, 3], [100, 50])
         assert known.y.tolist() == [*made.values, 0.1]
-        assert known.variance.tolist() == [
-            *made.variance,
-            pytest.approx((6 / 164) * (158 / 164) / 10),
-        ]
+        assert known.variance[:2].tolist() == made.variance.tolist()
+        assert known.variance[2] == pytest.approx((6 / 164) * (158 / 164) / 10)
     Path("clicks.csv").write_text(rows.replace("0,100", "0,200"))
     one_line(command("tell", place, "--csv", "clicks.csv"), "row 1: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")

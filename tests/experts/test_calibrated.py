@@ -229,9 +229,7 @@ def test_only_earlier_pairs_correct_a_query() -> None:
     events=st.lists(st.tuples(st.booleans(), st.integers(-1, 3), st.integers(0, 3)), max_size=30)
 )
 @settings(deadline=None)
-def test_pairs_are_of_one_point_and_time(
-    events: list[tuple[bool, int, int]],
-) -> None:
+def test_pairs_are_of_one_point_and_time(events: list[tuple[bool, int, int]]) -> None:
     expert = Calibrated(Off())
     asked, told = set(), set()
     for is_query, x, t in events:

@@ -389,8 +389,7 @@ OURS: dict[str, Callable[[], Expert]] = {
     "budgeted": lambda: Budgeted(sensors(), total=10_000, cost=1e6, price=1.0),
     "calibrated": lambda: Calibrated(sensors()),
     "all of them": lambda: Budgeted(
-        Retrying(Calibrated(sensors(Faults(bias=1.0))), attempts=2),
-        total=10_000,
+        Retrying(Calibrated(sensors(Faults(bias=1.0))), attempts=2), total=10_000
     ),
 }
 MADE = {

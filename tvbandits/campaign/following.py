@@ -383,11 +383,7 @@ class Writer:
 
 def _ask(bandit: Bandit, given: Given) -> Array:
     context, near = given.get("context"), given.get("near")
-    return bandit.ask(given["t"], given["n"], _rows(given["among"]), context, near)
-
-
-def _rows(among: list[int] | None) -> Any:
-    return None if among is None else np.asarray(among, dtype=np.int64)
+    return bandit.ask(given["t"], given["n"], given["among"], context, near)
 
 
 def _tell(bandit: Bandit, given: Given) -> Array:
@@ -400,17 +396,20 @@ def _tell(bandit: Bandit, given: Given) -> Array:
 
 
 def _drop(bandit: Bandit, given: Given) -> None:
-    bandit.drop(points(given["X"], bandit.recipe.domain.dimension))
+    bandit.drop(_points(bandit, given))
 
 
 def _questions(bandit: Bandit, given: Given) -> Array:
-    return bandit.questions(given["t"], _rows(given["among"]))
+    return bandit.questions(given["t"], given["among"])
 
 
 def _answer(bandit: Bandit, given: Given) -> None:
-    X = points(given["X"], bandit.recipe.domain.dimension)
-    t, variance = given["t"], optional(given["variance"])
-    bandit.answer(X, numbers(given["values"]), t, variance)
+    values, variance = numbers(given["values"]), optional(given["variance"])
+    bandit.answer(_points(bandit, given), values, given["t"], variance)
+
+
+def _points(bandit: Bandit, given: Given) -> Array:
+    return points(given["X"], bandit.recipe.domain.dimension)
 
 
 def _was(bandit: Bandit, X: Array, t: Any) -> Array:
@@ -420,7 +419,7 @@ def _was(bandit: Bandit, X: Array, t: Any) -> Array:
 
 
 def _correct(bandit: Bandit, given: Given) -> Array:
-    X = points(given["X"], bandit.recipe.domain.dimension)
+    X = _points(bandit, given)
     t, to, y, variance = (optional(given[name]) for name in ("t", "to", "y", "variance"))
     was = _was(bandit, X, t)
     bandit.correct(X, y, t, variance, to=to, outcomes=outcomes_in(given))
@@ -428,8 +427,7 @@ def _correct(bandit: Bandit, given: Given) -> Array:
 
 
 def _retract(bandit: Bandit, given: Given) -> Array:
-    X = points(given["X"], bandit.recipe.domain.dimension)
-    t = optional(given["t"])
+    X, t = _points(bandit, given), optional(given["t"])
     was = _was(bandit, X, t)
     bandit.retract(X, t)
     return was

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.bandit.told import (
-    checked_told,
-    kept_answers,
-    told_again,
-    told_next,
-    usual_variance,
-)
+from tvbandits.bandit.told import checked_told, kept_answers, told_again, told_next, usual_variance
 from tvbandits.campaign.naming import Names, on_sites
 from tvbandits.campaign.store.errors import ConflictError, reading
 from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points

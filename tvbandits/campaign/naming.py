@@ -215,9 +215,8 @@ class Names:
             else whole_number("each of retire", each, 0, len(domain) - 1)
             for each in retire
         ]
-        for row in gone:
-            if row in domain.retired:
-                raise ValueError(f"{self.name(domain.X[row])} is retired already")
+        if again := {*gone} & {*domain.retired}:
+            raise ValueError(f"{self.name(domain.X[min(again)])} is retired already")
         back = [self._rows[name] for name in add if name in self._rows]
         for row in back:
             if row not in domain.retired:

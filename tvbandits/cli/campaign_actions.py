@@ -376,11 +376,11 @@ def _bring(
         key, value = reading.key, np.array([reading.value], dtype=np.float64)
         if key is None and t is not None:
             # Brought again, it counts once; one that failed has a key of its own: another may follow.
-            place = f"{campaign.names.name(X[0])} at {t!r}"
+            where = f"{campaign.names.name(X[0])} at {t!r}"
             if verb == "answer":
-                key = f"{verb} {place}" + ", failed" * math.isnan(value[0])
+                key = f"{verb} {where}" + ", failed" * math.isnan(value[0])
             elif reading.counts:  # its variance is another one when more is counted at its time
-                key = f"{COUNTED}{place}: {reading.counts}{reading.outcomes or ''}"
+                key = f"{COUNTED}{where}: {reading.counts}{reading.outcomes or ''}"
         said = X, value, t, _several(reading.variance)
         with _row(path, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
@@ -452,12 +452,11 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         if given := {"reward", "variance"} & set(frame.columns):
             raise ValueError(f"{' and '.join(names)} say reward and variance, got {min(given)} too")
-        frame = frame.assign(reward="", variance="")
+        frame = frame.assign(reward=np.nan, variance=np.nan)
         counts = frame[list(names)].apply(lambda column: column.str.strip().replace("", "nan"))
         for rows in frame.groupby(frame.get("time", np.zeros(len(frame)))).groups.values():
             counted = made(*(counts.loc[rows, name].to_numpy(np.float64) for name in names))
-            frame.loc[rows, "reward"] = [repr(float(y)) for y in counted.values]
-            frame.loc[rows, "variance"] = [repr(float(v)) for v in counted.variance]
+            frame.loc[rows, ["reward", "variance"]] = np.c_[counted.values, counted.variance]
         frame["k of n"] = [f"{k} of {n}" for k, n in counts.astype(np.float64).to_numpy().tolist()]
     return frame
 

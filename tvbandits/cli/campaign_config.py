@@ -253,10 +253,10 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
 def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
     """The bandit under the limits of [[limits]], from the places that are safe on."""
     start = several("safe", safe, "a list of places")
-    if said is None:
-        if start:
-            raise ValueError("[domain] safe is for a campaign with [[limits]]")
+    if said is None and not start:
         return bandit
+    if said is None:
+        raise ValueError("[domain] safe is for a campaign with [[limits]]")
     if not isinstance(said, list):
         raise ValueError("limits are said as [[limits]], each a part of its own")
     limits = []

@@ -12,11 +12,7 @@ from tvbandits.cli.options import ByName, Call, Change, File, Text, Texts, Who, 
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
-    from tvbandits.cli import (
-        campaign_actions as actions,
-        campaign_config as configuring,
-        serving,
-    )
+    from tvbandits.cli import campaign_actions as actions, campaign_config as configuring, serving
 else:
     actions, configuring = Later("campaign_actions"), Later("campaign_config")
     serving = Later("serving")

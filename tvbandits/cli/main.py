@@ -174,11 +174,7 @@ def frontier_command(
         Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
     ] = None,
     plan: Annotated[
-        Texts,
-        Option(
-            "--plan",
-            help="next, plausible, kdpp or random; all of them by default.",
-        ),
+        Texts, Option("--plan", help="next, plausible, kdpp or random; all of them by default.")
     ] = None,
     out: Folder = None,
 ) -> None:
@@ -236,8 +232,7 @@ def _several() -> None:
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
     years: Annotated[
-        list[int],
-        whole_number("2008 2009, or --years once for each; from 1980 on.", least=1980),
+        list[int], whole_number("2008 2009, or --years once for each; from 1980 on.", least=1980)
     ],
     state: Annotated[
         Text, Option(help='One state: "New York", or 36; adds a small csv a year.')

@@ -89,9 +89,7 @@ def bars(*columns: ProgressColumn) -> Progress:
 
 
 def print_tables(
-    rows: pd.DataFrame,
-    references: dict[str, References],
-    problems: dict[str, Problem],
+    rows: pd.DataFrame, references: dict[str, References], problems: dict[str, Problem]
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)

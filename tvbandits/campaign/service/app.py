@@ -533,13 +533,8 @@ def serve(
         raise ValueError(
             f"{host} can be reached from elsewhere: give a certificate and a private key"
         )
-    served = service(
-        campaign,
-        tokens,
-        limits=bounds,
-        hosts=(*LOOPBACK, host, *names),
-        secure=certificate is not None,
-    )
+    hosts, secure = (*LOOPBACK, host, *names), certificate is not None
+    served = service(campaign, tokens, limits=bounds, hosts=hosts, secure=secure)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     uvicorn.run(
         served,

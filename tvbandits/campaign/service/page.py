@@ -437,10 +437,8 @@ def story(facts: Facts) -> Plot:
         "yaxis": {"title": {"text": f"reward{facts.unit}"}},
         **LEGEND,
     }
-    rows = shown[["time", "place", "reward", "kind", "source"]].tail(MOST_ROWS)[::-1]
-    cells = (
-        rows.assign(time=[facts.when(t) for t in history["time"][rows.index]]).to_numpy().tolist()
-    )
+    rows = history[["time", "place", "reward", "kind", "source"]].tail(MOST_ROWS)[::-1]
+    cells = rows.assign(time=[*map(facts.when, rows["time"])]).to_numpy().tolist()
     header = ["time", "place", f"reward{facts.unit}", "kind", "source"]
     content = table(header, cells, "The latest first")
     return Plot("story", "What was read and answered, over time", data, layout, content)
@@ -534,11 +532,7 @@ def _out(facts: Facts) -> str:
     ]  # fmt: skip
     shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
     after = facts.campaign.drop_after
-    said = (
-        ""
-        if after is None
-        else f"<p>What is not told within {after:g} units of time is dropped.</p>"
-    )
+    said = f"<p>What is not told within {after:g} units of time is dropped.</p>" if after else ""
     return f"<details><summary>Out: {len(rows)}</summary>{scrolled(shown, 'Out')}{said}</details>"
 
 
@@ -600,13 +594,9 @@ def _stations(facts: Facts) -> str:
     shown = scrolled(table(header, rows), "All stations")
     if not rows:
         return "<p>None has been read yet.</p>"
-    if not troubled:
-        said = f"<p>All in order.</p>{known}"
-        return f"{said}<details><summary>All {len(rows)}</summary>{shown}</details>"
-    said = "".join(
-        f"<li>{escape(each.name)}: {escape('; '.join(each.troubles))}</li>" for each in troubled
-    )
-    return (
-        f'<div class="now warn"><strong>{len(troubled)} in trouble</strong><ul>{said}</ul></div>'
-        f"{known}<details><summary>All {len(rows)}</summary>{shown}</details>"
-    )
+    said = "<p>All in order.</p>"
+    if troubled:
+        why = [f"{escape(each.name)}: {escape('; '.join(each.troubles))}" for each in troubled]
+        items = "".join(f"<li>{each}</li>" for each in why)
+        said = f'<div class="now warn"><strong>{len(why)} in trouble</strong><ul>{items}</ul></div>'
+    return f"{said}{known}<details><summary>All {len(rows)}</summary>{shown}</details>"

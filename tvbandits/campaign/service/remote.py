@@ -229,9 +229,10 @@ class Remote:
 
 def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of what is given, in JSON."""
-    there = {name: value for name, value in said.items() if value is not None}
     shaped = {
-        name: SHAPES[name](value) if name in SHAPES else value for name, value in there.items()
+        name: SHAPES[name](value) if name in SHAPES else value
+        for name, value in said.items()
+        if value is not None
     }
     found: dict[str, Any] = plain(shaped, lambda odd: None if np.isnan(odd) else str(odd))
     return found

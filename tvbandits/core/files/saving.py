@@ -65,12 +65,7 @@ def to_bytes(value: Any) -> bytes:
     """
     encoder = Encoder()
     root = encoder.ref(value)
-    structure = {
-        "by": __version__,
-        "own": encoder.own,
-        "entries": encoder.entries,
-        "root": root,
-    }
+    structure = {"by": __version__, "own": encoder.own, "entries": encoder.entries, "root": root}
     return packed(structure, encoder.arrays)
 
 

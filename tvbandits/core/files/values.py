@@ -132,7 +132,7 @@ def _structure(text: bytes) -> dict[str, Any]:
             f"{STRUCTURE} has {len(text)} bytes, at most {_LONGEST_STRUCTURE} may be"
         )
     try:
-        found = json.loads(text.decode(), parse_constant=_no_constant)
+        found = json.loads(text.decode(), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{STRUCTURE} cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -144,8 +144,9 @@ def _structure(text: bytes) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+def no_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python reads in JSON: a `ValueError`."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def _array(name: str, data: bytes) -> NDArray[Any]:
