@@ -178,6 +178,12 @@ def test_the_bounds_of_a_box_stay() -> None:
     assert as_bounds((0, 1)).shape == (1, 2)
 
 
+def test_a_box_is_shown_in_one_line() -> None:
+    assert repr(Box([(0, 1), (2, 3)])) == "Box([[0.0, 1.0], [2.0, 3.0]])"
+    box = Box([(0, 1)], context={"outside": (-15, 20)})
+    assert eval(repr(box), {"Box": Box}) == box
+
+
 def test_box_is_sampled_uniformly() -> None:
     X = Box([(2.0, 4.0), (-1.0, 0.0)]).sample(2000, generator(1))
     assert kstest(X[:, 0], "uniform", (2.0, 2.0)).pvalue > 0.01

@@ -97,6 +97,11 @@ class Box:
         """Number of coordinates of a point."""
         return len(self.bounds)
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name!r}: {part}" for name, part in self.measured.items())
+        bounds = shown(self.chosen.bounds.tolist())
+        return f"Box({bounds}, context={{{given}}})" if given else f"Box({bounds})"
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box):
             return NotImplemented
