@@ -115,8 +115,8 @@ class Bandit:
     def __repr__(self) -> str:
         state = self._state
         at = "at the start" if state.time is None else f"at t = {state.time:g}"
-        out = f", {len(state.pending)} out" if len(state.pending) else ""
-        return f"<Bandit on {self._recipe.domain!r}, {state.told} rewards told{out}, {at}>"
+        pending = f", {len(state.pending)} pending" if len(state.pending) else ""
+        return f"<Bandit on {self._recipe.domain!r}, {state.told} rewards told{pending}, {at}>"
 
     def _repr_html_(self) -> str:
         recipe = self._recipe

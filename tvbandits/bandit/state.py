@@ -369,7 +369,7 @@ class State(Record):
             ("rewards", self.told),
             *([("outliers", len(self.outliers))] if self.outliers else []),
             ("answers", len(self.answers)),
-            ("out", len(self.pending)),
+            ("pending", len(self.pending)),
             ("time", "none told" if self.time is None else self.time),
             ("questions", self.questions.asked),
         ]

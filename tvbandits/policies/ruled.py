@@ -91,9 +91,9 @@ class PolicyAdapter:
     noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
-        told, waiting = len(self.record.rewards), len(self.record.pending)
-        out = f", {waiting} out" if waiting else ""
-        return f"<{type(self.rule).__name__} on {self.domain!r}, {told} rewards told{out}>"
+        told, count = len(self.record.rewards), len(self.record.pending)
+        pending = f", {count} pending" if count else ""
+        return f"<{type(self.rule).__name__} on {self.domain!r}, {told} rewards told{pending}>"
 
     @property
     def info(self) -> Info:

@@ -502,7 +502,7 @@ def _next(facts: Facts) -> str:
     unit = facts.campaign.about.get("unit", "")
     guess = f"{facts.names[best]}: {mean[best]:.4g} ± {2 * deviation[best]:.2g} {unit}".rstrip()
     if not len(facts.pending):
-        said = "Nothing is out. The next point is chosen when it is asked for."
+        said = "Nothing is pending. The next point is chosen when it is asked for."
         return _box(f"Best guess: {guess}", said)
     names = [facts.name_of(point) for point in facts.pending]
     rows = [facts.row_of(point) for point in facts.pending]
@@ -521,7 +521,7 @@ def _next(facts: Facts) -> str:
 
 
 def _out(facts: Facts) -> str:
-    """Since when points are out, and how to give up on them."""
+    """Since when points are pending, and how to give up on them."""
     rows: list[list[object]] = [
         [
             each.place, facts.when(each.t), "–" if each.asked is None else
@@ -533,7 +533,8 @@ def _out(facts: Facts) -> str:
     shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
     after = facts.campaign.drop_after
     said = f"<p>What is not told within {after:g} units of time is dropped.</p>" if after else ""
-    return f"<details><summary>Out: {len(rows)}</summary>{scrolled(shown, 'Out')}{said}</details>"
+    points = scrolled(shown, "Pending points")
+    return f"<details><summary>Pending: {len(rows)}</summary>{points}{said}</details>"
 
 
 def _box(first: str, *more: str) -> str:
