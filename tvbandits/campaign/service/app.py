@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from pydantic import (
@@ -62,6 +62,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import shown
 from tvbandits.core.counts import count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import page
@@ -109,6 +110,7 @@ Rows = Annotated[
     list[Whole | Name],
     Field(max_length=MOST, fail_fast=True, description="Row numbers of sites, or names."),
 ]
+Among = Annotated[list[str] | None, Query(description="Only these sites, by row number or name.")]
 Key = Annotated[
     StrictStr | None,
     Field(
@@ -359,11 +361,14 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         return {**_points(campaign, campaign.pending), **said}
 
     @served.get("/recommend")
-    def recommend(t: str | None = None, context: str | None = None) -> dict[str, Any]:
+    def recommend(
+        t: str | None = None, context: str | None = None, among: Among = None
+    ) -> dict[str, Any]:
         """The point of the best mean; a context is "outside=3.2"."""
-        given = campaign.names.context(context)
+        given, sites = campaign.names.context(context), campaign.names.sites
+        rows = [int(x) if x.isdecimal() and x not in sites else x for x in among or []]
         now = time_in(t)
-        point = campaign.recommend(now, context=given)
+        point = campaign.recommend(now, rows or None, given)
         mean, deviation = campaign.predict(point[None, :], now)
         believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
         return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
@@ -447,9 +452,12 @@ def _errors(served: FastAPI) -> None:
         return said(503, "the campaign cannot be written now; try again", {"Retry-After": "1"})
 
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        place = ".".join(str(each) for each in first["loc"][1:])
-        return said(422, line(f"{place}: {first['msg']}" if place else first["msg"]))
+        first, *more = error.errors()  # of a field that may be one thing or another, the last
+        wrong = [first, *(each for each in more if each["loc"][:2] == first["loc"][:2])][-1]
+        place = ".".join(str(each) for each in wrong["loc"][1:])
+        there = wrong["type"] not in ("missing", "json_invalid")
+        text = wrong["msg"] + (f", got {shown(wrong['input'])}" if there else "")
+        return said(422, line(f"{place}: {text}" if place else text))
 
     def taken(request: Request, error: ConflictError) -> JSONResponse:
         text = str(error)

@@ -163,9 +163,14 @@ class Remote:
         found = self._said("POST", "/predict", _plain(said))
         return _floats(found["mean"]), _floats(found["deviation"])
 
-    def recommend(self, t: Any = None, context: Mapping[str, Any] | None = None) -> Array:
-        """The point of the best posterior mean, shape (d,)."""
-        given = _plain({"t": t})
+    def recommend(
+        self,
+        t: Any = None,
+        among: ArrayLike | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> Array:
+        """The point of the best posterior mean, shape (d,), of what is available."""
+        given = _plain({"t": t, "among": among})
         if context is not None:
             given["context"] = ", ".join(f"{name}={value}" for name, value in context.items())
         return _floats(self._said("GET", "/recommend", given)["point"])
