@@ -93,7 +93,7 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
     with Campaign.open(place) as looked_at:
         assert looked_at.verify().fine
         assert looked_at.status.questions == twin.info.queries.total_asked
-        refused(ExpertNeededError, "needed to ask and to tell", looked_at.ask, 9.0)
+        refused(ExpertNeededError, "needed to ask and to tell: hand it over", looked_at.ask, 9.0)
         assert looked_at.state.expert == twin.state.expert
 
 

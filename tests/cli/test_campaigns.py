@@ -241,7 +241,8 @@ def test_questions_and_answers(command: Command, brought: Path) -> None:
     assert fine(command("questions", brought, "--at", 3, "--key", "q")) == "; ".join(sites) + "\n"
     said = ("answer", brought, "--site", sites[0], "--value", 0.7, "--at", 3, "--variance", 0.04)
     assert fine(command(*said)).startswith("1 brought, new; 3 told")
-    assert fine(command(*said)).startswith("1 brought, known already")
+    for again in (said, (*said[:6], *said[8:])):  # also without --at
+        assert fine(command(*again)).startswith("1 brought, known already")
     Path("a.csv").write_text(f"site,time,value,variance\n{sites[-1]},4,0.2,0.04\n")
     assert "1 brought, new" in fine(command("answer", brought, "--csv", "a.csv"))
     with Campaign.open(brought) as campaign:
@@ -297,6 +298,17 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     one = fine(command("forecast", played, "--at", "2024-01-01 09:00", "--site", "mill"))
     assert one == f"mill: {mean[1]:.4g} +- {deviation[1]:.2g}\n"
     assert fine(command("forecast", played, "--at", 9, "--site", "2.5,1")) == one
+
+
+def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
+    text = CONFIG.replace("[policy]", "control = 'mill'\n[policy]")
+    Path("k.toml").write_text(text.format(policy="gp-ucb", options=""))
+    fine(command("new", "k.db", "--config", "k.toml"))
+    for site, reward in (("mill", 7.0), ("north", 9.0)):
+        fine(command("tell", "k.db", "--site", site, "--reward", reward, "--at", 1))
+    assert fine(command("forecast", "k.db")).startswith("north: 8.9")
+    assert fine(command("forecast", "k.db", "--relative")).startswith("north: 1.9")
+    one_line(command("forecast", place, "--relative"), "nothing is relative without a control")
 
 
 def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
@@ -363,7 +375,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, row 2: unknown site "west"'),
     "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
-    "drop what is not out": ("drop c.db --site north", "not pending|not out|pending"),
+    "a table without a time": ("tell c.db --csv times.csv", "row 2: there must be a time, or a key"),
+    "drop what is not out": ("drop c.db --site north", "north is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
@@ -382,6 +395,7 @@ def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, n
     Path("day.csv").write_text(TABLE)
     Path("west.csv").write_text("site,time,reward\nnorth,1,0.5\nwest,2,0.5\n")
     Path("more.csv").write_text("site,time,reward\nnorth,1,0.5,\n")
+    Path("times.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,,0.5\n")
     Path("words.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,much\n")
     before = {path.name for path in place.parent.iterdir()}
     one_line(command(*arguments.split(" ")), message)

@@ -334,7 +334,8 @@ class Writer:
         if expert is not None and kind in ("asked", "told"):
             if not expert.present:
                 raise ExpertNeededError(
-                    "the campaign has an expert, and it is needed to ask and to tell"
+                    "the campaign has an expert, and it is needed to ask and to tell: hand it over, "
+                    "by expert= or --expert"
                 )
             self._write("meant", {"kind": kind, "given": given, "key": key})
         return self._end(kind, given, key)

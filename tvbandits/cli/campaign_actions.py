@@ -351,15 +351,22 @@ def _bring(
     verb: str, campaign: Campaign, readings: list[Reading], path: Path | None, yes: bool
 ) -> int:
     """One after the other, once every site and time is known; how many are new."""
-    places, doubts, usual = [], [], Doubts.of(campaign)
+    places, doubts, usual, about = [], [], Doubts.of(campaign), None
+    if verb == "answer":  # what an answer without a time is about, as `Bandit.answer` takes it
+        from tvbandits.bandit.consulting import question_time
+
+        about = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
         with _row(path, number):
             X = campaign.placed(str(reading.site), campaign.names.context(reading.context))
             t = time_of(campaign, reading.at)
+            t = about if t is None else t
             places.append((X, t))
             if verb != "tell":
                 continue
+            if path is not None and t is None and reading.key is None:
+                raise ValueError("there must be a time, or a key: brought again, it counts once")
             doubts += usual.of_reading(X, t, reading)
             usual.add(t, reading.value)
             name = campaign.names.name(X[0])
@@ -374,7 +381,7 @@ def _bring(
     before = campaign.status.rows
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
         key, value = reading.key, np.array([reading.value], dtype=np.float64)
-        if key is None and t is not None:
+        if key is None and (verb == "answer" or t is not None):
             # Brought again, it counts once; one that failed has a key of its own: another may follow.
             where = f"{campaign.names.name(X[0])} at {t!r}"
             if verb == "answer":

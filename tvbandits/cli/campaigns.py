@@ -226,13 +226,15 @@ def forecast_command(
     site: Where = None,
     outcome: Annotated[Text, Option(help="Of this outcome under a limit.")] = None,
     context: Context = None,
+    relative: Annotated[bool, Option("--relative", help="Beside the control.")] = False,
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     with actions.opened(call, decides=True) as campaign:
         where = actions.everywhere(campaign) if site is None else site
         t = actions.time_of(campaign, at)
         X = campaign.placed(where, campaign.names.context(context))
-        mean, deviation = (each.tolist() for each in campaign.predict(X, t, outcome))
+        found = campaign.predict(X, t, outcome, relative=relative)
+        mean, deviation = (each.tolist() for each in found)
         lower_first = bool(campaign.recipe.minimise)
         rows = [
             {"site": campaign.names.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
