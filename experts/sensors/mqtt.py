@@ -101,7 +101,7 @@ class MQTTTransport(_Connected):
         self._connecting = threading.Lock()
         self._closed = False
         self._requests = 0  # this, and what is open, is guarded by the link
-        self._open: dict[int, _Request] = {}
+        self._open: dict[int, _OpenRequest] = {}
 
     def __repr__(self) -> str:
         return f"<MQTTTransport: {self._address}, {self._time_out:g} s>"
@@ -129,7 +129,7 @@ class MQTTTransport(_Connected):
         """
         now = as_time(t)
         topics = [self._address.topic(name, "ask") for name in stations]
-        asked = _Request(tuple(dict.fromkeys(stations)), now)
+        asked = _OpenRequest(tuple(dict.fromkeys(stations)), now)
         link, deadline = self._linked(), time.monotonic() + self._time_out
         with link.changed:
             link.changed.wait_for(lambda: link.ready or link.refusal, self._time_out)
@@ -186,7 +186,7 @@ class MQTTTransport(_Connected):
 
 
 @dataclass
-class _Request:
+class _OpenRequest:
     """What has come in for one request; guarded by the link."""
 
     stations: tuple[str, ...]

@@ -19,7 +19,7 @@ import pytest
 from tests.helpers.refusals import refused
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
-from tvbandits.cli.options import Played
+from tvbandits.cli.options import SuiteRun
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
@@ -157,7 +157,7 @@ def test_clusters_that_are_none(where: str) -> None:
 def small(**changes: Any) -> None:
     only = ["uniform", "gp-ucb", "tv-gp-ucb:epsilon=0.1"]
     played = ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"]
-    given = Played("quick", None, only, played, seeds=2, horizon=8, jobs=1)
+    given = SuiteRun("quick", None, only, played, seeds=2, horizon=8, jobs=1)
     comparing.board(replace(given, **changes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pkgutil
+from collections import Counter
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
@@ -251,6 +252,12 @@ def test_no_name_shadows_a_module() -> None:
         for found in pkgutil.iter_modules(outer.__path__):
             inner = getattr(outer, found.name, None)
             assert inner is None or isinstance(inner, ModuleType), f"{outer.__name__}.{found.name}"
+
+
+def test_no_two_classes_share_a_name() -> None:
+    nodes = (node for source in package().values() for node in ast.walk(ast.parse(source)))
+    names = Counter(each.name.strip("_") for each in nodes if isinstance(each, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 # --- the test itself, on a package that is wrong ----------------------------------------------------

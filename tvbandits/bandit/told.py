@@ -74,7 +74,7 @@ def checked_told(
 
 
 def told_next(
-    recipe: Played,
+    recipe: DomainAndNoise,
     before: Record,
     X: ArrayLike,
     y: ArrayLike | Counted,
@@ -263,7 +263,7 @@ def with_rewards(model: Model, state: State, told: Told, rng: np.random.Generato
 # --- to be told again otherwise ---------------------------------------------------------------------
 
 
-class Played(Protocol):
+class DomainAndNoise(Protocol):
     """What readings are of: a recipe, or what is on record of it."""
 
     @property
@@ -352,7 +352,7 @@ class ToldReadings:
 
 
 def readings_at(
-    recipe: Played, state: Record, X: ArrayLike, t: ArrayLike | None
+    recipe: DomainAndNoise, state: Record, X: ArrayLike, t: ArrayLike | None
 ) -> tuple[ToldReadings, Array, Index]:
     """Everything told, the points that are meant, and which rows they are."""
     points = recipe.domain.check(X)
@@ -369,7 +369,7 @@ def readings_at(
 
 
 def corrected(
-    recipe: Played,
+    recipe: DomainAndNoise,
     state: Record,
     X: ArrayLike,
     y: ArrayLike | Counted | None,
@@ -398,7 +398,7 @@ def still_out(asked_for: float | None, time: float | None) -> float | None:
 
 
 def told_again(
-    recipe: Played, state: Record, X: Array, y: Array, t: Any, variance: Any
+    recipe: DomainAndNoise, state: Record, X: Array, y: Array, t: Any, variance: Any
 ) -> tuple[ToldReadings, Index, bool] | None:
     """What is on record of the places and times that are told once more.
 

@@ -301,7 +301,7 @@ ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
 
 
 @dataclass(frozen=True)
-class Reading:
+class Input:
     """A reading, or an answer; or what is right of one, where None is as it was.
 
     Attributes
@@ -328,9 +328,9 @@ class Reading:
     counts: str = ""
 
 
-def bring(verb: str, call: Change, one: Reading, path: Path | None, *, yes: bool = False) -> None:
+def bring(verb: str, call: Change, one: Input, path: Path | None, *, yes: bool = False) -> None:
     """Tell a reading or bring an answer, or all of a table."""
-    if path is not None and one != Reading():
+    if path is not None and one != Input():
         raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
     if path is None and (one.site is None or one.value is None):
         what = "--reward" if verb == "tell" else "--value"
@@ -348,7 +348,7 @@ def bring(verb: str, call: Change, one: Reading, path: Path | None, *, yes: bool
 
 
 def _bring(
-    verb: str, campaign: Campaign, readings: list[Reading], path: Path | None, yes: bool
+    verb: str, campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
 ) -> int:
     """One after the other, once every site and time is known; how many are new."""
     places, doubts, usual, about = [], [], Doubts.of(campaign), None
@@ -417,7 +417,7 @@ def _row(path: Path | None, number: int, more: str = "") -> Iterator[None]:
         raise ValueError(f"{path}, row {number}: {error}{more}") from error
 
 
-def readings_in(path: Path, campaign: Campaign) -> list[Reading]:
+def readings_in(path: Path, campaign: Campaign) -> list[Input]:
     """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
 
     In the place of a reward: successes and trials, or events and exposure.
@@ -484,11 +484,11 @@ def read(said: list[str] | None) -> dict[str, list[float]]:
     return found
 
 
-def _reading(row: pd.Series, names: Names, limits: list[str]) -> Reading:
+def _reading(row: pd.Series, names: Names, limits: list[str]) -> Input:
     cells = {str(name): str(cell).strip() for name, cell in row.items()}
     context = {name: cells.get(name.lower()) for name in names.context_names}
     said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
-    return Reading(
+    return Input(
         site=cells["site"]
         if "site" in cells
         else names.written([cells[each.lower()] for each in names.columns]),
@@ -508,7 +508,7 @@ def _reading(row: pd.Series, names: Names, limits: list[str]) -> Reading:
 # --- what is put right ----------------------------------------------------------------------
 
 
-def correct(call: Change, right: Reading, to: str | None, *, yes: bool) -> None:
+def correct(call: Change, right: Input, to: str | None, *, yes: bool) -> None:
     """Put a reading right, also its time."""
     y, variance = _several(right.value), _several(right.variance)
     if y is None and to is None and variance is None and not right.outcomes:

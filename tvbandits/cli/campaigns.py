@@ -120,7 +120,7 @@ def tell_command(
 
     Another reading of the same place and time needs a --key of its own.
     """
-    given = actions.Reading(site, reward, at, variance, call.key, actions.read(outcome), context)
+    given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
     actions.bring("tell", call, given, csv, yes=yes)
 
 
@@ -144,7 +144,7 @@ def answer_command(
     csv: Table = None,
 ) -> None:
     """Bring an answer, or those of a table; the same ones again count once."""
-    actions.bring("answer", call, actions.Reading(site, value, at, variance, call.key), csv)
+    actions.bring("answer", call, actions.Input(site, value, at, variance, call.key), csv)
 
 
 @command(app, "correct")
@@ -159,7 +159,7 @@ def correct_command(
     yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    right = actions.Reading(site, reward, at, variance, call.key, actions.read(outcome))
+    right = actions.Input(site, reward, at, variance, call.key, actions.read(outcome))
     actions.correct(call, right, to, yes=yes)
 
 

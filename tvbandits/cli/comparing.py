@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from tvbandits.cli.options import Arguments, Played
+from tvbandits.cli.options import Arguments, SuiteRun
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError
 from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
@@ -195,7 +195,7 @@ def _folder(name: str, text: str) -> Path:
 # --- the command board: play a suite, keep every run ----------------------------------------------
 
 
-def board(order: Played) -> None:
+def board(order: SuiteRun) -> None:
     """Play what is missing, and write the board.
 
     `only` and `problem` are policies and problems instead of the suite's; problems have as many steps as

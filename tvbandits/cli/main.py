@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands
-from tvbandits.cli.options import Arguments, Folder, Played, Text, Texts, command, whole_number
+from tvbandits.cli.options import Arguments, Folder, SuiteRun, Text, Texts, command, whole_number
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def frontier_command(
 
 
 @command(app, "board")
-def board_command(order: Played) -> None:
+def board_command(order: SuiteRun) -> None:
     """Play a named suite, every run kept and resumed, and write tables and pictures."""
     comparing.board(order)
 

@@ -107,7 +107,7 @@ class Arguments:
 
 
 @dataclass(frozen=True)
-class Played:
+class SuiteRun:
     """What a suite is played with."""
 
     suite: Annotated[str, Argument(help="quick, paper or peaks.")]

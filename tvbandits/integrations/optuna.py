@@ -94,7 +94,7 @@ def _value(of: Any, code: Any) -> Any:
 
 
 @dataclass
-class Run:
+class StudyRun:
     """A bandit on one space, and the numbers of the trials that it was told."""
 
     coded: Coded
@@ -173,7 +173,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._policy, self._time, self._seed = policy, time, seed
         self._first = optuna.samplers.RandomSampler(seed)
         self._lock = threading.Lock()
-        self._run: Run | None = None
+        self._run: StudyRun | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
@@ -225,7 +225,7 @@ class TVSampler(optuna.samplers.BaseSampler):
                 coded = Coded(search_space)
                 minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
                 made = bandit_on(self._policy, coded.space, minimise=minimise, seed=self._seed)
-                self._run = Run(coded, made)
+                self._run = StudyRun(coded, made)
             usable = [each for each in trials if self._run.coded.has(each)]
             times = {each.number: self._time_of(each, origin) for each in usable}
             self._run.tell([each for each in usable if each.state in FINISHED], times)

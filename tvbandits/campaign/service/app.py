@@ -124,7 +124,7 @@ Circumstances = Annotated[
 ]
 
 
-class Said(BaseModel):
+class RequestBody(BaseModel):
     """What is said of something."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -134,7 +134,7 @@ class Said(BaseModel):
         return self.model_dump(by_alias=True)
 
 
-class Foretold(Said):
+class Foretold(RequestBody):
     """Mean and deviation at points, of the reward or of an outcome under a limit."""
 
     points: Points
@@ -144,7 +144,7 @@ class Foretold(Said):
     relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
 
 
-class Done(Said):
+class Done(RequestBody):
     """What changes something."""
 
     key: Key = None
@@ -194,7 +194,7 @@ class Answered(Retracted):
     variance: Variance = None
 
 
-class Counted(Retracted):
+class RewardsBody(Retracted):
     """Rewards, or in their place successes of so many trials, or events in so much exposure."""
 
     rewards: Values | None = None
@@ -222,7 +222,7 @@ class Counted(Retracted):
         return {**found, "y": values["rewards"]}
 
 
-class Told(Counted):
+class TellBody(RewardsBody):
     """What came back; null for a point that was played without a reading."""
 
     context: Circumstances = None
@@ -235,7 +235,7 @@ class Told(Counted):
         return found
 
 
-class Corrected(Counted):
+class Corrected(RewardsBody):
     """What is right: rewards (null: none), a time or a variance; without `t` of the latest told."""
 
     to: Time = None
@@ -332,7 +332,7 @@ def _play(served: FastAPI, campaign: Campaign) -> None:
 
     serves("/ask", Asked, campaign.ask, partial(_points, campaign))
     serves("/questions", Questioned, campaign.questions, partial(_points, campaign))
-    serves("/tell", Told, campaign.tell, told)
+    serves("/tell", TellBody, campaign.tell, told)
     serves("/correct", Corrected, campaign.correct, told)
     serves("/retract", Retracted, campaign.retract, told)
     serves("/drop", Dropped, campaign.drop, lambda _: {"pending": len(campaign.pending)})

@@ -110,10 +110,10 @@ def impatient_protocol(limits: Limits) -> type[H11Protocol]:
     closed for each that comes, so that nobody can shut others out by opening many.
     """
 
-    class Impatient(_Impatient):
+    class ImpatientWithin(_Impatient):
         patience, most = limits.seconds, int(RESTING * limits.connections)
 
-    return Impatient
+    return ImpatientWithin
 
 
 class _Impatient(H11Protocol):

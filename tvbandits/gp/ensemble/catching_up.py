@@ -99,7 +99,7 @@ def after(
     """
     if len(reads) == 1 and len(reads[0].rows) > MOST_TOGETHER:
         return _of_one_time(filters, time, reads[0], step)
-    told = _Told.of(reads, time, step)
+    told = _ByTime.of(reads, time, step)
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
     known, (density, squares) = _conditioned(filters, told, prior, seen), seen.said
@@ -138,7 +138,7 @@ def _of_one_time(filters: Filters, time: float, read: Read, step: float) -> tupl
     return known, Said(density[None], squares_of_differences(off)[None])
 
 
-class _Told(NamedTuple):
+class _ByTime(NamedTuple):
     """The readings of s times in one row.
 
     Attributes
@@ -161,7 +161,7 @@ class _Told(NamedTuple):
     noise: Array
 
     @classmethod
-    def of(cls, reads: Sequence[Read], time: float, step: float) -> _Told:
+    def of(cls, reads: Sequence[Read], time: float, step: float) -> _ByTime:
         n = np.array([len(each.rows) for each in reads])
         parts = ("rows", "values", "noise")
         rows, values, noise = (np.concatenate([getattr(r, part) for r in reads]) for part in parts)
@@ -191,7 +191,7 @@ class _PriorOf(NamedTuple):
     ahead: Array
 
     @classmethod
-    def readings(cls, layout: Layout, told: _Told) -> _PriorOf:
+    def readings(cls, layout: Layout, told: _ByTime) -> _PriorOf:
         H, prior = layout.rows(told.rows), layout.prior
         alike = np.einsum("mii->mi", prior)[:, :, None]
         of_state = alike * H.T if layout.independent else np.matmul(prior, H.T)
@@ -246,7 +246,7 @@ class _SeenTogether(NamedTuple):
     said: Said
 
     @classmethod
-    def of(cls, filters: Filters, told: _Told, prior: _PriorOf) -> _SeenTogether:
+    def of(cls, filters: Filters, told: _ByTime, prior: _PriorOf) -> _SeenTogether:
         layout = filters.layout
         own = layout.own[:, told.rows]
         noise = np.maximum(own + told.noise / filters.variance[:, None], layout.floor)
@@ -264,7 +264,7 @@ class _SeenTogether(NamedTuple):
         return cls(learned, known, inverse, whitened, *judged)
 
 
-def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenTogether) -> Filters:
+def _conditioned(filters: Filters, told: _ByTime, prior: _PriorOf, seen: _SeenTogether) -> Filters:
     """Models at the last time, once they know all readings."""
     layout, end = filters.layout, told.times[-1]
     reach = layout.moved(seen.known, end) + prior.ahead
@@ -279,7 +279,7 @@ def _conditioned(filters: Filters, told: _Told, prior: _PriorOf, seen: _SeenToge
 
 
 def _judged(
-    filters: Filters, told: _Told, root: Array, whitened: Array, sensor: Array
+    filters: Filters, told: _ByTime, root: Array, whitened: Array, sensor: Array
 ) -> tuple[Array, Array, Said]:
     """Squares and counts of the scales after the readings, and what these said.
 
@@ -287,7 +287,7 @@ def _judged(
     ----------
     filters : Filters
         Before.
-    told : _Told
+    told : _ByTime
     root : array of shape (M, N, N)
         Factor of the covariance of all readings.
     whitened : array of shape (M, N)

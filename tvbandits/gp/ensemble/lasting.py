@@ -28,7 +28,7 @@ LATER = 32
 
 
 @dataclass(frozen=True)
-class _Model:
+class _ModelAt:
     """One model on some points; two are the same that have the same setting on the same points."""
 
     setting: ModelSpec
@@ -58,7 +58,7 @@ def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
     one = next(each.take(part) for each, part in parts if part.any())
     one = one.moved(ensemble.steps_until(t))
     noise = float(one.layout.nugget[0]) + ensemble.noise_variance / float(one.variance[0])
-    model = _Model(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
+    model = _ModelAt(one.settings[0], ensemble.points.shape, ensemble.points.tobytes(), one.layout)
     told = told_by_later(model, round(math.log(noise) / TENTH))
     # How far later rewards would move the expectation of the state, P - (P^-1 + told)^-1: the
     # covariance of what [LX] sample. P^-1 + told with P = C C' is C'^-1 (1 + C' told C) C^-1.
@@ -72,7 +72,7 @@ def lasting_share(ensemble: FilterEnsemble, t: float) -> Array:
 
 
 @lru_cache(maxsize=KEPT)
-def told_by_later(model: _Model, tenths: int) -> Array:
+def told_by_later(model: _ModelAt, tenths: int) -> Array:
     """What rewards of the steps after one tell about the state at it, as a precision (S, S).
 
     From the last step backwards: a reading of all points adds H' H / noise to what is told about a

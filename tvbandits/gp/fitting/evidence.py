@@ -73,7 +73,7 @@ class Evidence:
         self.terms = leaves_of(kernel) if terms is None else terms
         points, place = np.unique(sample.X, axis=0, return_inverse=True)
         times, when = np.unique(sample.t, return_inverse=True)
-        over_points, over_times = _Rows.of(points, place), _Rows.of(times[:, None], when)
+        over_points, over_times = _Distinct.of(points, place), _Distinct.of(times[:, None], when)
         self.factors = [
             [_Factor.of(leaf, over_points, over_times) for leaf in term]
             for term in self.terms or ()
@@ -140,7 +140,7 @@ def _product(matrices: Sequence[Array | None]) -> Array | float:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Distinct:
     """Distinct points or times Z (m, d), and which of them each observation has.
 
     Attributes
@@ -173,7 +173,7 @@ class _Rows:
         return np.abs(self.Z[first] - self.Z[second]).T.copy()
 
     @classmethod
-    def of(cls, Z: Array, index: Index) -> _Rows:
+    def of(cls, Z: Array, index: Index) -> _Distinct:
         """Of rows that are sorted."""
         index = index.ravel()
         m = len(Z)
@@ -227,12 +227,12 @@ class _Factor:
     """
 
     leaf: Leaf
-    rows: _Rows
+    rows: _Distinct
     nu: float | None = None
     nus: float | None = None
 
     @classmethod
-    def of(cls, leaf: Leaf, points: _Rows, times: _Rows) -> _Factor:
+    def of(cls, leaf: Leaf, points: _Distinct, times: _Distinct) -> _Factor:
         """Of a leaf that looks at points, or at times."""
         rows = points if type(leaf.kernel) is OnSpace else times
         inner: Any = getattr(leaf.kernel, "kernel", None)

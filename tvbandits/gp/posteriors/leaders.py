@@ -169,7 +169,7 @@ class Search(NamedTuple):
     free: NDArray[np.bool_] | None
 
 
-class Block:
+class CandidateBlock:
     """Some of the candidates, with upper bounds of their means and deviations when last looked at.
 
     Parameters
@@ -328,7 +328,7 @@ class Lineage:
 class Here:
     """Blocks that are looked at one after the other."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[CandidateBlock]) -> None:
         self.blocks, self.single = blocks, len(blocks) == 1
 
     def leaders(self, search: Search) -> Found:
@@ -357,7 +357,7 @@ def blocks_of(rows: Rows) -> Here | OnWorkers:
     starts = np.cumsum([0, *rows.sizes]).tolist()
     return Here(
         [
-            Block(start, size, rows.block(number), KEPT * size // rows.shape[0])
+            CandidateBlock(start, size, rows.block(number), KEPT * size // rows.shape[0])
             for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
         ]
     )
@@ -483,7 +483,7 @@ class OnWorkers:
 
 
 # On a worker: blocks of the latest searches, by their first rows.
-_kept: dict[str, dict[int, Block]] = {}
+_kept: dict[str, dict[int, CandidateBlock]] = {}
 
 # So many searches at once keep bounds on a worker.
 SEARCHES = 4
@@ -498,7 +498,7 @@ def _leaders_there(
     kept = _kept.setdefault(of, {})
     for start, chunk in zip(starts, chunks, strict=True):
         taken = partial(_of_chunk, chunk)
-        kept.setdefault(start, Block(start, len(chunk), taken)).take = taken
+        kept.setdefault(start, CandidateBlock(start, len(chunk), taken)).take = taken
     return Here([kept[start] for start in starts]).leaders(search)
 
 
