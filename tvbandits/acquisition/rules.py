@@ -27,7 +27,7 @@ from tvbandits.acquisition import batches
 from tvbandits.acquisition.availability import Allowed, Available
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, row_of_largest, whole_number
-from tvbandits.core.candidates import Candidates, rows_apart
+from tvbandits.core.candidates import Candidates, as_finite, rows_apart
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
@@ -388,10 +388,7 @@ class SpreadFirst:
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
         """Raise a `ValueError` unless the domain is finite."""
-        if not isinstance(domain, Candidates):
-            raise ValueError(
-                f"what a play tells is reckoned at candidates: give Candidates, got {shown(domain)}"
-            )
+        as_finite(domain, "the choice of plays that tell most")
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
@@ -477,14 +474,11 @@ class ThompsonSampling:
 
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if samples at all points of the domain are not possible."""
-        if not isinstance(domain, Candidates):
-            raise ValueError(
-                f"Thompson sampling needs a finite domain: give Candidates, got {shown(domain)}"
-            )
-        if posterior.joint_draws and len(domain) > LARGEST_JOINT:
+        count = len(as_finite(domain, "Thompson sampling"))
+        if posterior.joint_draws and count > LARGEST_JOINT:
             raise ValueError(
                 f"the exact posterior is drawn jointly at no more than {LARGEST_JOINT} candidates, "
-                f"got {len(domain)}: give posterior=Nystrom()"
+                f"got {count}: give posterior=Nystrom()"
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:

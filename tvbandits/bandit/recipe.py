@@ -36,6 +36,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import (
     Candidates,
     CandidatesInContext,
+    as_finite,
     candidates_of,
     with_others,
     with_retired,
@@ -200,8 +201,8 @@ class Recipe:
         if self.posterior.self_learning:
             self._check_ensemble()
         self._check_numbers()
-        if isinstance(self.batching.rule, LocalRatio) and not isinstance(self.domain, Candidates):
-            raise ValueError("the local batch rule needs a finite domain: give Candidates")
+        if isinstance(self.batching.rule, LocalRatio):
+            as_finite(self.domain, "the local batch rule")
         if isinstance(self.domain, Candidates) and not self.domain.held and not self.by_leaders:
             raise ValueError(
                 "candidates that are not in memory are looked at in blocks, which takes "
@@ -260,10 +261,7 @@ class Recipe:
 
     def _check_ensemble(self) -> None:
         """An ensemble of models has its own forgetting, unit and prior, and is told everything once."""
-        if not isinstance(self.domain, Candidates):
-            raise ValueError(
-                f"an ensemble of models needs a finite domain: give Candidates, got {self.domain!r}"
-            )
+        count = len(as_finite(self.domain, "an ensemble of models"))
         usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
         for name, plain in usual.items():
             if getattr(self, name) != plain:
@@ -279,7 +277,7 @@ class Recipe:
                 "an ensemble of models keeps every answer: give "
                 "Asking(reuse_answers=True, most_answers=None)"
             )
-        situation = Situation(math.nan, 1, len(self.domain), math.nan, lambda: math.nan)
+        situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.confidence(situation)):
             raise ValueError(
                 f"{self.confidence!r} depends on the information gain under one kernel, which an "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, as_points, refuse
 from tvbandits.core.box_search import Acquisition, best_point
-from tvbandits.core.coercion import settle, shown
+from tvbandits.core.coercion import of_kind, settle, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
@@ -77,12 +77,9 @@ class Box:
 
     def __post_init__(self) -> None:
         bounds = as_bounds(self.bounds)
-        given = as_measured({} if self.context is None else self.context)
+        given: Mapping[str, Any] = as_measured({} if self.context is None else self.context)
         for name, part in given.items():
-            if not isinstance(part, Real):
-                raise ValueError(
-                    f"{name} must be an interval (low, high); {INSTEAD_OF_WORDS}; got {shown(part)}"
-                )
+            of_kind(name, part, Real, f"an interval (low, high); {INSTEAD_OF_WORDS}")
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         bounds.setflags(write=False)
         settle(self, bounds=bounds, context=given)

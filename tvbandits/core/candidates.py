@@ -469,6 +469,13 @@ def candidates_of(domain: object) -> Candidates | None:
     return domain if isinstance(domain, Candidates) else None
 
 
+def as_finite(domain: object, who: str) -> Candidates:
+    """`domain`, if it is made of candidates; a `ValueError` says who needs that."""
+    if not isinstance(domain, Candidates):
+        raise ValueError(f"{who} needs a finite domain: give Candidates, got {shown(domain)}")
+    return domain
+
+
 def _as_numbers(name: str, given: object, count: int, kind: str, purpose: str) -> tuple[int, ...]:
     """Different columns or rows out of `count`, not all of them."""
     needs = f"{kind} numbers from 0 to {count - 1}"

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import of_kind
 from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
@@ -224,9 +224,7 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
     >>> figure = plots.beliefs(bandit, unit="mg/l")
     >>> figure.savefig("beliefs.png")
     """
-    given: object = bandit
-    if not isinstance(given, Bandit):
-        raise ValueError(f"bandit must be a Bandit, got {shown(given)}")
+    of_kind("bandit", bandit, Bandit, "a Bandit")
     picture = Picture.of(bandit, t, unit)
     domain, axes_of = bandit.recipe.domain, picture.axes
     numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)

@@ -37,7 +37,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import function, shown
+from tvbandits.core.coercion import function, of_kind
 from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -268,6 +268,5 @@ def master(
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
     rule = Master(base, chosen_of(domain), kernel, noise, confidence, tests, Centre(prior))
-    if not isinstance(made := rule.made(0), Bandit):
-        raise ValueError(f"base must make a Bandit, got {shown(made)}")
+    of_kind("what base makes", rule.made(0), Bandit, "a Bandit")
     return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)

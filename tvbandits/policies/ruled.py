@@ -24,7 +24,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import Candidates, as_finite
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
@@ -255,10 +255,7 @@ def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator)
 
 def finite(domain: Domain, name: str) -> Candidates:
     """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
-    chosen = chosen_of(domain)
-    if not isinstance(chosen, Candidates):
-        raise ValueError(f"{name} needs a finite domain: give Candidates, got {shown(chosen)}")
-    return chosen
+    return as_finite(chosen_of(domain), name)
 
 
 def constant(confidence: Any) -> float:

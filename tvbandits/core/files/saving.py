@@ -15,7 +15,7 @@ from stat import S_ISREG
 from typing import Any
 
 from tvbandits._version import __version__
-from tvbandits.core.coercion import file_path, shown
+from tvbandits.core.coercion import file_path, of_kind
 from tvbandits.core.files.reading import check_size
 from tvbandits.core.files.values import (
     EVERYTHING,
@@ -101,8 +101,7 @@ class Saved:
         check_size("unpacked_bytes", len(data))
         structure, self._arrays = unpacked_structure(data)
         self._trusted = {} if trusted is None else trusted
-        if not isinstance(self._trusted, Mapping):
-            raise ValueError(f"trusted must be a mapping by 'module:name', got {shown(trusted)}")
+        of_kind("trusted", self._trusted, Mapping, "a mapping by 'module:name'")
         entries = structure.get("entries")
         if not isinstance(entries, list):
             raise SavedFileError("its entries are no list")
