@@ -89,10 +89,7 @@ BAD_EXPERTS: dict[str, tuple[Callable[[Array, float], Any], str]] = {
         lambda X, t: Answers(reward(X, t) / 0.0, 0.01),
         r"ValueError: values must be at most 1e\+50 in size, got -?inf",
     ),
-    "variance zero": (
-        lambda X, t: Answers(reward(X, t), 0.0),
-        r"variance must be positive, got 0\.0",
-    ),
+    "variance 0": (lambda X, t: Answers(reward(X, t), 0.0), r"variance must be positive, got 0\.0"),
     "variance of one": (
         lambda X, t: Answers(reward(X, t), np.full(1, 0.01)),
         r"variance must have shape \(\d,\), got \(1,\)",

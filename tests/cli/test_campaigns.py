@@ -381,7 +381,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
     "served to nobody": ("serve c.db", "there are no tokens"),
-    "another's expert": ("ask c.db --at 1 --expert os:system", "with a maker .* got os:system"),
+    "another's expert": ("ask c.db --at 1 --expert os:system", "a maker in .*, got os:system"),
     "a name without end": ("new --policy uniform " + "x" * 300, "has at most 255 bytes"),
     "a second time": ("new c.db --config c.toml", r"c\.db: there is something already"),
 }  # fmt: skip

@@ -273,11 +273,7 @@ GOOD = {
 WRONG = [
     (LINALG, "from tvbandits.gp.kernels import terms", "terms, which is below it"),
     (TERMS, "from tvbandits.gp.fitting.online import f", "circle of files: "),
-    (
-        "experts/functions.py",
-        "from tvbandits.gp.kernels.terms import k",
-        "but experts may import ['core', ",
-    ),
+    ("experts/functions.py", "from tvbandits.gp.kernels.terms import k", "may import ['core', "),
     ("tvbandits/attic/box.py", "", "attic is not in the order of folders"),
     (TERMS, "import numpy as np\nnp.linalg.cholesky(0)", "terms.py:2: cholesky is a factorisation"),
     (TERMS, "from scipy import linalg as la\nla.cho_factor(0)", "terms.py:2: cho_factor is a"),

@@ -209,12 +209,8 @@ class Names:
         domain = candidates_of(self._domain)
         if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
             raise ValueError(f"sites come and go among sites or arms, got {self._domain!r}")
-        gone = [
-            self.row(each)
-            if isinstance(each, str)
-            else whole_number("each of retire", each, 0, len(domain) - 1)
-            for each in retire
-        ]
+        last = len(domain) - 1
+        gone = [whole_number("each of retire", row, 0, last) for row in self.rows(retire)]
         if again := {*gone} & {*domain.retired}:
             raise ValueError(f"{self.name(domain.X[min(again)])} is retired already")
         back = [self._rows[name] for name in add if name in self._rows]

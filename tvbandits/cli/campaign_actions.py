@@ -169,11 +169,8 @@ def available(campaign: Campaign, among: str | None, without: str | None) -> lis
     if out is None:
         return chosen
     ruled_out = {campaign.names.row(name) for name in out}
-    return [
-        name
-        for name in (campaign.sites if chosen is None else chosen)
-        if campaign.names.row(name) not in ruled_out
-    ]
+    there = campaign.sites if chosen is None else chosen
+    return [name for name in there if campaign.names.row(name) not in ruled_out]
 
 
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import choice, of_kind, several, shown
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.files.reading import check_regular, naming, read_spreadsheet
 from tvbandits.core.limits import Limit
@@ -324,9 +324,7 @@ def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) ->
     if scales.size == 0 or scales.ndim > 1 or not (np.isfinite(scales) & (scales > 0)).all():
         one = "positive, one number for all coordinates or one for each"
         raise ValueError(f"[policy] length_scale must be {one}, got {shown(scale)}")
-    name = str(said.get("kernel", "rbf")).lower()
-    if name not in ("rbf", "matern"):
-        raise ValueError(f'[policy] kernel must be "rbf" or "matern", got {name!r}')
+    name = choice("[policy] kernel", str(said.get("kernel", "rbf")).lower(), ("rbf", "matern"))
     if name == "rbf":
         if "smoothness" in said:
             raise ValueError('[policy] smoothness is for kernel = "matern"')
@@ -374,9 +372,7 @@ def made_expert(maker: Any, budget: int | None) -> Expert:
 
 
 def _clock(said: Mapping[str, Any] | None) -> Clock | None:
-    if said is None:
-        return None
-    return Clock(said.get("unit", "1h"), said.get("origin", "2024-01-01"))
+    return None if said is None else Clock(said.get("unit", "1h"), said.get("origin", "2024-01-01"))
 
 
 # --- a new one --------------------------------------------------------------------------------

@@ -233,8 +233,8 @@ def forecast_command(
         where = actions.everywhere(campaign) if site is None else site
         t = actions.time_of(campaign, at)
         X = campaign.placed(where, campaign.names.context(context))
-        found = campaign.predict(X, t, outcome, relative=relative)
-        mean, deviation = (each.tolist() for each in found)
+        predicted = campaign.predict(X, t, outcome, relative=relative)
+        mean, deviation = (each.tolist() for each in predicted)
         lower_first = bool(campaign.recipe.minimise)
         rows = [
             {"site": campaign.names.name(X[i]), "mean": mean[i], "deviation": deviation[i]}

@@ -517,10 +517,10 @@ def _next(facts: Facts) -> str:
                 f"the best guess is {guess}."
             )
     first = "Go to " + ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-    return _box(first, *why[:5]) + _out(facts)
+    return _box(first, *why[:5]) + _pending(facts)
 
 
-def _out(facts: Facts) -> str:
+def _pending(facts: Facts) -> str:
     """Since when points are pending, and how to give up on them."""
     rows: list[list[object]] = [
         [
@@ -532,7 +532,7 @@ def _out(facts: Facts) -> str:
     ]  # fmt: skip
     shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
     after = facts.campaign.drop_after
-    said = f"<p>What is not told within {after:g} units of time is dropped.</p>" if after else ""
+    said = "" if after is None else f"<p>After {after:g} units of time a point is dropped.</p>"
     points = scrolled(shown, "Pending points")
     return f"<details><summary>Pending: {len(rows)}</summary>{points}{said}</details>"
 
