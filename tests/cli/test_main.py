@@ -209,6 +209,7 @@ def test_version_and_help(command: Command) -> None:
         ("board quick --seeds 0", "--seeds.*: must be at least 1, got 0"),
         ("data fetch ozone --years 1900", "--years.*: must be at least 1980, got 1900"),
         ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
+        ("compare drifting-bump --policy r-perp:scale=inf", "scale must lie in .*, got inf"),
         ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
         ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),
         ("compare ozone", '"ozone" reads files: give some by --data FILE, got 0'),
