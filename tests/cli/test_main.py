@@ -210,6 +210,7 @@ def test_version_and_help(command: Command) -> None:
         ("data fetch ozone --years 1900", "--years.*: must be at least 1980, got 1900"),
         ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
         ("compare drifting-bump --policy r-perp:scale=inf", "scale must lie in .*, got inf"),
+        ("compare drifting-bump --policy pe-gp-ucb --confidence theory", "a number for this policy"),
         ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
         ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),
         ("compare ozone", '"ozone" reads files: give some by --data FILE, got 0'),

@@ -261,7 +261,7 @@ def finite(domain: Domain, name: str) -> Candidates:
 def constant(confidence: Any) -> float:
     """A width that is a number, or the value of a constant width."""
     given = confidence.value if isinstance(confidence, Fixed) else confidence
-    return finite_number("confidence", given, low=0.0)
+    return finite_number("confidence, a number for this policy,", given, low=0.0)
 
 
 def in_unit(
