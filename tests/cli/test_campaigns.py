@@ -95,7 +95,6 @@ def test_a_day_of_a_technician(command: Command, place: Path) -> None:
 
 def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
     (asked,) = objects(fine(command("ask", place, "--at", 8, "-n", 2, "--format", "json")))
-    assert len(asked["points"]) == 2
     assert asked["t"] == 8.0
     first, second = (each["site"] for each in asked["points"])
     assert first != second
@@ -281,7 +280,6 @@ def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
     (last,) = objects(fine(command("history", played, "--last", 2, "--format", "json")))
     assert [row["t"] for row in last] == [4.0, 5.0]
     assert [row["time"] for row in last] == ["2024-01-01 04:00:00", "2024-01-01 05:00:00"]
-    assert last[0]["site"] in ("north", "mill", "south", "east")
     assert command("history", played, "--last", 2).err == "2 of 5 rows; --last 0 for all\n"
     assert command("history", played).err == ""
 

@@ -172,14 +172,11 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
 
 
-def test_the_bounds_of_a_box_stay() -> None:
+def test_the_bounds_of_a_box_stay_and_are_shown() -> None:
     with pytest.raises(ValueError, match="read-only"):
         Box([(0, 1), (0, 2)]).bounds[0] = 2.0
     assert as_bounds((0, 1)).shape == (1, 2)
-
-
-def test_a_box_is_shown_in_one_line() -> None:
-    assert repr(Box([(0, 1), (2, 3)])) == "Box([[0.0, 1.0], [2.0, 3.0]])"
+    assert repr(Box([(0, 1), (2, 3)])) == "Box([[0.0, 1.0], [2.0, 3.0]])"  # in one line
     box = Box([(0, 1)], context={"outside": (-15, 20)})
     assert eval(repr(box), {"Box": Box}) == box
 

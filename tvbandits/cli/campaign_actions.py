@@ -222,9 +222,9 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
         aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
         out, said = "; ".join(places) or "none", "; ".join(aged) or "none"
         overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
-        hint = (
-            f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}" if overdue else ""
-        )
+        hint = ""
+        if overdue:
+            hint = f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""

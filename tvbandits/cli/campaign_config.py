@@ -354,10 +354,8 @@ def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
 def check_expert(said: str, wanted: str) -> None:
     """Raise a `ValueError` unless --expert is the one of the configuration: nothing else is imported."""
     if said != wanted:
-        known = (
-            f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
-        )
-        raise ValueError(f"--expert {known} configuration, got {said}")
+        need = f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
+        raise ValueError(f"--expert {need} configuration, got {said}")
 
 
 def made_expert(maker: Any, budget: int | None) -> Expert:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import requests
 from sklearn.gaussian_process.kernels import RBF
@@ -15,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
 from tests.helpers.refusals import refused
 from tests.places import ROOT
-from tvbandits import Box, Campaign, Candidates, Clock, Limit, policies, rate
+from tvbandits import Campaign, Candidates, Clock, Limit, Space, policies, rate
 from tvbandits.campaign.service import Remote, RemoteError
 from tvbandits.campaign.service.app import VERBS
 from tvbandits.campaign.service.door import SIGN_IN
@@ -213,17 +214,19 @@ def test_looking_does_not_wait_for_writing(served: Served, monkeypatch: pytest.M
 
 
 def test_a_context_goes_over_it(tmp_path: Path) -> None:
-    box = Box([(0.0, 1.0)], context={"outside": (-15, 20)})
-    campaign = Campaign.create(tmp_path / "c.db", policies.gp_ucb(box, RBF(1.0), 0.01))
+    space = Space(x=(0.0, 1.0), context={"outside": (-15, 20)})
+    campaign = Campaign.create(tmp_path / "c.db", policies.gp_ucb(space, RBF(1.0), 0.01))
     with serving(tmp_path, campaign=campaign) as served:
         remote: Any = Remote(served.address, served.tokens["all"])
         X = remote.ask(1, context={"outside": 3.2})
         np.testing.assert_array_equal(X[:, 1], [3.2])
         remote.tell(X[:, :1], [0.5])
-        remote.tell([[0.25]], [0.25], 2, context={"outside": -4.0})
+        remote.tell({"x": 0.25}, [0.25], 2, context={"outside": -4.0})
         assert remote.history["outside"].tolist() == [3.2, -4.0]
-        mean, _ = remote.predict([[0.25]], 3, context={"outside": -4.0})
-        assert abs(mean[0] - 0.25) < 0.1
+        for point in ([[0.25]], [{"x": 0.25}], pd.DataFrame({"x": [0.25]})):
+            mean, _ = remote.predict(point, 3, context={"outside": -4.0})
+            assert abs(mean[0] - 0.25) < 0.1
+        refused(ValueError, "among: a function", remote.ask, 4, among=len)
         assert remote.recommend(3, context={"outside": 1.5})[1] == 1.5
         with pytest.raises(RemoteError, match="outside must be from -15 to 20, got 99"):
             remote.ask(4, context={"outside": 99})

@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
 
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from pydantic import (
@@ -36,7 +36,7 @@ from pydantic import (
     StrictStr,
 )
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.exceptions import HTTPException
 
 from tvbandits._version import __version__
 from tvbandits.bandit.state import Info
@@ -380,10 +380,8 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
 
     @served.get("/history")
-    def history(last: int = 100) -> dict[str, Any]:
+    def history(last: Annotated[int, Query(ge=1, le=LONGEST_HISTORY)] = 100) -> dict[str, Any]:
         """What was told, answered and asked, the latest last."""
-        if not 1 <= last <= LONGEST_HISTORY:
-            raise HTTPException(422, f"last must be 1 to {LONGEST_HISTORY}, got {last}")
         table = campaign.history.tail(last)
         table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
         return {"rows": without_nan(table.to_dict("records"))}
@@ -468,7 +466,7 @@ def _errors(served: FastAPI) -> None:
 
     handles(RequestValidationError, invalid)
     handles(
-        StarletteHTTPException,
+        HTTPException,
         lambda _, error: said(error.status_code, line(str(error.detail)), error.headers),
     )
     handles(ConflictError, taken)

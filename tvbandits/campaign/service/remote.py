@@ -244,11 +244,17 @@ def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _points_or_names(X: ArrayLike) -> Any:
+    given = X.to_dict("records") if isinstance(X, pd.DataFrame) else X
+    given = [given] if isinstance(given, Mapping) else given
+    if isinstance(given, list | tuple) and any(isinstance(each, Mapping) for each in given):
+        return [", ".join(f"{name}={value}" for name, value in each.items()) for each in given]
     return texts(X) or np.atleast_2d(np.asarray(X, dtype=np.float64))
 
 
 def _rows(among: ArrayLike) -> Any:
     """Row numbers, of a mask or of row numbers; or names."""
+    if callable(among):
+        raise ValueError("among: a function of points cannot be sent to a service")
     given = np.atleast_1d(np.asarray(among))
     return np.flatnonzero(given) if given.dtype == bool else given
 
