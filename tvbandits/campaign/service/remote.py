@@ -244,7 +244,7 @@ def _plain(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _points_or_names(X: ArrayLike) -> Any:
-    given = X.to_dict("records") if isinstance(X, pd.DataFrame) else X
+    given: Any = X.to_dict("records") if isinstance(X, pd.DataFrame) else X
     given = [given] if isinstance(given, Mapping) else given
     if isinstance(given, list | tuple) and any(isinstance(each, Mapping) for each in given):
         return [", ".join(f"{name}={value}" for name, value in each.items()) for each in given]
