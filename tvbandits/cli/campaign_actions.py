@@ -69,7 +69,7 @@ class Doubts:
         noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
         return cls(campaign, times, known.rewards.y.tolist(), noise)
 
-    def of_reading(self, X: Array, t: float | None, reading: Reading) -> list[str]:
+    def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
         """What is odd about it, in words."""
         value = reading.value
         found = []
@@ -377,15 +377,9 @@ def _bring(
     sure(doubts, yes)
     before = campaign.status.rows
     for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
-        key, value = reading.key, np.array([reading.value], dtype=np.float64)
-        if key is None and (verb == "answer" or t is not None):
-            # Brought again, it counts once; one that failed has a key of its own: another may follow.
-            where = f"{campaign.names.name(X[0])} at {t!r}"
-            if verb == "answer":
-                key = f"{verb} {where}" + ", failed" * math.isnan(value[0])
-            elif reading.counts:  # its variance is another one when more is counted at its time
-                key = f"{COUNTED}{where}: {reading.counts}{reading.outcomes or ''}"
+        value = np.array([reading.value], dtype=np.float64)
         said = X, value, t, _several(reading.variance)
+        key = _key(verb, f"{campaign.names.name(X[0])} at {t!r}", reading, t)
         with _row(path, number, f"; the {number - 1} before it are told" if number > 1 else ""):
             try:
                 if verb == "tell":
@@ -397,6 +391,17 @@ def _bring(
                     raise  # what is on record already is brought once more
     done = [row for row in campaign.journal(before) if row.kind in ("told", "answers")]
     return min(len(done), len(readings))
+
+
+def _key(verb: str, where: str, reading: Input, t: float | None) -> str | None:
+    """By which a reading that is brought again counts once, where it has no key of its own."""
+    if reading.key is None and verb == "answer":  # after one that failed another may follow
+        failed = reading.value is None or math.isnan(reading.value)
+        return f"{verb} {where}" + ", failed" * failed
+    if reading.key is None and t is not None and reading.counts:
+        # Its variance is another one when more is counted at its time.
+        return f"{COUNTED}{where}: {reading.counts}{reading.outcomes or ''}"
+    return reading.key
 
 
 def _several(number: float | None) -> list[float] | None:

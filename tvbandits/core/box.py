@@ -84,11 +84,6 @@ class Box:
         bounds.setflags(write=False)
         settle(self, bounds=bounds, context=given)
 
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name!r}: {part}" for name, part in self.context.items())
-        context = f", context={{{given}}}" if given else ""
-        return f"Box({self.chosen.bounds.tolist()}{context})"
-
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point."""
