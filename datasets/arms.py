@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import Array, finite_number, flag, not_negative
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse_lower, square_root
+from tvbandits.core.linalg import cholesky, inverse, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
 from tvbandits.datasets.tables.problem import (
@@ -163,8 +163,7 @@ class AutoregressiveArms(OnPath):
         line = line + line.T
         adjacency = np.kron(line, np.eye(self.side)) + np.kron(np.eye(self.side), line)
         laplacian = np.diag(adjacency.sum(axis=1)) - adjacency
-        lower = inverse_lower(cholesky(np.eye(len(laplacian)) + 5.0 * laplacian).L)
-        C = lower + np.tril(lower, -1).T
+        C = inverse(cholesky(np.eye(len(laplacian)) + 5.0 * laplacian).L)
         scale = np.sqrt(np.diagonal(C))
         return np.asarray(C / np.outer(scale, scale))
 

@@ -7,7 +7,6 @@ that a study may go on for weeks while what is good drifts.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +28,7 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import Integer
 from tvbandits.core.space import Space
+from tvbandits.experts.asking import SharedLock
 from tvbandits.integrations.playing import Maker, asked, bandit_on, called, readings
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -172,14 +172,8 @@ class TVSampler(optuna.samplers.BaseSampler):
             raise TypeError(f"policy must be a recipe such as gp_ucb, got {shown(policy)}")
         self._policy, self._time, self._seed = policy, time, seed
         self._first = optuna.samplers.RandomSampler(seed)
-        self._lock = threading.Lock()
+        self._lock = SharedLock()
         self._run: StudyRun | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _lock=threading.Lock())
 
     @property
     def bandit(self) -> Bandit | None:
@@ -218,7 +212,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._raise_error_if_multi_objective(study)
         if not search_space:
             return {}
-        with self._lock:
+        with self._lock.now:
             trials = study.get_trials(deepcopy=False)
             origin = min(each.datetime_start for each in trials if each.datetime_start).timestamp()
             if self._run is None or self._run.coded.distributions != search_space:
