@@ -166,7 +166,8 @@ def check_expert(
     kit.check("can be pickled", _pickles)
     if isinstance(expert, Observer):
         kit.check("counts rewards once that are shown twice", _observes)
-    report = Report(tuple(kit.findings.values()), kit.questions, kit.points, kit.cost)
+    findings = tuple(kit.findings.values())
+    report = Report(findings, len(kit.asked), sum(kit.asked), sum(kit.costs))
     if not report.passed:
         raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
     return report
@@ -175,18 +176,10 @@ def check_expert(
 class _FailedError(Exception):
     """A sentence does not hold."""
 
-    outcome = Outcome.FAIL
-
-
-class _SkippedError(_FailedError):
-    """A sentence cannot be tried."""
-
-    outcome = Outcome.SKIPPED
-
 
 @dataclass
 class _Kit:
-    """The question, what was found out, and an account of what was asked."""
+    """The question, what was found out, and an account of what was asked: points and costs."""
 
     expert: Expert
     X: Array
@@ -194,24 +187,23 @@ class _Kit:
     deterministic: bool
     outside: Array | None
     threads: int
-    questions: int = 0
-    points: int = 0
-    cost: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    asked: list[int] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
     findings: dict[Run, Finding] = field(default_factory=dict)
 
     def check(self, sentence: str, run: Run, needs: tuple[Run, ...] | None = None) -> None:
         """Check a sentence, unless one that it needs has failed; by default that answers are valid."""
+        for each in (_answers,) if needs is None else needs:
+            if self.has_failed(each):
+                why = f'not tried, because of "{self.findings[each].sentence}"'
+                self.findings[run] = Finding(sentence, Outcome.SKIPPED, why)
+                return
         try:
-            for each in (_answers,) if needs is None else needs:
-                if self.has_failed(each):
-                    raise _SkippedError(f'not tried, because of "{self.findings[each].sentence}"')
             detail = run(self) or ""
             outcome = Outcome.REMARK if detail else Outcome.OK
-        except _FailedError as failed:
-            outcome, detail = failed.outcome, str(failed)
         except Exception as error:
-            outcome, detail = Outcome.FAIL, _raised(error)
+            outcome = Outcome.FAIL
+            detail = str(error) if isinstance(error, _FailedError) else _raised(error)
         self.findings[run] = Finding(sentence, outcome, detail)
 
     def has_failed(self, run: Run) -> bool:
@@ -223,16 +215,13 @@ class _Kit:
     ) -> Answers:
         """Ask about just this array, or a copy of the points, and check the form of the answer."""
         asked = self.X.copy() if X is None else X
-        with self.lock:
-            self.questions += 1
-            self.points += len(asked)
+        self.asked.append(len(asked))
         given: object = (expert or self.expert).query(asked, self.t if t is None else t)
         try:
             said = checked_answers(given, len(asked))
         except ExpertError as error:
             raise _FailedError(str(error)) from error
-        with self.lock:
-            self.cost += said.cost
+        self.costs.append(said.cost)
         return said
 
     def ask_in_order(self, order: Index) -> Answers:

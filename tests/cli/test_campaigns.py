@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_actions import Doubts, Reading
+from tvbandits.cli.campaign_actions import Doubts, Input
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -492,11 +492,11 @@ def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
         doubts = Doubts.of(campaign)
-        assert doubts.of_reading(np.array([[0.0]]), 4.0, Reading(value=5.1)) == []
+        assert doubts.of_reading(np.array([[0.0]]), 4.0, Input(value=5.1)) == []
         doubts.add(4.0, 5.1)
-        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, Reading(value=50.0))) == 1
+        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, Input(value=50.0))) == 1
         # A share of few visits may be far from the others.
-        assert doubts.of_reading(np.array([[0.0]]), 5.0, Reading(value=50.0, variance=400.0)) == []
+        assert doubts.of_reading(np.array([[0.0]]), 5.0, Input(value=50.0, variance=400.0)) == []
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused
