@@ -18,7 +18,6 @@ from tvbandits._version import __version__
 from tvbandits.core.coercion import file_path, of_kind
 from tvbandits.core.files.reading import check_size
 from tvbandits.core.files.values import (
-    EVERYTHING,
     Decoder,
     Encoder,
     SavedFileError,
@@ -110,8 +109,8 @@ class Saved:
 
     def value(self, *path: str) -> Any:
         """What stands at a path of keys of dictionaries and names of parts; by default, all."""
-        wanted = self._at(path) if path else EVERYTHING
-        return Decoder(self._entries, self._arrays, self._trusted, wanted).value(self._at(path))
+        wanted = self._at(path)
+        return Decoder(self._entries, self._arrays, self._trusted, wanted).value(wanted)
 
     def word(self, *path: str) -> str | None:
         """The word, or the name, of the part at a path, which is not made; None where there is none."""

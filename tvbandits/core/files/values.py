@@ -482,11 +482,8 @@ def _references(entry: dict[str, Any]) -> Iterator[Any]:
 _ARRAYS, _LEVELS = ("array", "number"), 2
 
 
-EVERYTHING = object()
-
-
 class Decoder:
-    """Reads the table of entries, first to last.
+    """Reads the table of entries, first to last, but for those that are not wanted.
 
     Parameters
     ----------
@@ -495,8 +492,8 @@ class Decoder:
     arrays : list of arrays
     trusted : mapping of str to object
         Parts of the user's, by `module:name`.
-    wanted : reference, optional
-        Make only what this refers to, not every entry.
+    wanted : reference
+        To a value, of which the entries are made that it needs.
 
     Raises
     ------
@@ -505,16 +502,15 @@ class Decoder:
     """
 
     def __init__(
-        self, entries: list[Any], arrays: list[Any], trusted: Trusted, wanted: Any = EVERYTHING
+        self, entries: list[Any], arrays: list[Any], trusted: Trusted, wanted: Any
     ) -> None:
         self._arrays, self._trusted = arrays, trusted
         self._made: dict[int, Any] = {}
-        needed = set(range(len(entries)))
-        if wanted is not EVERYTHING:
-            needed = set(_references({"wanted": wanted}))
-            for number in reversed(range(len(entries))):
-                if number in needed:
-                    needed.update(_references(entries[number]))
+        roots = _references({"wanted": wanted})
+        needed = {_index(each, len(entries), "entry") for each in roots}
+        for number in reversed(range(len(entries))):
+            if number in needed:
+                needed.update(_references(entries[number]))
         for number in sorted(needed):
             try:
                 self._made[number] = self._value(entries[number])
