@@ -218,7 +218,7 @@ class _Entry:
         size, there = len(X), X[-1:]
         times = float(step) + np.arange(float(size)) * (points is None)
         beta = _info_of(player).beta
-        read, violations = outcomes_of(problem, X, times, known.seed, 0)
+        read, violations = outcomes_of(problem, X, times, known.seed)
         knows = isinstance(player, Bandit) and player.recipe.limits
         told_too: dict[str, Any] = {"outcomes": read} if knows else {}
         best, rewards, told = self._readings(X, times)
@@ -270,8 +270,8 @@ class _Entry:
             found[0, i] = problem.best(t)
             # A point that is played twice at a time is read twice.
             again = int(((X[:i] == X[i]).all(axis=1) & (times[:i] == t)).sum())
-            one, stream = slice(i, i + 1), REWARD_NOISE + again * STREAMS
-            found[1:, i] = np.ravel(played(problem, X[one], times[one], seed, stream))
+            stream = REWARD_NOISE + again * STREAMS
+            found[1:, i] = played(problem, X[i : i + 1], t, seed, stream)
         best, rewards, told = found
         return best, rewards, told
 

@@ -120,29 +120,26 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     return Prepared(label, problem, known, gains, noise_variance)
 
 
-def played(problem: Problem, X: Array, times: Array, seed: int, stream: int) -> tuple[Array, Array]:
-    """True rewards of the points (n, d), each at its own time (n,), and the rewards with noise.
+def played(problem: Problem, x: Array, t: float, seed: int, stream: int) -> tuple[float, float]:
+    """True reward of a point (1, d) at a time, and the reward with noise.
 
     The noise depends on (seed, stream, point, time) alone: `tvbandits.core.keyed_noise.keyed_normal`. A
-    problem that is moved by its player (`wear`) is moved. Of a problem with `trials` the rewards are
-    chances to succeed, and what is read is the share of so many trials that did.
+    problem that is moved by its player (`wear`) is moved. Of a problem with `trials` the reward is a
+    chance to succeed, and what is read is the share of so many trials that did.
     """
-    pairs = [(X[i : i + 1], float(t)) for i, t in enumerate(times)]
+    reward = float(problem.value(x, t)[0])
     wear = getattr(problem, "wear", None)
-    rewards = np.empty(len(pairs))
-    for i, (x, t) in enumerate(pairs):
-        rewards[i] = float(problem.value(x, t)[0])
-        if wear is not None:
-            wear(x)
-    noise = np.array([keyed_normal(seed, stream, x, t)[0] for x, t in pairs])
+    if wear is not None:
+        wear(x)
+    noise = float(keyed_normal(seed, stream, x, t)[0])
     trials = getattr(problem, "trials", None)
     if trials is not None:
-        return rewards, np.asarray(binom.ppf(ndtr(noise), trials, rewards)) / trials
-    return rewards, rewards + added_noise(problem) ** 0.5 * noise
+        return reward, float(binom.ppf(ndtr(noise), trials, reward)) / trials
+    return reward, reward + added_noise(problem) ** 0.5 * noise
 
 
 def outcomes_of(
-    problem: Problem, X: Array, times: Array, seed: int, stream: int
+    problem: Problem, X: Array, times: Array, seed: int
 ) -> tuple[dict[str, Array], Array]:
     """Readings (n,) of each outcome that has a limit, by name, and how many limits each point violates.
 
@@ -154,7 +151,7 @@ def outcomes_of(
         for i, t in enumerate(times.tolist()):
             x = X[i : i + 1]
             true[i] = problem.outcomes(x, t)[limit.name][0]  # type: ignore[attr-defined]
-            noise[i] = keyed_normal(seed, stream + OUTCOME_NOISE + k, x, t)[0]
+            noise[i] = keyed_normal(seed, OUTCOME_NOISE + k, x, t)[0]
         broken += ~limit.holds(true)
         readings[limit.name] = true + (limit.noise_variance or 0.0) ** 0.5 * noise
     return readings, broken
@@ -168,7 +165,8 @@ def limits_of(problem: Problem) -> Sequence[Limit]:
 def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:
     times = np.arange(1.0, min(FIRST_SAMPLE, horizon) + 1)
     X = problem.domain.sample(len(times), np.random.default_rng([seed, SAMPLE_NOISE]))
-    _, rewards = played(problem, X, times, seed, SAMPLE_NOISE)
+    points = zip(X[:, None], times.tolist(), strict=True)
+    rewards = np.array([played(problem, x, t, seed, SAMPLE_NOISE)[1] for x, t in points])
     variance = usual_variance(len(times), problem.noise_variance)
     return Observations.checked(X, times, rewards, variance)
 
