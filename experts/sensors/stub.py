@@ -153,9 +153,8 @@ class StubTransport:
     faults: Faults | Sequence[Faults] = field(default=(), kw_only=True)
     _variance: Array = field(init=False)
     _column: dict[str, int] = field(init=False)
-    _hits: tuple[tuple[Faults, NDArray[np.bool_]], ...] = field(
-        init=False
-    )  # whom a fault hits (A,)
+    # Faults, and whom each of them hits (A,).
+    _hits: tuple[tuple[Faults, NDArray[np.bool_]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         values = as_floats(self.values, "values")

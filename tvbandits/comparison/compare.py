@@ -36,7 +36,7 @@ from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
 from tvbandits.core.arrays import flag, is_whole, whole_number
-from tvbandits.core.coercion import function, settle
+from tvbandits.core.coercion import function, optional, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
@@ -142,11 +142,9 @@ class Comparison:
         policies = makers_of(self.policies, self.expert)
         width = as_width(self.confidence)
         seeds = tuple(as_seeds(self.seeds))
-        if self.batch is not None:
-            whole_number("batch", self.batch, at_most=MOST_POINTS)
+        optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
         flag("equal_information", self.equal_information)
-        if self.expert is not None:
-            function("expert", self.expert, "a function of a problem and a seed, or None")
+        optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=MOST_JOBS)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}

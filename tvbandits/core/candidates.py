@@ -178,7 +178,10 @@ class Candidates:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The search tree is rebuilt where it is needed.
-        return Candidates, (self.X, self.context, self.retired)
+        return type(self).__restored__, tuple(self.__saved__().values())
+
+    def __saved__(self) -> dict[str, Any]:
+        return {"X": self.X, "context": self.context, "retired": self.retired}
 
     @classmethod
     def __restored__(

@@ -9,6 +9,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -188,13 +189,9 @@ def several(name: str, value: object, needs: str) -> list[Any]:
     """
     single = isinstance(value, str | bytes | bytearray | Mapping | Set)
     if not (single or is_of(value, "pandas", "DataFrame")) and isinstance(value, Iterable):
-        try:
+        # An array of no dimension, or what only looks like a sequence.
+        with suppress(TypeError, ValueError):
             return list(value)
-        except (
-            TypeError,
-            ValueError,
-        ):  # an array of no dimension, or what only looks like a sequence
-            pass
     raise ValueError(f"{name} must be {needs}, got {shown(value)}")
 
 

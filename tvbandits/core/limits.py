@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.core.arrays import Array, finite_number, flag, noise_variance_number
-from tvbandits.core.coercion import of_kind, shown, text
+from tvbandits.core.coercion import of_kind, optional, shown, text
 
 
 class LimitWarning(UserWarning):
@@ -88,16 +88,14 @@ class Limit:
         if not self.name.isidentifier():
             raise ValueError(f"the name of a limit must be a word, got {shown(self.name)}")
         for name in ("at_most", "at_least"):
-            if getattr(self, name) is not None:
-                finite_number(name, getattr(self, name))
+            optional(finite_number, name, getattr(self, name))
         low, high = self.bounds
         if not low < high or (self.at_most is None and self.at_least is None):
             raise ValueError(
                 f"a limit needs at_most or at_least, the latter below the former, got {self!r}"
             )
         finite_number("probability", self.probability, low=0.5, below=1.0)
-        if self.noise_variance is not None:
-            noise_variance_number("noise_variance", self.noise_variance)
+        optional(noise_variance_number, "noise_variance", self.noise_variance)
         flag("each", self.each)
 
     @property

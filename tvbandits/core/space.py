@@ -421,9 +421,6 @@ class Table(Candidates):
     def __hash__(self) -> int:
         return hash((self.space, super().__hash__()))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Table, tuple(self.__saved__().values())
-
     def __saved__(self) -> dict[str, Any]:
         return {"space": self.space, "X": self.X, "given": self.given, "retired": self.retired}
 
@@ -498,9 +495,6 @@ class Arms(Table):
     def __repr__(self) -> str:
         gone = f", {len(self.retired)} of them retired" if self.retired else ""
         return f"Arms({shown(list(self.names))}{gone})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Arms, (self.names, self.retired)
 
     def __saved__(self) -> dict[str, Any]:
         return {"names": self.names, "retired": self.retired}

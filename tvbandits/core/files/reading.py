@@ -131,7 +131,6 @@ def naming(path: Path) -> Iterator[None]:
         ValueError,
         RuntimeError,
         EOFError,
-        NotImplementedError,
         OverflowError,
         zipfile.BadZipFile,
         zlib.error,

@@ -109,7 +109,7 @@ def unpacked_structure(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]
             names = _checked_members(archive.infolist(), len(data))
             structure = _structure(archive.read(STRUCTURE))
             return structure, [_array(name, archive.read(name)) for name in names[1:]]
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, EOFError, RuntimeError) as error:
         raise SavedFileError(f"it is damaged: {error}") from error
 
 
