@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -156,12 +157,7 @@ class Comparison:
     @property
     def runs(self) -> list[Key]:
         """All runs, in their order."""
-        return [
-            (label, name, seed)
-            for label in self.problems
-            for name in self.policies
-            for seed in self.seeds
-        ]
+        return list(product(self.problems, self.policies, self.seeds))
 
 
 def compare(

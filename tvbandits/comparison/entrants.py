@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static
@@ -15,9 +14,9 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.play import Player
 from tvbandits.comparison.summary import NO_WIDTH
-from tvbandits.core.arrays import is_finite_number, whole_number
+from tvbandits.core.arrays import is_finite_number, positive_number, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import several, shown
+from tvbandits.core.coercion import optional, several, shown
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
@@ -242,8 +241,7 @@ def _has(problem: object, name: str) -> bool:
 
 def _check_problem(label: str, problem: Problem) -> None:
     noise = _checked_kind(problem).noise_variance
-    if noise is not None and not (math.isfinite(noise) and noise > 0):
-        raise ValueError(f"{label}: noise_variance must be positive and finite, got {noise}")
+    optional(positive_number, f"{label}: noise_variance", noise)
     with np.errstate(all="ignore"):
         logarithms = getattr(problem.kernel, "theta", np.zeros(0))
     if not np.isfinite(logarithms).all():

@@ -19,6 +19,7 @@ from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Expert, Problem, added_noise
+from tvbandits.datasets.tables.problem import mean_change
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains
 from tvbandits.gp.fitting.noise import estimated_noise
@@ -102,7 +103,8 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
     points, variation = _representatives(problem, seed), problem.variation
     if variation is None:
-        variation = _seen_variation(problem, points)
+        first = range(1, min(problem.horizon, 20) + 1)
+        variation = mean_change(problem.value(points, t) for t in first)
     gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
     known = Setting(
         domain=problem.domain,
@@ -194,10 +196,3 @@ def _representatives(problem: Problem, seed: int) -> Array:
     if isinstance(domain, Candidates) and len(domain) <= MOST_POINTS:
         return domain.X
     return domain.sample(MOST_POINTS, np.random.default_rng([seed, 0xF2]))
-
-
-def _seen_variation(problem: Problem, points: Array) -> float:
-    """Mean sup-norm change over the first steps, for problems that do not state it."""
-    steps = range(1, min(problem.horizon, 20) + 1)
-    path = np.array([problem.value(points, t) for t in steps])
-    return float(np.abs(np.diff(path, axis=0)).max(axis=1).mean()) if len(path) > 1 else 0.0

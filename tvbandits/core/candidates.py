@@ -407,7 +407,7 @@ class CandidatesInContext:
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point, those of the context included."""
-        return self.chosen.dimension + sum(part.width for part in self.measured.values())
+        return self.chosen.dimension + len(self.measured)
 
     @property
     def bounds(self) -> Array:
@@ -419,16 +419,14 @@ class CandidatesInContext:
         """Return `X` (n, d) as candidates and contexts, free of rounding."""
         points = as_points(X, self.dimension, name)
         start = self.chosen.dimension
-        columns = [self.chosen.check(points[:, :start], name)]
-        for key, part in self.measured.items():
-            columns.append(part.columns(part.codes(points[:, start : start + part.width], key)))
-            start += part.width
-        return np.hstack(columns)
+        parts = zip(self.measured.items(), points[:, start:].T, strict=True)
+        codes = [part.codes(column[:, None], key) for (key, part), column in parts]
+        return np.column_stack([self.chosen.check(points[:, :start], name), *codes])
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
-        drawn = [part.columns(part.from_unit(rng.random(n))) for part in self.measured.values()]
-        return np.hstack([self.chosen.sample(n, rng), *drawn])
+        drawn = [part.from_unit(rng.random(n)) for part in self.measured.values()]
+        return np.column_stack([self.chosen.sample(n, rng), *drawn])
 
     def _at(self, values: Array) -> Candidates:
         """All candidates at one value of the context, as columns (c,)."""
@@ -436,11 +434,8 @@ class CandidatesInContext:
 
     def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
-        width = self.dimension - self.chosen.dimension
-        found = [
-            self._at(values).maximise(acquisition, rng)
-            for values in self.sample(64, rng)[:, -width:]
-        ]
+        contexts = self.sample(64, rng)[:, self.chosen.dimension :]
+        found = [self._at(values).maximise(acquisition, rng) for values in contexts]
         return max(found, key=lambda each: each[1])
 
 
