@@ -149,7 +149,7 @@ def course(player: Any, problem: Problem, seed: int, steps: int) -> Course:
         begun = clock()
         X = player.ask(t)
         taken[step] = clock() - begun
-        truth, told = played(problem, X, np.full(len(X), t), seed, REWARD_NOISE)
+        truth, told = np.array([played(problem, x, t, seed, REWARD_NOISE) for x in X[:, None]]).T
         begun = clock()
         player.tell(X, told, t)
         taken[step] += clock() - begun

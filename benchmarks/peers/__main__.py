@@ -89,9 +89,9 @@ def one_run(python: str, name: str, prepared: Any, minutes: float) -> dict[str, 
             # On a finite domain the nearest candidate is played, and told.
             X = X if isinstance(domain, Box) else nearest(domain.X, X)
             best = problem.best(float(t))
-            rewards, told = played(problem, X, np.array([float(t)]), seed, REWARD_NOISE)
-            regrets.append(best - float(rewards[0]))
-            order = {"tell": [X[0].tolist(), float(told[0]), float(t)]}
+            reward, told = played(problem, X, float(t), seed, REWARD_NOISE)
+            regrets.append(best - reward)
+            order = {"tell": [X[0].tolist(), told, float(t)]}
             seconds.append(asked["worked"] + peer.call(order)["worked"])
             if sum(seconds) > 60 * minutes:
                 raise TimeoutError(f"stopped after {minutes:g} minutes")

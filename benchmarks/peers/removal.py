@@ -238,9 +238,9 @@ def by_theirs(python: str, problem: Any, seed: int, horizon: int) -> Case:
     for t in range(1, horizon + 1):
         asked = served.call({"ask": float(t)})
         X = np.array([asked["x"]])
-        rewards, told = played(problem, X, np.array([float(t)]), seed, REWARD_NOISE)
-        regrets.append(problem.best(float(t)) - float(rewards[0]))
-        answer = served.call({"tell": [X[0].tolist(), float(told[0]), float(t)]})
+        reward, told = played(problem, X, float(t), seed, REWARD_NOISE)
+        regrets.append(problem.best(float(t)) - reward)
+        answer = served.call({"tell": [X[0].tolist(), told, float(t)]})
         worked.append(asked["worked"] + answer["worked"])
     found = served.call({"notes": True})
     served.close()
@@ -260,8 +260,8 @@ def by_ours(problem: Any, seed: int, horizon: int) -> Case:
         begun = time.process_time()
         X = player.ask(float(t))
         worked.append(time.process_time() - begun)
-        rewards, told = played(problem, X, np.array([float(t)]), seed, REWARD_NOISE)
-        regrets.append(problem.best(float(t)) - float(rewards[0]))
+        reward, told = played(problem, X, float(t), seed, REWARD_NOISE)
+        regrets.append(problem.best(float(t)) - reward)
         begun = time.process_time()
         player.tell(X, told, float(t))
         worked[-1] += time.process_time() - begun
