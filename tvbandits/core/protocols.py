@@ -136,7 +136,11 @@ class Answers:
         values = as_floats(self.values, "values")
         if values.ndim != 1:
             raise ValueError(f"values must have shape (q,), got {values.shape}")
-        variance = columned(self.variance, len(values), "variance")
+        variance = as_floats(self.variance, "variance")
+        if variance.ndim == 0:
+            variance = np.full(len(values), float(variance))
+        if variance.shape != values.shape:
+            raise ValueError(f"variance must have shape {values.shape}, got {variance.shape}")
         plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
         if not (plain & (variance <= LARGEST_VARIANCE)).all():
             check_sizes(values, "values")
