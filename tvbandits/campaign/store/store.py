@@ -232,7 +232,7 @@ SNAPSHOTS = sql.Table(
 
 
 # The version of the tables and of what is saved in them; one that is not known is refused.
-SCHEMA = 4
+SCHEMA = 5
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
