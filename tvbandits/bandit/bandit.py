@@ -566,7 +566,9 @@ class Bandit:
         if not recipe.offers_all or context is not None:
             X = completed(recipe.domain, X, context, before.pending.X)
         told = told_next(recipe, before, X, y, t, variance)
-        read = self._outcomes.told(before, told, outcomes)
+        read = before.outcomes
+        if read or outcomes is not None:
+            read = self._outcomes.told(before, told, outcomes)
         rng = model.generator(before.random)
         state = with_rewards(model, before, told, rng)
         if recipe.asking is not None:

@@ -315,8 +315,6 @@ class Outcomes:
         self, state: State, told: Told, outcomes: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Their states once what was read of the points told is known, and what was not."""
-        if outcomes is None and not self._parts:
-            return state.outcomes
         known = dict(state.outcomes)
         unread = dict.fromkeys(self._parts, np.full(len(told.X), np.nan))
         for name, values in (unread | as_outcomes(outcomes)).items():
