@@ -138,6 +138,11 @@ class ModelSpec:
         )
 
 
+# Steps in which what sets the places of a network apart falls to 1/e. With 200 a bandit that reads one
+# place a step went back to places that had stayed behind for a year.
+FOR_LONG = 2000.0
+
+
 def network_settings() -> tuple[ModelSpec, ...]:
     """For places of a network: 24 rough models with static means and a nugget, and 6 lasting ones.
 
@@ -156,7 +161,7 @@ def network_settings() -> tuple[ModelSpec, ...]:
     """
     rough = tuple(
         ModelSpec(
-            static, SpatialSpec("matern12", length), mean, drift, 0.7, nugget, 200.0, scale, 3.0
+            static, SpatialSpec("matern12", length), mean, drift, 0.7, nugget, FOR_LONG, scale, 3.0
         )
         for static, length, scale, (mean, drift, nugget) in product(
             (SpatialSpec("identity"), SpatialSpec("matern12", 0.1)),
@@ -167,7 +172,7 @@ def network_settings() -> tuple[ModelSpec, ...]:
     )
     alone = SpatialSpec("identity")
     lasting = tuple(
-        ModelSpec(alone, space, 0.5, drift, 1.0, nugget, 200.0, scale, 20.0, smooth)
+        ModelSpec(alone, space, 0.5, drift, 1.0, nugget, FOR_LONG, scale, 20.0, smooth)
         for space, (scale, drift, nugget, smooth) in product(
             (SpatialSpec("matern12", 0.3), SpatialSpec("matern12", 1.0)),
             ((10.0, 0.48, 0.02, False), (10.0, 0.3, 0.2, False), (8.0, 0.49, 0.01, True)),
