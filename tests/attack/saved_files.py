@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.attack.bad_values import cut_off, flipped, overwritten
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Candidates, SavedFileError, load, policies
-from tvbandits.core.files.values import parts_by_word
+from tvbandits.core.files.values import VERSION, parts_by_word
 
 # Seconds after which a refusal counts as one that never came.
 SLOW = 5.0
@@ -216,7 +216,7 @@ def cases(data: bytes) -> dict[str, bytes]:
         "structure too deep": sealed(deep),
         "structure too long": sealed({**inside, "structure.json": b" " * 8_000_001}),
         "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
-        "version of tomorrow": with_structure(data, lambda s: s.update(version=5)),
+        "version of tomorrow": with_structure(data, lambda s: s.update(version=VERSION + 1)),
         "other format": with_structure(data, lambda s: s.update(format="other")),
         "entries that are none": with_structure(data, lambda s: s.update(entries={"a": 1})),
         "no root": with_structure(data, lambda s: s.pop("root")),

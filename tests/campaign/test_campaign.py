@@ -24,7 +24,7 @@ from tvbandits.campaign import (
     StorageError,
 )
 from tvbandits.campaign.following import JournaledExpert, Replayer
-from tvbandits.campaign.store.store import Row, Store
+from tvbandits.campaign.store.store import SCHEMA, Row, Store
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
@@ -326,9 +326,11 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     refused(ValueError, r"other\.db: ", Campaign.open, other)  # a loop
     other.unlink()
     Campaign.create(other, plain()).close()
-    for version in (1, 3, 99):
+    for version in (1, 4, 99):
         execute(other, f"UPDATE about SET value = '{version}' WHERE name = 'schema'")
-        refused(NoCampaignError, f"of version {version}, and 4 is known", Campaign.open, other)
+        refused(
+            NoCampaignError, f"of version {version}, and {SCHEMA} is known", Campaign.open, other
+        )
 
 
 @pytest.mark.parametrize(

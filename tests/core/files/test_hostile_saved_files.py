@@ -14,7 +14,7 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, st
 from tests.helpers.refusals import refused
 from tvbandits import Observations, SavedFileError, StateSpace, load, policies
 from tvbandits.core.files import values as words
-from tvbandits.core.files.values import name_of
+from tvbandits.core.files.values import VERSION, name_of
 from tvbandits.experts import CallableExpert, StubTransport
 
 GOOD = good()
@@ -36,7 +36,7 @@ SAID = {
     "pickle": r"it is not a saved file: it begins with b'\\x80",
     "array of objects": "arrays/0.npy' is no array: .*it holds object",
     "pickle for an array": "arrays/0.npy' is no array: .*magic string",
-    "version of tomorrow": "it is of version 5, and 4 is known here",
+    "version of tomorrow": f"it is of version {VERSION + 1}, and {VERSION} is known here",
     "SQLite": "it is not a saved file: it begins with b'SQLite f'",
     "name that leads up": r"member '\.\./\.\./evil\.py' does not belong",
     "packed members": "its members are packed or overlap",

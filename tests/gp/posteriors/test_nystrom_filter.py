@@ -80,7 +80,7 @@ def test_thousands_of_readings_of_one_time_are_as_their_means() -> None:
     many = Data(*(np.repeat(column, 1600, axis=0) for column in means))
     Z = np.column_stack([np.random.default_rng(2).random((9, 2)), np.full(9, 1.0)])
     tracemalloc.start()
-    says = rule.condition(KERNEL, many, now=1.0).predict(Z)
+    says = rule.condition(Conditioning(KERNEL, many, now=1.0)).predict(Z)
     assert tracemalloc.get_traced_memory()[1] < 1e8
     tracemalloc.stop()
     means = Data(means.Z, means.Y, means.variance / 1600)
