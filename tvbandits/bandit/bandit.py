@@ -542,8 +542,8 @@ class Bandit:
             reading of the same point and time takes its place.
         t : float or array of shape (n,), optional
             The times of the rewards; older ones than the latest are welcome. By default the time that
-            each point was asked for; of any other point that of the decision that is still out, or else
-            one unit after the latest time told.
+            each point was asked for; of any other point that of the decision still pending, or else one
+            unit after the latest time told.
         variance : float or array of shape (n,), optional
             Noise variance of the rewards; by default the recipe's, or the learned one.
         outcomes : mapping of str to array of shape (n,), optional

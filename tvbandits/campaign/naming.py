@@ -21,7 +21,7 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext, candidate
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import Context, coordinate_names, measured
-from tvbandits.core.parameters import Category, Parameter, texts
+from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
 
@@ -262,7 +262,7 @@ class Names:
         if sites is not None and self.sites:
             at = points([x], domain.dimension)[:, : sites.dimension]
             return self.sites[int(sites.index(at)[0])]
-        return ",".join(_exactly(float(each)) for each in x)
+        return ",".join(exactly(float(each)) for each in x)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
         """A bandit's history with the names of sites and coordinates, and with dates beside `t`."""
@@ -380,9 +380,3 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         return []
-
-
-def _exactly(value: float) -> str:
-    """As short as it can be read back from."""
-    short = f"{value:g}"
-    return short if float(short) == value else repr(value)

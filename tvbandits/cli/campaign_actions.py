@@ -349,7 +349,8 @@ def _bring(
 ) -> int:
     """One after the other, once every site and time is known; how many are new."""
     places, doubts, usual, about = [], [], Doubts.of(campaign), None
-    if verb == "answer":  # what an answer without a time is about, as `Bandit.answer` takes it
+    if verb == "answer" and any(each.at is None for each in readings):
+        # What an answer without a time is about, as `Bandit.answer` takes it: the bandit is made for it.
         from tvbandits.bandit.consulting import question_time
 
         about = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)

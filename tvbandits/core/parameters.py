@@ -85,14 +85,14 @@ class Real(_Ordered):
     """Number of values; 0 where they are not counted."""
 
     def __str__(self) -> str:
-        return f"({_exactly(self.low)}, {_exactly(self.high)})"
+        return f"({exactly(self.low)}, {exactly(self.high)})"
 
     def codes(self, columns: Array, name: str) -> Array:
         """Codes (n,) of columns (n, 1), moved inside where they are out by rounding."""
         values = columns[:, 0]
         slack = TOLERANCE * (self.high - self.low)
         outside = ~((values >= self.low - slack) & (values <= self.high + slack))
-        needs = f"{name} must be from {_exactly(self.low)} to {_exactly(self.high)}"
+        needs = f"{name} must be from {exactly(self.low)} to {exactly(self.high)}"
         _refuse(outside, columns, needs)
         return np.asarray(np.clip(values, self.low, self.high))
 
@@ -109,7 +109,7 @@ class Real(_Ordered):
         return np.asarray((codes - self.low) / self.extent)
 
 
-def _exactly(number: float) -> str:
+def exactly(number: float) -> str:
     """A number without the ".0" of whole ones, from which it can be read again."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
@@ -120,7 +120,7 @@ def _refuse(bad: NDArray[np.bool_], columns: Array, needs: str) -> None:
     if bad.any():
         row = int(bad.argmax())
         got = columns[row].tolist()
-        said = _exactly(got[0]) if len(got) == 1 else got
+        said = exactly(got[0]) if len(got) == 1 else got
         raise ParameterError(f"{needs}, got {said} in row {row}")
 
 
