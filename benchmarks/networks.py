@@ -1,36 +1,50 @@
 """An ensemble on networks of sensors: regret, coverage and time, beside players without a model.
 
-    python -m benchmarks.networks VALUES SITES --noise-variance V [--answers B] [--seeds N]
+    python -m benchmarks.networks FOLDER [--seeds 10] [--only NAME ...]
 
-VALUES and SITES are tables as `tvbandits.datasets.sensor_field` reads them. `wind`, `temperature` and
-`ozone_of` are problems for a board, `--problem benchmarks.networks:wind:year=1975`: their files are in
-the folder `data`, or another one.
+prints the table of the page about the ensemble; FOLDER holds the files of ozone and wind. `wind`,
+`temperature` and `ozone_of` are problems for a board, `--problem benchmarks.networks:wind:year=1975`:
+their files are in the folder `data`, or another one.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
+import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.harness import arguments, heading, line
+from tvbandits import compare
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.queries.plans import questions
 
+STATES = (
+    "Georgia", "North Carolina", "Michigan", "Wisconsin", "Missouri", "Oklahoma", "Tennessee",
+    "Kentucky", "Alabama", "Illinois",
+)  # fmt: skip
+ANSWERS = 3
+POLICIES = ("adaptive-gp-ucb", f"frugal-gp-ucb:budget={ANSWERS}")
+COLUMNS = (
+    "network", "places", "best fixed", "last step's best", "adaptive, one reading",
+    "frugal, three answers", "coverage", "ensemble, all read", "forecast, all read",
+)  # fmt: skip
 
-def wind(folder: str = "data", year: int = 1975) -> TableProblem:
-    """Daily means of twelve stations of Ireland (Haslett & Raftery 1989), knots."""
+
+def wind(folder: str = "data", year: int = 1975, last: int | None = None) -> TableProblem:
+    """Daily means of twelve stations of Ireland (Haslett & Raftery 1989), knots, to the year `last`."""
     return sensor_field(
         Path(folder) / "ireland_wind_daily.csv",
         Path(folder) / "ireland_wind_sites.csv",
         noise_variance=0.25,
         start=f"{year}-01-01",
-        end=f"{year}-12-31",
+        end=f"{last or year}-12-31",
     )
 
 
@@ -51,11 +65,10 @@ def ozone_of(state: str, folder: str = "data") -> TableProblem:
 
 
 class Played(NamedTuple):
-    """Regret of each step, whether 95% intervals one step ahead held, and seconds of each step."""
+    """Regret of each step, and whether 95% intervals one step ahead held."""
 
     regret: Array
     covered: Array
-    seconds: Array
 
 
 def play(problem: TableProblem, answers: int, seed: int) -> Played:
@@ -66,10 +79,9 @@ def play(problem: TableProblem, answers: int, seed: int) -> Played:
     values, sites = problem.values, len(problem.points)
     ensemble = FilterEnsemble.of(problem.points, problem.noise_variance, both=True)
     asked, row = 0, int(rng.integers(sites))
-    regret, covered, seconds = [], [], []
+    regret, covered = [], []
     for step, truth in enumerate(values):
         regret.append(truth.max() - truth[row])
-        begun = time.perf_counter()
         ensemble = ensemble.observe(
             [row], truth[[row]] + noise * rng.standard_normal(1), None, step
         )
@@ -80,35 +92,54 @@ def play(problem: TableProblem, answers: int, seed: int) -> Played:
             ensemble = ensemble.observe(rows, told, None, step)
         forecast = ensemble.predict(step + 1.0)
         row = int(forecast.mean.argmax())
-        seconds.append(time.perf_counter() - begun)
         if step + 1 < len(values):
             off = np.abs(values[step + 1] - forecast.mean)
             covered.append((off < 1.96 * forecast.deviation).mean())
-    return Played(np.array(regret), np.array(covered), np.array(seconds))
+    return Played(np.array(regret), np.array(covered))
+
+
+def networks(folder: str) -> dict[str, Callable[[], TableProblem]]:
+    """Makers of the networks of the page."""
+    whole_year = Path(folder) / "daily_44201_2021.zip"
+    new_york = [Path(folder) / f"daily_ozone_{year}.csv" for year in (2008, 2009)]
+    return {
+        **{state: partial(ozone_of, state, folder) for state in STATES},
+        **{f"wind {year}": partial(wind, folder, year) for year in (1965, 1972, 1975)},
+        "wind 1961-62": partial(wind, folder, 1961, 1962),
+        **{name: partial(ozone, whole_year, state=name) for name in ("Arizona", "Indiana")},
+        "New York 2008-09": partial(ozone, new_york),
+        "New York, most complete": partial(ozone, new_york, sites=28),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks", description=__doc__)
-    parser.add_argument("values")
-    parser.add_argument("sites")
-    parser.add_argument("--noise-variance", type=float, required=True)
-    parser.add_argument("--answers", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser = arguments(__doc__, seeds=10)
+    parser.add_argument("folder")
+    parser.add_argument("--only", nargs="+", metavar="NAME")
     given = parser.parse_args()
-    problem = sensor_field(given.values, given.sites, noise_variance=given.noise_variance)
-    known = problem.references()
-    print(problem)
-    print(f"uniform {known.uniform:.3f}, best fixed {known.best_fixed:.3f}")
-    print(f"last step's best {known.last_best:.3f}, forecast with all read {known.all_read:.3f}")
-    for answers, seeds in ((given.answers, given.seeds), (len(problem.points), 1)):
-        runs = [play(problem, answers, seed) for seed in range(seeds)]
-        means = np.array([run.regret.mean() for run in runs])
-        half = 1.96 * means.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else 0.0
-        coverage = np.mean([run.covered.mean() for run in runs])
-        slow = 1e3 * np.median(np.concatenate([run.seconds for run in runs]))
-        print(
-            f"ensemble, {answers} answers a step: {means.mean():.3f} +- {half:.3f}, "
-            f"coverage {coverage:.3f}, {slow:.1f} ms a step"
+    heading(*COLUMNS)
+    for name, make in networks(given.folder).items():
+        if given.only and name not in given.only:
+            continue
+        problem = make()
+        known, places = problem.references(), len(problem.points)
+        played = compare([problem], POLICIES, given.seeds).summary()
+        half = 1.96 / math.sqrt(given.seeds) * played["average_regret_sd"]
+        alone, frugal = (
+            f"{mean:.2f} ± {of_it:.2f}"
+            for mean, of_it in zip(played["average_regret"], half, strict=True)
+        )
+        asked = [play(problem, ANSWERS, seed) for seed in range(given.seeds)]
+        line(
+            f"{name}, {len(problem.values)} days",
+            places,
+            f"{known.best_fixed:.2f}",
+            f"{known.last_best:.2f}",
+            alone,
+            frugal,
+            f"{np.mean([run.covered.mean() for run in asked]):.3f}",
+            f"{play(problem, places, 0).regret.mean():.2f}",
+            f"{known.all_read:.2f}",
         )
 
 
