@@ -38,9 +38,6 @@ HORIZON, SEEDS = 10_000, 5
 # Curves begin here: before, they are noise.
 FIRST = 30
 
-# Distance of the names beside the plot, as a share of its height.
-APART = 0.052
-
 # Makes a policy for a problem, a horizon and a seed.
 Make = Callable[[TableProblem, int, int], Player]
 
@@ -232,11 +229,10 @@ def show(console: Console, found: Sequence[AbaloneRow]) -> None:
 
 
 def draw(found: Sequence[Curve], path: Path) -> None:
-    """Mean ratios with bands of 95%, both axes logarithmic, names at the ends of the curves."""
-    figure = Figure(figsize=(9.5, 6), layout="constrained")
+    """Mean ratios with bands of 95%, both axes logarithmic; the legend has the order of the ends."""
+    figure = Figure(figsize=(10.5, 6), layout="constrained")
     axes = figure.subplots()
-    ends = []
-    for one in found:
+    for one in sorted(found, key=lambda each: -each.row.ratio):
         steps = np.arange(1, one.ratios.shape[1] + 1)
         shown = np.unique(np.geomspace(FIRST, len(steps), 300).astype(int)) - 1
         mean = one.ratios.mean(axis=0)
@@ -253,8 +249,8 @@ def draw(found: Sequence[Curve], path: Path) -> None:
             linestyle=style.line,
             color=style.shade,
             linewidth=style.weight,
+            label=style.name if len(steps) == HORIZON else f"{style.name}, to t = {len(steps)}",
         )
-        ends.append((len(steps), float(mean[-1]), style))
     axes.set(
         xscale="log",
         yscale="log",
@@ -262,64 +258,16 @@ def draw(found: Sequence[Curve], path: Path) -> None:
         ylabel="cumulative regret / that of uniform choice",
         xlim=(FIRST, HORIZON),
     )
-    lowest = min(value for _, value, _ in ends)
-    axes.set_ylim(0.7 * lowest, 1.6)
+    axes.set_ylim(0.7 * min(one.row.ratio for one in found), 1.6)
     axes.grid(which="major", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
-    _label(axes, ends)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, handlelength=4)
     axes.set_title(
         f"Abalone, A = 4177, bandwidth 17.5: mean and 95% band, seeds: {found[0].row.seeds}",
         loc="left",
         fontsize=11,
     )
     figure.savefig(path, dpi=150)
-
-
-def _label(axes: Any, ends: Sequence[tuple[int, float, Contestant]]) -> None:
-    """Names at the ends of the curves; where these are at the right edge, beside it and moved apart."""
-    low, high = axes.get_ylim()
-    for steps, value, style in ends:
-        if steps < HORIZON:
-            right = value > 2 * low  # above the other curves there is room to the right
-            axes.annotate(
-                f"{style.name}, to t = {steps}",
-                xy=(steps, value),
-                xytext=(8, -12) if right else (0, -22),
-                textcoords="offset points",
-                ha="left" if right else "center",
-                fontsize=9,
-            )
-    ordered = sorted((end for end in ends if end[0] == HORIZON), key=lambda end: end[1])
-    places = [float(np.log(value / low) / np.log(high / low)) for _, value, _ in ordered]
-    for _ in range(400):
-        for i in range(1, len(places)):
-            overlap = max(APART - (places[i] - places[i - 1]), 0.0)
-            places[i - 1] -= overlap / 2
-            places[i] += overlap / 2
-    for (steps, value, style), place in zip(ordered, places, strict=True):
-        # The sample of the line beside the name is what a legend would show.
-        axes.plot(
-            *([1.05, 1.11], [place, place]),
-            transform=axes.transAxes,
-            clip_on=False,
-            linestyle=style.line,
-            color=style.shade,
-            linewidth=style.weight,
-        )
-        axes.text(1.12, place, style.name, transform=axes.transAxes, va="center", fontsize=9)
-        axes.annotate(
-            "",
-            xy=(steps, value),
-            xytext=(1.047, place),
-            textcoords="axes fraction",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": "0.6",
-                "linewidth": 0.6,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
