@@ -37,8 +37,9 @@ def kilometres(latitude: Array, longitude: Array) -> Array:
     """Kilometres east and north of the mean position, by the equirectangular projection.
 
     Takes degrees, each of shape (A,), and returns shape (A, 2). At the scale of a state, distances
-    are right to about one per cent.
+    are right to about one per cent, also where longitudes begin anew, at 180 or at 360 degrees.
     """
+    longitude = np.unwrap(longitude, period=360.0)
     north = np.radians(latitude - latitude.mean())
     east = np.radians(longitude - longitude.mean()) * np.cos(np.radians(latitude.mean()))
     return EARTH_RADIUS * np.column_stack([east, north])

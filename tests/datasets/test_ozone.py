@@ -149,10 +149,12 @@ def test_kilometres_against_the_great_circle() -> None:
     cosine = np.sin(albany[0]) * np.sin(bronx[0]) + np.cos(albany[0]) * np.cos(bronx[0]) * np.cos(
         albany[1] - bronx[1]
     )
-    points = kilometres(np.array([42.68, 40.82]), np.array([-73.76, -73.90]))
-    assert np.hypot(*(points[0] - points[1])) == pytest.approx(6371.0088 * np.arccos(cosine), 1e-3)
-    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-9)
-    assert (points[0] > points[1]).all()  # Albany lies north, and a little east
+    for longitude in ([-73.76, -73.90], [0.04, 359.90], [-179.96, 179.90]):  # as far apart
+        points = kilometres(np.array([42.68, 40.82]), np.array(longitude))
+        distance = 6371.0088 * np.arccos(cosine)
+        assert np.hypot(*(points[0] - points[1])) == pytest.approx(distance, 1e-3)
+        np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-9)
+        assert (points[0] > points[1]).all()  # Albany lies north, and a little east
 
 
 def test_problem_of_a_file(reference: TableProblem, tmp_path: Path) -> None:
