@@ -104,9 +104,9 @@ def _little(y: Array) -> float:
 
 def _within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
     """Variance of rows of equal inputs around their means, or a little where there are none."""
-    freedom = len(y) - len(means)
-    within = float((y**2).sum()) - float((np.bincount(which) * means**2).sum())
-    return within / freedom if freedom and within > 0 else _little(y)
+    within = float(((y - means[which]) ** 2).sum())
+    # What rounding leaves between equal rewards is no noise.
+    return within / (len(y) - len(means)) if within > 1e-24 * float(y @ y) else _little(y)
 
 
 def _by_time(rows: pd.DataFrame, X: Array, points: Array) -> Array:

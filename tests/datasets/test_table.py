@@ -93,6 +93,10 @@ def test_tables_that_cannot_be() -> None:
 
 def test_a_table_that_stands_still(tmp_path: Path) -> None:
     path = tmp_path / "my rewards.csv"
+    path.write_text("a,reward\n0,1e8\n0,100000001\n1,0\n")
+    assert table(path).noise_variance == 0.5
+    path.write_text("a,reward\n" + 6 * "0,0.8\n" + 6 * "1,2.8\n")  # equal rewards: no noise
+    assert table(path).noise_variance == pytest.approx(1e-4)
     path.write_text("a,b,reward\n0,1,2.0\n1,1,5.0\n0,1,3.0\n2,0,-1.0\n")
     for made in (table(path), make_problem(f"table:{path}", [], None)):
         assert made.horizon == 500
