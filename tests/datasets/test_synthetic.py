@@ -459,6 +459,8 @@ def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: Under
             assert holds.mean() > 0.1
         assert (drawn.outcomes(drawn.safe, 1)[limit.name] <= limit.at_most).all()
     assert forbids > 0
+    loud = QuietNetwork(places=6, seed=10)  # all six of them at step 14: nothing else is left
+    assert loud.best(14) == loud.rewards_at(14).max()
 
 
 def test_realisations_differ_and_repeat() -> None:
