@@ -286,6 +286,7 @@ def test_a_failure_while_writing_leaves_whole_files(
     assert b"half of it" not in left.values()
     broken = {"to_csv": files.ROWS, "savefig": files.PICTURE, "write_text": files.RUN}[failing]
     assert left.get(broken) == old.get(broken)
+    RunStore(tmp_path, ARGUMENTS, {})  # says nothing: it can be resumed
 
 
 # --- folders

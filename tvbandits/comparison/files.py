@@ -92,9 +92,11 @@ def write(
         "references": as_plain(references),
     }
     out.mkdir(parents=True, exist_ok=True)
-    put_in_place(out / ROWS, lambda path: _write_rows(rows, path))
+    said = json.dumps(record, indent=2) + "\n"
+    # The record first: rows without one are nobody's. Both are on the disk before single runs go.
+    put_in_place(out / RUN, lambda path: path.write_text(said), durable=True)
+    put_in_place(out / ROWS, lambda path: _write_rows(rows, path), durable=True)
     put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
-    put_in_place(out / RUN, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
     draw(out, rows, references, units)
     shutil.rmtree(out / RUNS, ignore_errors=True)
 
