@@ -49,7 +49,7 @@ class UnderALimit(OnCandidates, Drawn):
         return {self.limit.name: np.asarray(self.outcome_at(t)[self.domain.index(X)])}
 
     def best(self, t: float) -> float:
-        """Largest reward at time `t` of the candidates that satisfy the limit then; of all if none does."""
+        """Largest reward at `t` of the candidates that satisfy the limit then; of all if none does."""
         holds = self.limit.holds(self.outcome_at(t))
         return float(self.rewards_at(t)[holds | ~holds.any()].max())
 

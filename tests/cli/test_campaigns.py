@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -514,10 +515,12 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return commands(monkeypatch, capsys)
 
 
-def stopped_after(count: int) -> Callable[..., Iterator[Run]]:
+def stopped_after(count: int, meanwhile: Path | None = None) -> Callable[..., Iterator[Run]]:
     def runs(*given: Any) -> Iterator[Run]:
         going = iterate(*given)
         yield from (next(going) for _ in range(count))
+        if meanwhile is not None:
+            shutil.copytree(meanwhile, meanwhile.parent / "both", dirs_exist_ok=True)
         raise KeyboardInterrupt
 
     return runs
@@ -539,6 +542,10 @@ def test_a_run_that_was_stopped_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count))
         assert typed(*GIVEN, "--out", parts)[0] == 130
+        # Another process has done all of it in the same folder: nothing of that is lost.
+        patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count, whole))
+        assert typed(*GIVEN, "--out", tmp_path / "both")[0] == 130
+    pd.testing.assert_frame_equal(rows_of(tmp_path / "both"), rows_of(whole))
     assert len(rows_of(parts)) == count * 7
     before = pd.read_csv(parts / files.ROWS)["seconds"]
     status, _, err = typed(*GIVEN, "--out", parts)

@@ -110,6 +110,8 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
     runs = _runs_of([plan], there, order.cluster)
     kept = runs if store is None else store.keeping(runs)
     done, stopped = collect(kept, len(plan.runs), there)
+    if stopped and store is not None:  # another process may be further, in the same folder
+        done = store.finished() | done
     if not done:
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
@@ -121,7 +123,7 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
             text: problem_references(problem, order.seeds, order.horizon)
             for text, problem in plan.problems.items()
         },
-        {**arguments, "interrupted": bool(stopped)},
+        {**arguments, "interrupted": len(done) < len(plan.runs)},
     )
 
 
