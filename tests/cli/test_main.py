@@ -267,6 +267,9 @@ def test_a_disk_that_fails_is_one_line(
 
 
 def test_a_mistake_shows_where_it_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = "tests.comparison.test_compare:silent:more=1"
+    given = ("compare", "lifted", f"--policy={own}", "--horizon=3", "--seeds=1", "--jobs=1")
+    one_line(command(*given), rf"got \(1, 1\) \({own} on lifted, seed 0, step 1\)$")
     monkeypatch.setenv("TVBANDITS_TRACEBACK", "1")
     refused(ValueError, "unknown problem", command, "compare", "nope")
 

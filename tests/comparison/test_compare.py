@@ -375,6 +375,7 @@ class Silent:
 
     def tell(self, X: Any, y: Any, t: Any) -> None:
         assert np.isfinite([*X[0], *y, t]).all()
+        X[:] = 9.0  # its own: no row shows this
 
 
 def silent(setting: Any, *, more: float) -> Silent:
@@ -398,10 +399,16 @@ def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> 
 
 
 def test_a_player_that_asks_for_nonsense() -> None:
-    with pytest.raises(ValueError, match=re.escape("X must have shape (n, 1), got (1, 3)")):
-        list(compare(BUMP, {"odd": Recording(lambda t: [1.0, 2.0, t])}, 1, 2))
-    with pytest.raises(ValueError, match=re.escape("X must be finite, got [nan]")):
-        list(compare(DriftingBump(0, horizon=3), {"odd": Recording(lambda t: [t * np.nan])}, 1, 2))
+    for asked, message in (
+        ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
+        ([np.nan], "X must be finite, got [nan]"),
+        ([50.1], "X must be inside the box [[-50.0, 50.0]], got [50.1]"),
+        (np.empty((0, 1)), "a player must ask for one point at least"),
+    ):
+        makers = {"odd": Recording(lambda t, asked=asked: asked if t > 1 else 0.0)}  # type: ignore[misc]
+        with pytest.raises(ValueError, match=re.escape(message)) as caught:
+            compare(DriftingBump(0, horizon=3), makers, 1)
+        assert caught.value.__notes__ == ["odd on drifting-bump, seed 0, step 2"]
 
 
 # --- other processes

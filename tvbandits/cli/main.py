@@ -86,7 +86,7 @@ def _status() -> int:
     except ValueError as error:
         if os.environ.get(TRACEBACK):
             raise
-        status = _complain(str(error) or type(error).__name__)
+        status = _complain(_with_notes(error))
     except BrokenPipeError:
         # Who reads the output has had enough; what is left of it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,8 +121,14 @@ def _odd(error: Exception) -> int:
     plugged = [each for each in sys.argv[1:] if PLUG_IN.search(each)]
     if not plugged or os.environ.get(TRACEBACK):
         raise error
-    said = f"{type(error).__name__}: {error}; {TRACEBACK}=1 shows where"
+    said = f"{type(error).__name__}: {_with_notes(error)}; {TRACEBACK}=1 shows where"
     return _complain(f"{', '.join(plugged)}: {said}")
+
+
+def _with_notes(error: Exception) -> str:
+    """What an error says, and where in a comparison it came up."""
+    notes = ", ".join(getattr(error, "__notes__", ()))
+    return (str(error) or type(error).__name__) + (f" ({notes})" if notes else "")
 
 
 def _complain(message: str) -> int:

@@ -26,7 +26,7 @@ from tvbandits.comparison.setup import (
     played,
 )
 from tvbandits.comparison.summary import NO_WIDTH, Key, Row
-from tvbandits.core.arrays import Array, Index, as_points
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
@@ -196,8 +196,12 @@ class _Entry:
         rows: list[Row] = []
         here = np.empty((0, known.domain.dimension))
         while len(rows) < known.horizon:
-            before = rows[-1]["cumulative_regret"] if rows else 0.0
-            batch, here = self._batch(len(rows) + 1, here, before)
+            before, step = rows[-1]["cumulative_regret"] if rows else 0.0, len(rows) + 1
+            try:
+                batch, here = self._batch(step, here, before)
+            except Exception as error:
+                error.add_note(f"{self.name} on {label}, seed {known.seed}, step {step}")
+                raise
             rows += [names | row for row in batch]
         return Run(label, self.name, known.seed, rows)
 
@@ -211,10 +215,11 @@ class _Entry:
         known = self.prepared.known
         more: dict[str, Any] = {} if points is None else {"n": points}
         started = time.process_time()
-        X = as_points(player.ask(float(step), **more), problem.domain.dimension)
+        asked = player.ask(float(step), **more)
         seconds = time.process_time() - started
-        if points is None:
-            X = X[: known.horizon - step + 1]
+        X = problem.domain.check(asked)[: known.horizon - step + 1 if points is None else None]
+        if not len(X):
+            raise ValueError("a player must ask for one point at least, got none")
         size, there = len(X), X[-1:]
         times = float(step) + np.arange(float(size)) * (points is None)
         beta = _info_of(player).beta
@@ -223,7 +228,8 @@ class _Entry:
         told_too: dict[str, Any] = {"outcomes": read} if knows else {}
         best, rewards, told = self._readings(X, times)
         started = time.process_time()
-        player.tell(X, told, float(times[0]) if size == 1 else times, **told_too)
+        # A copy: what becomes of it must not become of the rows.
+        player.tell(X.copy(), told, float(times[0]) if size == 1 else times, **told_too)
         seconds += time.process_time() - started
         cost = self._move_cost()
         paid = np.zeros(size)
