@@ -302,7 +302,7 @@ def test_references_within_sight_and_not_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("horizon", "seeds", "levels"), [(1, 1, None), (1, 2, 0.0), (2, 1, 0.0), (3, 2, None)]
+    ("horizon", "seeds", "levels"), [(1, 1, None), (1, 2, 0.0), (2, 1, -1.0), (3, 2, None)]
 )
 def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float | None) -> None:
     rows = make_rows(horizon=horizon, seeds=seeds, levels=levels)
@@ -312,7 +312,7 @@ def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float |
     assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()
     assert sum(line.get_marker() != "None" for line in drawn(axes)) == 8
     for line in drawn(axes):
-        assert np.isfinite(np.asarray(line.get_ydata(), dtype=float)).all()
+        assert (axes.get_ylim()[0] <= np.asarray(line.get_ydata(), dtype=float)).all()
 
 
 def test_a_panel_for_each_problem_and_width() -> None:

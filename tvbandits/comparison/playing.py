@@ -26,7 +26,7 @@ from tvbandits.comparison.setup import (
     played,
 )
 from tvbandits.comparison.summary import NO_WIDTH, Key, Row
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array, Index, finite_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
@@ -273,7 +273,7 @@ class _Entry:
         found = np.empty((3, len(X)))
         for i, t in enumerate(times.tolist()):
             # Before it is played: a problem may be moved by its player.
-            found[0, i] = problem.best(t)
+            found[0, i] = finite_number(f"the best of {problem.name}", problem.best(t))
             # A point that is played twice at a time is read twice.
             again = int(((X[:i] == X[i]).all(axis=1) & (times[:i] == t)).sum())
             stream = REWARD_NOISE + again * STREAMS

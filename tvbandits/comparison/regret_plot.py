@@ -282,8 +282,10 @@ def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None
     """Leave the first few steps, where averages jump, out of the choice of limits."""
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
-    highest = max([*curves[curves > 0], *references], default=0.0)
-    axes.set_ylim(0, float(highest) * 1.12 or 1.0)
+    # Below 0 lies regret against a best that is not the best of all, as of some problem of one's own.
+    shown = [0.0, *curves.dropna(), *references]
+    low, high = 1.12 * min(shown), 1.12 * max(shown)
+    axes.set_ylim(low, high if high > low else 1.0)
 
 
 def _short(name: str) -> str:

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.confidence import Confidence
 from tvbandits.bandit.told import usual_variance
-from tvbandits.core.arrays import Array
+from tvbandits.core.arrays import Array, finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.limits import Limit
@@ -129,7 +129,7 @@ def played(problem: Problem, x: Array, t: float, seed: int, stream: int) -> tupl
     problem that is moved by its player (`wear`) is moved. Of a problem with `trials` the reward is a
     chance to succeed, and what is read is the share of so many trials that did.
     """
-    reward = float(problem.value(x, t)[0])
+    reward = finite_number(f"the value of {problem.name}", problem.value(x, t)[0])
     wear = getattr(problem, "wear", None)
     if wear is not None:
         wear(x)
