@@ -24,7 +24,34 @@ def ask(expert: Expert, points: Array, t: float) -> Answers:
 
 
 class Wrapper:
-    """An expert around another one: rewards go through it, and so does what is known inside."""
+    """An expert around another one: rewards go through it, and so does what is known inside.
+
+    A subclass is a dataclass that begins with the field `expert` and has a method `query`.
+
+    Attributes
+    ----------
+    expert : Expert
+        The one inside.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from tvbandits import Answers
+    >>> from tvbandits.core.protocols import Expert
+    >>> from tvbandits.experts import CallableExpert
+    >>> from tvbandits.experts.asking import Wrapper
+    >>> @dataclass
+    ... class Doubted(Wrapper):
+    ...     expert: Expert
+    ...     factor: float = 4.0
+    ...     def query(self, X, t):
+    ...         answers = self.expert.query(X, t)
+    ...         return Answers(answers.values, self.factor * answers.variance)
+    >>> expert = Doubted(CallableExpert(lambda X, t: X[:, 0], 0.01))
+    >>> print(expert.query(np.array([[2.0]]), 1.0).variance)
+    [0.04]
+    """
 
     expert: Expert
 

@@ -115,6 +115,7 @@ TOPICS = (
         "Wrappers of experts",
         "Retries, budgets and calibration.",
         (
+            "tvbandits.experts.asking",
             "tvbandits.experts.retrying",
             "tvbandits.experts.budgeted",
             "tvbandits.experts.calibrated",
