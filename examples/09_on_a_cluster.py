@@ -3,7 +3,7 @@
 `--cluster local:2` starts two workers on this machine; with the address of a scheduler in its place the
 same command plays on as many machines as there are. Every finished run is on the disk at once. This
 script compares the rows of the cluster with those of one process. It needs the extra `dask`:
-`pip install 'tvbandits[dask]'`.
+`pip install '.[dask]'`.
 """
 
 import json

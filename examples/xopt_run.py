@@ -1,6 +1,6 @@
 """An Xopt run on a machine that drifts: the best setting wanders, as in Xopt's time-dependent example.
 
-Xopt evaluates what a bandit of this package generates. It needs `pip install 'tvbandits[xopt]'`, and
+Xopt evaluates what a bandit of this package generates. It needs `pip install '.[xopt]'`, and
 with it PyTorch: `make integrations` sets up an environment with both and runs this file.
 """
 
