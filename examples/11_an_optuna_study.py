@@ -1,8 +1,8 @@
 """An Optuna study of something that drifts: the best setting of a machine wanders by the hour.
 
 Two samplers play the same study of 120 trials, one trial an hour: Optuna's own TPE, to which every trial
-counts the same, and `TVSampler`, which knows when each trial was. Needs `pip install
-'tvbandits[optuna]'`.
+counts the same, and `TVSampler`, which knows when each trial was. It needs
+`pip install '.[optuna]'`.
 """
 
 from pathlib import Path

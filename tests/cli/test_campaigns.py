@@ -485,7 +485,7 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     Path("clicks.csv").write_text(rows.replace("0,100", "0,200"))
     one_line(command("tell", place, "--csv", "clicks.csv"), "row 1: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
-    one_line(command("tell", place, "--csv", "clicks.csv"), "say reward and variance, got variance")
+    one_line(command("tell", place, "--csv", "clicks.csv"), "events and exposure replace variance")
 
 
 def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:

@@ -461,7 +461,7 @@ def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
         if not set(names) <= set(frame.columns):
             continue
         if given := {"reward", "variance"} & set(frame.columns):
-            raise ValueError(f"{' and '.join(names)} say reward and variance, got {min(given)} too")
+            raise ValueError(f"{' and '.join(names)} replace {min(given)}: give two tables")
         frame = frame.assign(reward=np.nan, variance=np.nan)
         counts = frame[list(names)].apply(lambda column: column.str.strip().replace("", "nan"))
         for rows in frame.groupby(frame.get("time", np.zeros(len(frame)))).groups.values():

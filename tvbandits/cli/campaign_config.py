@@ -339,7 +339,7 @@ def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
         check_expert(allowed, maker)
     brought = flag("[expert] brought", said.get("brought", False))
     if brought and ("maker" in said or "budget" in said):
-        raise ValueError("[expert] brought = true stands alone: questions are carried by people")
+        raise ValueError("[expert] brought = true stands alone: a budget goes under [policy]")
     if not said or brought:
         return None
     if not maker:
