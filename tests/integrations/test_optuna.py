@@ -65,24 +65,23 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
         assert {name: coded.decode(told)[name] for name in ends} == pytest.approx(ends)
 
 
-@pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_a_study_plays_what_the_bandit_would(direction: str) -> None:
-    study = optuna.create_study(sampler=sampler(), direction=direction)
-    values: list[float] = []
+def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_one() -> None:
+    shared = sampler()
+    for direction in ("maximize", "minimize"):
+        study = optuna.create_study(sampler=shared, direction=direction, study_name="one")
 
-    def objective(trial: Any) -> float:
-        x = trial.suggest_float("x", -1.0, 1.0)
-        values.append((x - 0.3) ** 2 + 0.01 * trial.number)
-        return values[-1]
+        def objective(trial: Any) -> float:
+            x = float(trial.suggest_float("x", -1.0, 1.0))
+            return (x - 0.3) ** 2 + 0.01 * trial.number
 
-    study.optimize(objective, n_trials=8)
-    coded = Coded({"x": FloatDistribution(-1.0, 1.0)})
-    bandit = quick(coded.space, None, None, minimise=direction == "minimize", seed=0)
-    for trial in study.trials:
-        if trial.number:
-            (x,) = bandit.ask(float(trial.number))
-            assert trial.params["x"] == pytest.approx(float(x[0]), abs=1e-6)
-        bandit.tell([[trial.params["x"]]], values[trial.number], float(trial.number))
+        study.optimize(objective, n_trials=8)
+        coded = Coded({"x": FloatDistribution(-1.0, 1.0)})
+        bandit = quick(coded.space, None, None, minimise=direction == "minimize", seed=0)
+        for trial in study.trials:
+            if trial.number:
+                (x,) = bandit.ask(float(trial.number))
+                assert trial.params["x"] == pytest.approx(float(x[0]), abs=1e-6)
+            bandit.tell([[trial.params["x"]]], trial.value, float(trial.number))
 
 
 def test_failed_pruned_and_diverged_trials_were_played_and_not_read() -> None:

@@ -78,8 +78,7 @@ def _code(of: Any, value: Any) -> Any:
     if isinstance(of, CategoricalDistribution):
         return str(int(of.to_internal_repr(value)))
     if of.log:
-        low, high = _parameter(of)
-        return min(max(math.log(value), low), high)
+        return math.log(value)
     return float(value) if of.step is None else round((value - of.low) / of.step)
 
 
@@ -95,8 +94,12 @@ def _value(of: Any, code: Any) -> Any:
 
 @dataclass
 class StudyRun:
-    """A bandit on one space, and the numbers of the trials that it was told."""
+    """A bandit on one space, and the numbers of the trials that it was told.
 
+    A study is known by its name and its start: a sampler may be given to several, of one name too.
+    """
+
+    study: tuple[str, float]
     coded: Coded
     bandit: Bandit
     told: set[int] = field(default_factory=set)
@@ -107,8 +110,8 @@ class StudyRun:
         if not new:
             return
         X = np.concatenate([self.coded.encode(each.params) for each in new])
-        read = [each.value if each.state == TrialState.COMPLETE else None for each in new]
-        y = [np.nan if value is None else value for value in read]
+        # One that was pruned may have a value, of before its end.
+        y: Any = [each.value if each.state == TrialState.COMPLETE else np.nan for each in new]
         self.bandit.tell(X, readings(y), [times[each.number] for each in new])
         self.told.update(each.number for each in new)
 
@@ -215,16 +218,17 @@ class TVSampler(optuna.samplers.BaseSampler):
         with self._lock.now:
             trials = study.get_trials(deepcopy=False)
             origin = min(each.datetime_start for each in trials if each.datetime_start).timestamp()
-            if self._run is None or self._run.coded.distributions != search_space:
+            run, of = self._run, (study.study_name, origin)
+            if run is None or run.study != of or run.coded.distributions != search_space:
                 coded = Coded(search_space)
                 minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
                 made = bandit_on(self._policy, coded.space, minimise=minimise, seed=self._seed)
-                self._run = StudyRun(coded, made)
-            usable = [each for each in trials if self._run.coded.has(each)]
+                run = self._run = StudyRun(of, coded, made)
+            usable = [each for each in trials if run.coded.has(each)]
             times = {each.number: self._time_of(each, origin) for each in usable}
-            self._run.tell([each for each in usable if each.state in FINISHED], times)
-            self._run.wait_for([each for each in usable if each.state == TrialState.RUNNING], times)
-            return self._run.ask(self._time_of(trial, origin))
+            run.tell([each for each in usable if each.state in FINISHED], times)
+            run.wait_for([each for each in usable if each.state == TrialState.RUNNING], times)
+            return run.ask(self._time_of(trial, origin))
 
     def _time_of(self, trial: FrozenTrial, origin: float) -> float:
         if self._time is None:
