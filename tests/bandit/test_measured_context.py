@@ -76,19 +76,20 @@ def test_the_model_learns_across_values(kind: str) -> None:
         np.testing.assert_array_equal(mean, bandit.predict(found[None])[0])
 
 
-def test_pending_points_keep_their_context() -> None:
-    bandit = policies.gp_ucb(BOX, KERNEL, 0.01)
-    first, second = (bandit.ask(1, context={"outside": each}) for each in (1.0, 2.0))
-    bandit.tell(second[:, :-1], [0.5], 1)
-    np.testing.assert_array_equal(bandit.pending, first)
-    bandit.drop(first[:, :-1])
-    assert len(bandit.pending) == 0
-    bandit.tell([[0.5, 0.5]], [0.1], 2, context=[7.0])  # which nobody asked for
-    assert bandit.state.rewards.X.tolist() == [[*second[0]], [0.5, 0.5, 7.0]]
-    bandit.correct([[0.5, 0.5]], [0.2], 2)
-    assert bandit.state.rewards.y.tolist() == [0.5, 0.2]
-    bandit.retract([[0.5, 0.5]])
-    assert len(bandit.state.rewards) == 1
+def test_a_reward_has_the_context_that_its_point_was_asked_for_in() -> None:
+    mill = Candidates([[0.5]], context=OUTSIDE)
+    for bandit in (policies.uniform(mill), policies.gp_ucb(mill, RBF(1.0), 0.01)):
+        for t in (1, 2, 3, 4):
+            bandit.ask(t, context={"outside": t})
+        bandit.tell([[0.5]], [0.5], 1)
+        bandit.tell([[0.5], [0.5]], [0.3, 0.4])
+        bandit.drop([[0.5]])
+        bandit.tell([[0.5]], [0.6], 5, context=[7.0])  # which nobody asked for
+        found = bandit.history[["time", "outside", "reward"]].to_numpy().tolist()
+        assert found == [[1, 1, 0.5], [3, 3, 0.3], [4, 4, 0.4], [5, 7, 0.6]]
+    bandit.correct([[0.5]], [0.2], 1)
+    bandit.retract([[0.5]])
+    assert bandit.state.rewards.y.tolist() == [0.2, 0.3, 0.4]
 
 
 def test_names_go_in_and_come_out() -> None:

@@ -564,7 +564,7 @@ class Bandit:
         """
         recipe, model, before = self._recipe, self._model, self._state
         if not recipe.offers_all or context is not None:
-            X = completed(recipe.domain, X, context, before.pending.X)
+            X = completed(recipe.domain, X, context, before.pending, t)
         told = told_next(recipe, before, X, y, t, variance)
         read = before.outcomes
         if read or outcomes is not None:
@@ -625,7 +625,8 @@ class Bandit:
         [0.2 0.5]
         """
         recipe, state = self._recipe, self._state
-        before, told, points, rows = corrected(recipe, state, self._played(X), y, t, variance, to)
+        played = self._played(X, t)
+        before, told, points, rows = corrected(recipe, state, played, y, t, variance, to)
         right = self._outcomes.right(outcomes, len(rows))
         read = self._outcomes.retold(state, points, before.t[rows], told.t[rows], right)
         self._state = replace(retold(self._model, state, told), outcomes=read)
@@ -656,17 +657,15 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, points, rows = readings_at(self._recipe, self._state, self._played(X), t)
+        told, points, rows = readings_at(self._recipe, self._state, self._played(X, t), t)
         made = retold(self._model, self._state, told.without(rows))
         outcomes = self._outcomes.retold(self._state, points, told.t[rows])
         self._state = replace(made, outcomes=outcomes)
         return self._state.info
 
-    def _played(self, X: ArrayLike) -> Any:
-        """Points with the context that they were played at last, where one is measured."""
-        state = self._state
-        played = np.concatenate([state.failed.X, state.rewards.X])
-        return completed(self._recipe.domain, X, None, played)
+    def _played(self, X: ArrayLike, t: ArrayLike | None) -> Any:
+        """Points with the context that they were played at last, by a time, where one is measured."""
+        return completed(self._recipe.domain, X, None, self._state.played, t)
 
     @in_turn
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
@@ -718,7 +717,7 @@ class Bandit:
             If one of them is not pending.
         """
         state, domain = self._state, self._recipe.domain
-        points = domain.check(completed(domain, X, None, state.pending.X))
+        points = domain.check(completed(domain, X, None, state.pending))
         self._state = replace(state, pending=state.pending.dropped(points))
 
     @in_turn

@@ -23,7 +23,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
@@ -509,7 +508,7 @@ class Campaign:
     def _told(
         self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
     ) -> dict[str, Any]:
-        given = self._readings(self.placed(X, context), "y", y, variance, outcomes)
+        given = self._readings(self.placed(X, context, t), "y", y, variance, outcomes)
         return {**given, "t": numbers_of(self.clock, t)}
 
     def correct(
@@ -530,7 +529,7 @@ class Campaign:
         snapshot again, and a snapshot is kept now.
         """
         values = [float("nan")] if y is None else y
-        given = self._readings(self.placed(X, played=True), "y", values, variance, outcomes)
+        given = self._readings(self.placed(X, t=t, played=True), "y", values, variance, outcomes)
         given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
         self._done("corrected", given | ({"y": None} if y is None else {}), key, who)
         return self.info
@@ -539,7 +538,7 @@ class Campaign:
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self.placed(X, played=True).tolist(), "t": numbers_of(self.clock, t)}
+        given = {"X": self.placed(X, t=t, played=True).tolist(), "t": numbers_of(self.clock, t)}
         self._done("retracted", given, key, who)
         return self.info
 
@@ -765,13 +764,15 @@ class Campaign:
                 error.args = (self.names.in_words(str(error), self.clock),)
             raise
 
-    def placed(self, X: ArrayLike, context: Context = None, *, played: bool = False) -> Array:
-        """Points of the domain (n, d), given as they are or by name, with their context."""
+    def placed(
+        self, X: ArrayLike, context: Context = None, t: Any = None, *, played: bool = False
+    ) -> Array:
+        """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)
         X, known = self.names.points(X), self.ledger
         if measured(known.domain) or context is not None:
-            there = [known.failed.X, known.rewards.X] if played else [known.pending.X]
-            X = completed(known.domain, X, context, np.concatenate(there))
+            there = known.played if played else known.pending
+            X = completed(known.domain, X, context, there, numbers_of(self.clock, t))
         return known.domain.check(X)
 
 
@@ -786,10 +787,8 @@ def _check_options(trusted: object, who: object, patience: object, snapshot_ever
 
 def _clock_of(unit: str, origin: str, zone: str = "") -> Clock:
     """The clock that is kept; a zone with summer time has a name such as Europe/Berlin."""
-    named = "/" in zone
-    return Clock(
-        unit, datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if named else origin
-    )
+    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
+    return Clock(unit, start)
 
 
 def length_of(said: str) -> float | None:

@@ -357,8 +357,8 @@ def _bring(
     first: dict[tuple[str, float], int] = {}
     for number, reading in enumerate(readings, start=1):
         with _row(path, number):
-            X = campaign.placed(str(reading.site), campaign.names.context(reading.context))
             t = time_of(campaign, reading.at)
+            X = campaign.placed(str(reading.site), campaign.names.context(reading.context), t)
             t = about if t is None else t
             places.append((X, t))
             if verb != "tell":
@@ -518,7 +518,7 @@ def correct(call: Change, right: Input, to: str | None, *, yes: bool) -> None:
         raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
     with opened(call) as campaign:
         t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
-        X = campaign.placed(str(right.site), played=True)
+        X = campaign.placed(str(right.site), t=t, played=True)
         sure(Doubts.of(campaign).of_reading(X, t if moved is None else moved, right), yes)
         campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
         _say_changed(call, campaign, "corrected")

@@ -126,8 +126,6 @@ class Clock:
             counted in nanoseconds (292 years from 1970), or has a time zone where the origin has none,
             or the reverse.
         """
-        if isinstance(when, Moment):
-            return self._number(when, "when")
         if np.ma.is_masked(when):
             raise ValueError(f"when must be times, got {shown(when)}: values are masked")
         given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)

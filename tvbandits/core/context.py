@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_floats, as_points
+from tvbandits.core.arrays import Array, as_floats, as_points, as_times
 from tvbandits.core.box_search import Acquisition, Smooth
 from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import (
     Parameter,
     ParameterError,
@@ -142,8 +143,17 @@ def inputs_of(domain: Domain, X: Any, context: Context = None) -> Array:
     return as_points(given, domain.dimension)
 
 
-def completed(domain: Domain, X: Any, context: Context = None, known: Array | None = None) -> Any:
-    """Points that have their context: as given, else that of the latest of `known` at the same place.
+def completed(
+    domain: Domain,
+    X: Any,
+    context: Context = None,
+    known: Plays | None = None,
+    t: ArrayLike | None = None,
+) -> Any:
+    """Points that have their context: as given, else that of one of `known` at the same place.
+
+    It is the latest by the time of the point, else the latest of all; each counts once, as long as there
+    are others.
 
     Parameters
     ----------
@@ -152,8 +162,10 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
         What has its context already is taken as it is.
     context : mapping or array, optional
         Of all of them.
-    known : array of shape (k, d), optional
-        Points such as those that are out, the latest last.
+    known : Plays, optional
+        Such as those that are out, the latest last.
+    t : float or array of shape (n,), optional
+        Of the points.
 
     Raises
     ------
@@ -184,16 +196,20 @@ def completed(domain: Domain, X: Any, context: Context = None, known: Array | No
         return X
     if context is not None:
         return joined(X, context_columns(domain, context))
-    places = np.empty((0, domain.dimension)) if known is None else known
-    found = np.empty((len(X), count))
-    for i, x in enumerate(X):
-        there = np.flatnonzero((places[:, :-count] == x).all(axis=1))
-        if len(there) == 0:
+    plays = Plays.none(domain.dimension) if known is None else known
+    times = np.full(len(X), np.inf) if t is None else as_times(t, len(X))
+    found, taken = np.empty((len(X), count)), set[int]()
+    for i, x in reversed(list(enumerate(X))):
+        there = np.flatnonzero((plays.X[:, :-count] == x).all(axis=1)).tolist()
+        if not there:
             raise ValueError(
                 f"the context of the point {x.tolist()} is not known, as it was not asked for: "
                 f"say context={{{next(iter(parts))!r}: ...}}"
             )
-        found[i] = places[there[-1], -count:]
+        left = [row for row in there if row not in taken] or there
+        by_then = [row for row in left if plays.t[row] <= times[i]] or left
+        taken.add(row := max(reversed(by_then), key=plays.t.item))
+        found[i] = plays.X[row, -count:]
     return np.hstack([X, found])
 
 

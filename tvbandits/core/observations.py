@@ -491,6 +491,11 @@ class Record:
         return self.rewards
 
     @property
+    def played(self) -> Plays:
+        """All that was played and told, what was not read first."""
+        return self.failed.append(self.rewards.X, self.rewards.t)
+
+    @property
     def decision_time(self) -> float:
         """The time of the next decision, if nobody says another."""
         return 1.0 if self.time is None else self.time + 1.0

@@ -36,7 +36,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import several, shown
+from tvbandits.core.coercion import function, optional, several, shown
 from tvbandits.core.observations import Observations, Source
 
 
@@ -185,10 +185,8 @@ class Window:
     def __post_init__(self) -> None:
         if self.last is None and self.within is None:
             raise ValueError("a window needs last= (a number of rewards) or within= (a time)")
-        if self.last is not None:
-            whole_number("last", self.last)
-        if self.within is not None:
-            positive_number("within", self.within)
+        optional(whole_number, "last", self.last)
+        optional(positive_number, "within", self.within)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite outside the window."""
@@ -314,8 +312,7 @@ class LogThreshold:
     noise_variance: float | None
 
     def __post_init__(self) -> None:
-        if self.noise_variance is not None:
-            noise_variance_number("noise_variance", self.noise_variance)
+        optional(noise_variance_number, "noise_variance", self.noise_variance)
 
     def __call__(self, told: int) -> float:
         """Threshold after `told` rewards."""
@@ -367,8 +364,7 @@ class Composition:
         if not maps:
             raise ValueError("maps of a composition must be at least one, got none")
         for each in maps:
-            if isinstance(each, type) or not callable(each):
-                raise ValueError(f"maps of a composition must be aging maps, got {shown(each)}")
+            function("maps of a composition", each, "aging maps")
         object.__setattr__(self, "maps", maps)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:

@@ -182,7 +182,7 @@ class PolicyAdapter:
             If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
             outside the domain.
         """
-        points = completed(self.domain, X, context, self.record.pending.X)
+        points = completed(self.domain, X, context, self.record.pending, t)
         told = told_next(self, self.record, points, y, t, variance)
         rewards, record = told.rewards, replace(self.record, **self.record.noted(told))
         if isinstance(self.rule, Bounded):
@@ -211,7 +211,7 @@ class PolicyAdapter:
     def drop(self, X: ArrayLike) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
         out = self.record.pending
-        points = self.domain.check(completed(self.domain, X, None, out.X))
+        points = self.domain.check(completed(self.domain, X, None, out))
         self.record = replace(self.record, pending=out.dropped(points))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index, finite_number, flag, not_negative, whole_number
-from tvbandits.core.coercion import check_part, choice, several, shown
+from tvbandits.core.coercion import check_part, choice, function, optional, several
 from tvbandits.core.linalg import first_largest
 from tvbandits.core.protocols import Expert
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
@@ -157,12 +157,8 @@ def as_budget(budget: Budget | int) -> Budget:
     """A number is a number per step."""
     if isinstance(budget, int | np.integer) and not isinstance(budget, bool | np.timedelta64):
         return PerStep(whole_number("budget", budget, at_least=0))
-    if isinstance(budget, type) or not callable(budget):
-        raise ValueError(
-            f"budget must be a whole number per step, or a budget such as OnAverage(3); "
-            f"got {shown(budget)}"
-        )
-    return budget
+    function("budget", budget, "a whole number per step, or a budget such as OnAverage(3)")
+    return budget  # type: ignore[return-value]  # it can be called
 
 
 def whole(schedule: Callable[[int], int], told: int) -> int:
@@ -362,8 +358,7 @@ class KDPP:
         if isinstance(self.schedule, type) or not callable(self.schedule):
             whole_number("schedule, where it is no function,", self.schedule, at_least=0)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
-        if self.accuracy is not None:
-            finite_number("accuracy", self.accuracy, above=0.0, below=1.0)
+        optional(finite_number, "accuracy", self.accuracy, above=0.0, below=1.0)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
@@ -512,8 +507,7 @@ class NextDecision:
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        if self.discover_every is not None:
-            whole_number("discover_every", self.discover_every)
+        optional(whole_number, "discover_every", self.discover_every)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
@@ -616,10 +610,7 @@ class Asking:
         if self.expert is not None:
             check_part("expert", self.expert, "an object with a method query(X, t)", "query")
         choice("about", self.about, ("played", "domain"))
-        if self.informed_width is not None:
-            not_negative("informed_width", self.informed_width)
+        optional(not_negative, "informed_width", self.informed_width)
         flag("reuse_answers", self.reuse_answers)
         for name in ("pool_size", "most_answers"):
-            count = getattr(self, name)
-            if count is not None:
-                whole_number(name, count)
+            optional(whole_number, name, getattr(self, name))
