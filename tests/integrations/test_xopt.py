@@ -66,15 +66,6 @@ def test_it_goes_on_with_data_that_are_loaded() -> None:
     assert set(point) == {"x", "k"}
 
 
-def test_failed_evaluations_were_played_and_not_read() -> None:
-    X, clock = made("MINIMIZE")
-    X.step()
-    X.add_data(X.data.assign(y=np.nan, time=clock.hour, x=0.25))
-    clock.hour += 1
-    X.step()
-    assert len(X.generator.bandit.state.failed) == 1
-
-
 def test_several_points_at_once() -> None:
     X, _ = made("MAXIMIZE")
     X.step()
@@ -82,12 +73,15 @@ def test_several_points_at_once() -> None:
     assert len({(each["x"], each["k"]) for each in points}) == 3
 
 
-def test_data_without_a_time_are_refused() -> None:
-    X, _ = made("MINIMIZE")
-    X.generator.add_data(pd.DataFrame({"x": [0.0], "k": [1.0], "y": [1.0]}))
-    says = "the time of each reading in a column 'time', got x, k, y"
-    with pytest.raises(ValueError, match=says):
-        X.generator.generate(1)
+def test_readings_without_a_time_and_values_that_there_are_not_are_refused() -> None:
+    for row, says in (
+        ({"k": [1.0]}, "each reading in a column 'time', got x, y, k, and none in row 0"),
+        ({"k": [1.2], "time": [1.0]}, r"k must be one of \[1.0, 2.5, 4.0\], got 1.2 at position 0"),
+    ):
+        X, _ = made("MINIMIZE")
+        X.generator.add_data(pd.DataFrame({"x": [0.0], "y": [1.0], **row}))
+        with pytest.raises(ValueError, match=says):
+            X.generator.generate(1)
 
 
 def test_two_objectives_and_constraints_are_refused() -> None:
@@ -106,11 +100,14 @@ def test_the_example_follows_the_machine(tmp_path: Path) -> None:
     assert (tmp_path / "xopt_run.png").stat().st_size > 0
 
 
-def test_what_diverged_is_no_reading_and_other_policies_get_a_kernel() -> None:
+def test_what_failed_or_diverged_is_no_reading_and_other_policies_get_a_kernel() -> None:
     vocs = xopt.VOCS(variables={"x": [0.0, 1.0]}, objectives={"y": "MINIMIZE"})
     policy = partial(policies.sw_gp_ucb, window=5)
     generator = TVGenerator(vocs=vocs, clock=lambda: 3.0, policy=policy)
-    generator.add_data(pd.DataFrame({"x": [0.1, 0.2], "y": [np.inf, 1.0], "time": [1.0, 2.0]}))
+    generator.add_data(pd.DataFrame({"x": [0.3], "xopt_error": [True]}))  # what failed has no time
     generator.generate(1)
-    assert len(generator.bandit.state.failed) == 1
-    assert len(generator.bandit.state.rewards) == 1
+    read = {"x": [0.1, 0.2, 0.4], "y": [np.inf, 1.0, np.nan], "time": [4.0, 5.0, np.nan]}
+    generator.add_data(pd.DataFrame(read))
+    generator.generate(1)
+    assert generator.bandit.state.failed.t.tolist() == [0.0, 1.0, 2.0]
+    assert generator.bandit.state.rewards.t.tolist() == [2.0]

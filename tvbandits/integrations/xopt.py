@@ -18,8 +18,8 @@ from xopt.generator import Generator
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array
-from tvbandits.core.parameters import Integer
+from tvbandits.core.arrays import Array, refuse
+from tvbandits.core.parameters import TOLERANCE, Integer
 from tvbandits.core.space import Space
 from tvbandits.integrations.playing import asked, bandit_on, called, readings
 
@@ -95,31 +95,31 @@ class TVGenerator(Generator):
 
     def generate(self, n_candidates: int) -> list[dict[Hashable, Any]]:
         """Tell the bandit what is new, and ask it for so many points."""
-        self._tell()
-        now = float(self.clock()) + self.added_time
+        now = float(self.clock())
+        self._tell(now)
         if self._origin is None:
-            self._origin = now
-        X = asked(self._bandit, now - self._origin, n_candidates)
+            self._origin = now + self.added_time
+        X = asked(self._bandit, now + self.added_time - self._origin, n_candidates)
         return [self._decoded(row) for row in self._space.decode(X).to_dict("records")]
 
-    def _tell(self) -> None:
+    def _tell(self, now: float) -> None:
         data = self.data
         if data is None or len(data) == self._told:
             return
-        if self.time_column not in data:
+        (objective,) = self.vocs.objectives
+        read = data.reindex(columns=[self.time_column, objective]).apply(pd.to_numeric)
+        times, y = (column.to_numpy(dtype=float, na_value=np.nan) for _, column in read.items())
+        if (bad := np.isnan(times) & ~np.isnan(y)).any():
             raise ValueError(
                 f"the data need the time of each reading in a column {self.time_column!r}, got "
-                f"{', '.join(map(str, data.columns))}"
+                f"{', '.join(map(str, data.columns))}, and none in row {data.index[bad][0]}"
             )
-        new = data.iloc[self._told :]
-        times = new[self.time_column].to_numpy(dtype=float)
-        if np.isnan(times).any():
-            raise ValueError(f"row {new.index[np.isnan(times)][0]} has no {self.time_column}")
+        # What failed returned no time: it was played about when its neighbours were.
+        times = pd.Series(times).ffill().bfill().fillna(now).to_numpy()
         if self._origin is None:
             self._origin = float(times[0])
-        (objective,) = self.vocs.objectives
-        y = pd.to_numeric(new[objective]).to_numpy(dtype=float, na_value=np.nan)
-        self._bandit.tell(self._encoded(new), readings(y), times - self._origin)
+        new = slice(self._told, None)
+        self._bandit.tell(self._encoded(data[new]), readings(y[new]), times[new] - self._origin)
         self._told = len(data)
 
     def _encoded(self, rows: pd.DataFrame) -> Array:
@@ -127,7 +127,11 @@ class TVGenerator(Generator):
         for name, variable in self.vocs.variables.items():
             column = rows[name].to_numpy(dtype=float)
             if isinstance(variable, DiscreteVariable):
-                column = np.searchsorted(np.sort(list(variable.values)), column)
+                values = np.sort(list(variable.values))
+                apart = np.abs(column[:, None] - values)
+                other = ~(apart.min(axis=1) <= TOLERANCE * np.ptp(values))
+                refuse(other, column, f"{name} must be one of {values.tolist()}")
+                column = apart.argmin(axis=1)
             columns[called(name)] = column
         return self._space.encode(pd.DataFrame(columns))
 
