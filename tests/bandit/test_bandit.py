@@ -102,22 +102,13 @@ def test_times_count_from_one_where_none_is_given() -> None:
 
 
 def test_a_tell_without_a_time_belongs_to_the_time_asked_for() -> None:
-    bandit = told(make(), [0], [2.0])
-    bandit.ask(9.75)
-    bandit.tell(LINE.X[4], [1.0])
-    bandit.tell(LINE.X[4], [1.0])
-    np.testing.assert_array_equal(bandit.state.rewards.t, [2.0, 9.75, 10.75])
-
-
-def test_a_late_tell_between_ask_and_tell_does_not_take_its_time() -> None:
     bandit = told(make(), [0], [5.0])
-    bandit.ask(8.0)
-    bandit.tell(LINE.X[2], [0.3], t=3.0)
+    bandit.ask(9.75)
+    bandit.tell(LINE.X[2], [0.3], t=3.0)  # a late one does not take it
     assert bandit.state.time == 5.0
-    bandit.tell(LINE.X[3], [0.4])
-    np.testing.assert_array_equal(bandit.state.rewards.t, [5.0, 3.0, 8.0])
-    bandit.ask()
-    assert bandit.state.asked_for == 9.0
+    bandit.tell(LINE.X[4], [1.0])
+    bandit.tell(LINE.X[4], [1.0])
+    np.testing.assert_array_equal(bandit.state.rewards.t, [5.0, 3.0, 9.75, 10.75])
 
 
 @given(

@@ -121,6 +121,24 @@ def test_what_it_predicts_holds_with_what_nobody_can_know() -> None:
     assert bandit.state == before
 
 
+@pytest.mark.parametrize("robust", [False, True])
+def test_who_never_asks_observes_each_reading_once(
+    robust: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And comes to the same bits as who looks for the first time."""
+    calls, observe = [], FilterEnsemble.observe
+    monkeypatch.setattr(
+        FilterEnsemble, "observe", lambda *given: calls.append(1) or observe(*given)
+    )
+    bandit = alone(robust=robust)
+    for t in range(1, 41):
+        bandit.tell(SITES.X[[t % 7]], reward(SITES.X[[t % 7]], t), t)
+        found = bandit.predict(SITES.X, t + 2.0)
+    assert len(calls) < 100  # in its first steps an ensemble begins again
+    fresh = Bandit.from_state(bandit.recipe, bandit.state)
+    np.testing.assert_array_equal(fresh.predict(SITES.X, 42.0), found)
+
+
 def test_info_says_which_models_carry_weight() -> None:
     bandit = frugal(Truth())
     play(bandit, range(1, 13))

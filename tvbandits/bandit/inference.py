@@ -223,14 +223,17 @@ class Model:
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if self._beside or not _ages_nothing(state):
+        if (self._beside and not self._self_learning) or not _ages_nothing(state):
             return None
+        own = state.posterior
         for known in self._latest:
             was, posterior = known.of, known.made.posterior
             if (
                 posterior is None
-                # A filter alone comes to the same bits from any time on, unless it is told of that time.
-                or ((posterior.dense or self._self_learning) and posterior is not state.posterior)
+                or (posterior.dense and posterior is not own)
+                # An ensemble shows in which order it was told late readings: it goes on from that of the
+                # state, or from what that came to. Any other filter comes to the same bits.
+                or (self._self_learning and not (posterior is own or was.posterior is own))
                 or known.made.model is not state.model
                 or was.since != (0, 0)
                 or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
@@ -246,7 +249,7 @@ class Model:
             if len(state.answers.t) > len(was.answers.t):
                 more = state.answers.take(slice(len(was.answers.t), None))
                 fresh = fresh.joined(more) if len(fresh.t) else more
-            if posterior is not state.posterior:
+            if posterior is not own:
                 latest = was.answers.t.max(initial=-math.inf if was.time is None else was.time)
                 if fresh.t.min(initial=math.inf) <= latest:
                     continue

@@ -69,7 +69,8 @@ def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
     fresh, known = told.rewards, state.readings
     if len(fresh) == 0:
         return state, told
-    every, before = known.append(fresh), len(known)
+    # In storage of their own, so that those that stay go on from what was told before.
+    every, before = known.joined(fresh), len(known)
     was = np.zeros(before, dtype=bool)
     if state.outliers is not None:
         was[state.outliers.rows] = True

@@ -180,9 +180,10 @@ class ArmFilters:
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
         """Of differences at arms (n,) with lags (n, n) between their times, over all models."""
-        part = self.weights * self.signal
-        across = np.tensordot(part, np.exp(-lags / self.scale[:, None, None]), axes=1)
-        return np.asarray(across * (rows[:, None] == rows))
+        scales, part = _by_scale(self.scale, self.weights * self.signal)
+        covariance, alike = np.zeros(lags.shape), rows[:, None] == rows
+        covariance[alike] = part @ np.exp(-lags[alike] / scales[:, None])
+        return covariance
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Centred draws of the rewards, shape (count, A): normal, with the covariance of the mixture."""
@@ -193,6 +194,12 @@ class ArmFilters:
         shape = count, len(weights)
         drawn = own * rng.standard_normal((count, len(own)))
         return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+
+
+def _by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
+    """The different time scales, few of those (M,) of many models, and the sum of their parts (M,)."""
+    scales, which = np.unique(scale, return_inverse=True)
+    return scales, np.bincount(which, part)
 
 
 @lru_cache(maxsize=64)
@@ -365,18 +372,23 @@ class ArmsPosterior(CandidatePosterior):
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> ArmsPosterior | None:
         """With readings more; None where some are older than its own, or other models are made."""
-        if surface is not self.surface or self.between is None:
+        if surface is not self.surface:
             return None
-        rows, past, between = rows.in_time(), self.past, self.between
+        rows, data, past, between = rows.in_time(), self.data, self.past, self.between
         if len(rows):
-            y, first = rows.Y[:, 0].tolist(), float(rows.Z[0, -1])
-            between = min(between[0], *y), max(between[1], *y)
-            past = _before(past, first)
-            late = first < self.data.Z[-1, -1]
-            if late or not past or _largest(between, self.made_for[0]) != self.made_for[1]:
+            first = float(rows.Z[0, -1])
+            if first < data.Z[-1, -1]:
                 return None
-        data = self.data.append(rows) if len(rows) else self.data
-        past = _observed(past, self.filters if past is self.past else past[-1], data, self.surface)
+            data, past = data.append(rows), _before(past, first)
+            if between is None:
+                made_for, between = _made_for(data, beside=isinstance(self.filters, EffectFilters))
+            else:
+                y, noise = rows.Y[:, 0].tolist(), self.made_for[0]
+                between = min(between[0], *y), max(between[1], *y)
+                made_for = noise, _largest(between, noise), self.made_for[2]
+            if not past or made_for != self.made_for:
+                return None
+        past = _observed(past, self.filters if past is self.past else past[-1], data, surface)
         if now < past[-1].time:
             return None
         made = self.kernel, surface, data, now, self.made_for, past, past[-1].moved(now), between
@@ -444,8 +456,8 @@ class ArmsPosterior(CandidatePosterior):
         filters = self.filters
         part = filters.weights * filters.signal
         total = part.sum()
-        scales, which = np.unique(filters.scale, return_inverse=True)  # few, of many models
+        scales, parts = _by_scale(filters.scale, part)
         kept = np.exp(-np.asarray(ages)[:, None] / scales)
-        r2 = (kept @ np.bincount(which, part) / total) ** 2
+        r2 = (kept @ parts / total) ** 2
         found = as_of_now(noise, total, r2)
         return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))
