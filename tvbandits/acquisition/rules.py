@@ -170,8 +170,9 @@ class Decision:
 class Acquisition(Protocol):
     """A rule for the next points; `counts_pending = False` if points that are out change nothing."""
 
-    def check(self, domain: Domain, posterior: Any) -> None:
-        """Raise a `ValueError` if it cannot work on such a domain or posterior rule."""
+    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002
+        """Raise a `ValueError` if it cannot work on such a domain or posterior rule; usually it can."""
+        return
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
@@ -193,7 +194,7 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> A
 
 
 @dataclass(frozen=True)
-class UpperConfidenceBound:
+class UpperConfidenceBound(Acquisition):
     """Plays where mean + beta deviation is largest.
 
     One point is the maximiser. In a batch the width is inflated by the rule's bound on the ratio of
@@ -210,9 +211,6 @@ class UpperConfidenceBound:
     >>> print(bandit.ask(2))  # where least is known
     [[10.]]
     """
-
-    def check(self, domain: Domain, posterior: Any) -> None:
-        """Works everywhere."""
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
@@ -318,7 +316,7 @@ class UpperConfidenceBound:
 
 
 @dataclass(frozen=True)
-class RandomFirst:
+class RandomFirst(Acquisition):
     """Plays points at random until there are `count` observations, and then by an upper bound.
 
     A narrow width stays where it finds something good at once, and never learns how the reward varies
@@ -338,9 +336,6 @@ class RandomFirst:
 
     def __post_init__(self) -> None:
         whole_number("count", self.count)
-
-    def check(self, domain: Domain, posterior: Any) -> None:
-        """Works everywhere."""
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
@@ -475,7 +470,7 @@ class ThompsonSampling:
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if samples at all points of the domain are not possible."""
         count = len(as_finite(domain, "Thompson sampling"))
-        if posterior.joint_draws and count > LARGEST_JOINT:
+        if posterior.dense and count > LARGEST_JOINT:
             raise ValueError(
                 f"the exact posterior is drawn jointly at no more than {LARGEST_JOINT} candidates, "
                 f"got {count}: give posterior=Nystrom()"

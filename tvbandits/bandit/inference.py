@@ -30,7 +30,6 @@ from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
-from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
@@ -555,7 +554,7 @@ class Model:
     def _most_noise(self, state: State) -> float:
         """An observation of a larger variance does not count, or is too noisy to move the posterior."""
         surface, scale = self._surface(state), state.model.scaling.scale
-        if surface is None or not isinstance(self.recipe.posterior, Exact):
+        if surface is None or self._self_learning:
             return sys.float_info.max
         # Rounding shall leave nothing out that the posterior would not.
         return min(2.0 * NEGLIGIBLE * surface.largest_prior * scale**2, sys.float_info.max)

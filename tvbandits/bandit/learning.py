@@ -27,11 +27,7 @@ from tvbandits.bandit.told import ToldReadings, still_out, with_rewards
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
 from tvbandits.forgetting.aging import has_pace
-from tvbandits.gp.ensemble.rule import EnsemblePosterior, ModelEnsemble
 from tvbandits.gp.fitting.online import at_step
-
-# Models of less weight are left where they were.
-CARRIED = 1e-3
 
 
 def retold(model: Model, state: State, readings: ToldReadings) -> State:
@@ -90,7 +86,7 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
         If points there have another number of coordinates, nothing was told there, or there is nothing
         to be taken.
     """
-    own, d = recipe.posterior, other.domain.dimension
+    d = other.domain.dimension
     if d != recipe.domain.dimension:
         raise ValueError(
             f"points have {recipe.domain.dimension} coordinates here, and {d} where the other one plays"
@@ -98,14 +94,11 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
     if len(other.rewards) == 0:
         raise ValueError("there is nothing to learn from: the other one was told no reward")
     state = _told(recipe, other)
-    model, posterior = state.model, state.posterior
+    model = state.model
     found: dict[str, object] = {}
-    alone = recipe.control is None  # beside one an ensemble has models of its own
-    if alone and isinstance(own, ModelEnsemble) and isinstance(posterior, EnsemblePosterior):
-        known = posterior.ensemble
-        pairs = zip(known.members, known.weights.tolist(), strict=True)
-        weights = tuple((each, weight) for each, weight in pairs if weight >= CARRIED)
-        found["posterior"] = replace(own, prior=weights, unit=known.transform.unit)
+    own = recipe.posterior.informed_by(state.posterior)
+    if own is not recipe.posterior and recipe.control is None:  # beside one it has other models
+        found["posterior"] = own
     if recipe.learn is not None and model.learned is not None:
         step = model.learned.step if recipe.learn.in_steps else 1.0
         kernel, *rivals = (at_step(each, 1.0 / step) for each in model.learned.kernels)

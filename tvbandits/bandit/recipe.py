@@ -54,7 +54,6 @@ from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import SMALL_NETWORK
-from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every, at_step, step_of
@@ -64,8 +63,6 @@ from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
 from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.queries.plans import Asking, CandidatePool
 
@@ -223,6 +220,7 @@ class Recipe:
             )
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+        self.posterior.check(self.kernel)
         if self.history is not None:
             self._check_history()
 
@@ -250,10 +248,9 @@ class Recipe:
         return (
             isinstance(self.domain, Candidates)
             and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
-            and isinstance(self.posterior, Nystrom)
+            and self.posterior.on_dictionary(self.kernel)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
-            and (isinstance(self.posterior, NystromFilter) or not is_space_time(self.kernel))
             and self.asking is None
             and self.control is None
             and not self.limits
@@ -335,7 +332,7 @@ class Recipe:
                 "on candidates: this recipe fits a kernel, or starts afresh"
             )
         learns = self.posterior.self_learning
-        if not (learns or isinstance(self.posterior, Exact)):
+        if not (learns or self.posterior.dense):
             raise ValueError(f"a control needs posterior=Exact(), got {self.posterior!r}")
         if learns and len(domain) > MOST_BESIDE:  # type: ignore[arg-type]
             raise ValueError(
@@ -351,8 +348,7 @@ class Recipe:
             type(self.aging) is not Constant or self.learn is not None or self.reset is not None
         )
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
-        in_rows = type(self.posterior) in ((Nystrom,) if by_filter else (Exact, Nystrom))
-        if in_rows and not forgets:
+        if self.posterior.in_rows and not (forgets or by_filter):
             raise ValueError(
                 f"nothing can leave the history: with {self.posterior!r} and {self.aging!r} every "
                 f"reward counts in every decision; got history={self.history}"
@@ -366,7 +362,7 @@ class Recipe:
             return rule, kernel
         if not rule.self_learning:
             return rule, Beside(kernel, control)
-        lengths = (0.0,) if isinstance(rule, IndependentArms) else LENGTHS
+        lengths = (0.0,) if rule.points_apart else LENGTHS
         return IndependentArms(control, lengths), kernel
 
     def of_outcome(self, limit: Limit) -> Recipe:
@@ -376,16 +372,16 @@ class Recipe:
         length scales and a drift of its own. An ensemble holds models that are wrong, too, and takes an
         outcome for less known than it is: at the edge of a limit that costs most.
         """
-        domain, posterior = self.domain, self.posterior
-        apart = isinstance(posterior, IndependentArms) or isinstance(domain, Arms)
-        both = isinstance(posterior, ModelEnsemble) and posterior.both
-        least = 1 if both else SMALL_NETWORK + 1
+        posterior: Any = self.posterior
+        domain = self.domain
+        apart = posterior.points_apart or isinstance(domain, Arms)
+        least = 1 if getattr(posterior, "both", False) else SMALL_NETWORK + 1
         names = ("kernel", "aging", "posterior", "learn", "reset", "lead")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
             latest = Window(last=OUTCOME_READINGS)
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
-        elif isinstance(posterior, ModelEnsemble):  # an outcome has a unit of its own
+        elif getattr(posterior, "unit", 0.0):  # an outcome has one of its own
             parts["posterior"] = replace(posterior, unit=0.0)
         return Recipe(domain, noise_variance=limit.noise_variance, history=self.history, **parts)
 
@@ -416,11 +412,13 @@ MOST_BESIDE = 200
 # How far candidates may resemble each other then, in extents; 0: not at all.
 LENGTHS = (0.0, 0.1, 0.3)
 
+NEEDED_POSTERIOR = "Exact(), Nystrom(), StateSpace() or ModelEnsemble()"
+
 # The parts: what each must be, and the method or the class that tells it.
 _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
-    ("posterior", "Exact(), Nystrom(), StateSpace() or ModelEnsemble()", "condition"),
+    ("posterior", NEEDED_POSTERIOR, "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
@@ -565,7 +563,7 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
         seen, mean = seen.beside_levels(), None if mean is None else 0.0
     if np.isnan(seen.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
-        ensemble = isinstance(recipe.posterior, ModelEnsemble)
+        ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
         rival = space_kernels(recipe.domain)[1] if ensemble else None
         return estimated_noise(recipe.kernel, seen, mean, rival)
     points = recipe.domain.sample(32, np.random.default_rng(0))

@@ -42,8 +42,7 @@ from tvbandits.gp.kernels.additive import (
     structured_kernel,
 )
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.kernels.terms import terms_of
-from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.gp.posteriors.state_space import StateSpace
 from tvbandits.policies.setting import (
     Learn,
@@ -117,21 +116,21 @@ def learned_parts(
             network = len(domain) <= SMALL_NETWORK  # type: ignore[arg-type]
             parts["acquisition"] = LastingBound() if network else SpreadFirst()
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
-    start, every, posterior = _fitted(domain, kernel, as_rule(learn, every), posterior)
-    if not isinstance(posterior, ModelEnsemble):
-        return start, parts | {"posterior": posterior, "learn": every}
+    start, every, beliefs = _fitted(domain, kernel, as_rule(learn, every), posterior)
+    if not beliefs.self_learning:
+        return start, parts | {"posterior": beliefs, "learn": every}
     if learn:
         raise ValueError(
             f"an ensemble of models learns by itself: learn must be None, got {shown(learn)}"
         )
-    return start, parts | {"posterior": posterior}
+    return start, parts | {"posterior": beliefs}
 
 
 def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     """An ensemble with models of a season, or without; other posteriors have none to be found."""
     if isinstance(season, str) and season == "find":
         return posterior
-    if isinstance(posterior, ModelEnsemble):
+    if hasattr(posterior, "season"):
         return replace(posterior, season=season)
     if season is None:
         return posterior
@@ -143,17 +142,15 @@ def seasonal_ensemble(posterior: Any, season: Season) -> Any:
 
 def _fitted(
     domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
-) -> tuple[Any, Every, Posterior]:
+) -> tuple[Any, Every, PosteriorRule]:
     """With a kernel to start from, its rivals, and a posterior that suits them."""
     own = kernel is not None and is_space_time(kernel)
     spaces = space_kernels(domain) if kernel is None else (kernel,)
     first, *others = spaces if own else [structured_kernel(spaces[0], each) for each in spaces]
     if posterior is None:
         posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
-    posterior = as_posterior(posterior)
-    if terms_of(first) is None and isinstance(posterior, StateSpace):
-        raise ValueError(f"the kernel must be a sum of space-time terms, got {first}")
-    return first, replace(every, rivals=(*every.rivals, *others), in_steps=not own), posterior
+    learned = replace(every, rivals=(*every.rivals, *others), in_steps=not own)
+    return first, learned, as_posterior(posterior)
 
 
 # --- on boxes -----------------------------------------------------------------------------------
@@ -273,7 +270,7 @@ def sparq_gp_ucb(
     >>> print(bandit.recommend(), info.queries.total_asked > 0)
     [6.] True
     """
-    sparse = isinstance(as_posterior(common.get("posterior", "exact")), Nystrom)
+    sparse = as_posterior(common.get("posterior", "exact")).on_dictionary(kernel)
     if is_finite_number(queries):
         finite_number("queries", queries, low=0.0, high=plans.MOST_QUESTIONS)
         whole_number("ask_every", ask_every)
@@ -392,7 +389,7 @@ def frugal_gp_ucb(
     finite_number("budget", budget, low=0.0, high=plans.MOST_QUESTIONS)
     given = kernel, learn, confidence, posterior, mean
     start, parts = learned_parts(domain, *given, asks=True)
-    with_ensemble = isinstance(parts["posterior"], ModelEnsemble)
+    with_ensemble = parts["posterior"].self_learning
     parts["posterior"] = seasonal_ensemble(parts["posterior"], season)
     if plan is None:
         plan = "next" if with_ensemble else "plausible"

@@ -27,7 +27,6 @@ from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time, without_bounds
@@ -236,7 +235,7 @@ def tv_gp_ucb(
     10 [2.]
     """
     posterior = common.get("posterior", "exact")
-    if isinstance(as_posterior(posterior), ModelEnsemble):
+    if as_posterior(posterior).self_learning:
         raise ValueError(
             f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
         )

@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.play import Player
-from tvbandits.bandit.recipe import Recipe, check_mean
+from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe, check_mean
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,
@@ -131,14 +131,16 @@ def assembled(
     return Bandit(recipe, seed=seed)
 
 
+# By the words that stand for them.
+POSTERIORS = {"exact": Exact(), "nystrom": Nystrom(), "ensemble": ModelEnsemble()}
+
+
 def as_posterior(posterior: Posterior) -> PosteriorRule:
     """`"exact"`, `"nystrom"`, `"ensemble"`, or any posterior as it is."""
-    if not isinstance(posterior, str):
-        return posterior
-    choice("posterior", posterior, ("exact", "nystrom", "ensemble"))
-    if posterior == "ensemble":
-        return ModelEnsemble()
-    return Exact() if posterior == "exact" else Nystrom()
+    if isinstance(posterior, str):
+        return POSTERIORS[choice("posterior", posterior, POSTERIORS)]
+    check_part("posterior", posterior, NEEDED_POSTERIOR, "condition")
+    return posterior
 
 
 def learning_rule(

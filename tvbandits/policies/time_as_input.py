@@ -16,13 +16,12 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.acquisition.rules import Decision
+from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.forgetting import forgetting_kernel
@@ -38,15 +37,8 @@ def time_as_input(domain: Domain, span: float) -> Any:
     span : float
         Time that a run takes.
     """
-    if isinstance(domain, Box):
-        sides = domain.bounds[:, 1] - domain.bounds[:, 0]
-    else:
-        X = (
-            domain.X
-            if isinstance(domain, Candidates)
-            else domain.sample(256, np.random.default_rng(0))
-        )
-        sides = np.ptp(X, axis=0)
+    low, high = ends_of(domain)
+    sides = high - low
     lengths = np.where(sides > 0, 0.3 * sides, 1.0)
     space: Any = Matern(lengths, [(0.02 / 0.3 * each, 10 / 0.3 * each) for each in lengths], nu=2.5)
     time: Any = Matern(0.3 * span, (0.01 * span, 10 * span), nu=2.5)
@@ -147,7 +139,7 @@ def mk_gp_ucb(
 
 
 @dataclass(frozen=True)
-class DesiredOutcome:
+class DesiredOutcome(Acquisition):
     """BOBA's acquisition ([BA]): near a desired outcome, and where much would be learned.
 
     Plays the point of the least
@@ -172,9 +164,6 @@ class DesiredOutcome:
         finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
         if self.outcome is not None:
             _outcome(self.outcome)
-
-    def check(self, domain: Domain, posterior: Any) -> None:
-        """It plays on any domain, with any posterior."""
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point after the other, each another one than those before it and those that are out.

@@ -481,7 +481,7 @@ def test_a_kernel_that_is_no_sum_of_terms() -> None:
     assert same_form(bandit.state.model.kernel, kernel)
     assert bandit.state.model.kernel != kernel
     for posterior in ({}, {"posterior": StateSpace()}):
-        with pytest.raises(ValueError, match=r"must be a sum of space-time terms, got .*RBF"):
+        with pytest.raises(ValueError, match=r"needs a sum of terms .*; got .*RBF"):
             bandit_of(kernel=kernel, **posterior)
 
 

@@ -26,7 +26,7 @@ from tvbandits.gp.ensemble.rule import (
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, as_of_now
+from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, PosteriorRule, as_of_now
 
 # Steps in which a difference between arms is forgotten, up to 1/e.
 SCALES = 10.0 ** np.arange(2.0, 5.0, 0.5)
@@ -220,7 +220,7 @@ Past: TypeAlias = tuple[AnyFilters, ...]
 
 
 @dataclass(frozen=True)
-class IndependentArms:
+class IndependentArms(PosteriorRule):
     """The rule: arms that resemble each other not at all, with differences of learned size and pace.
 
     Parameters
@@ -247,8 +247,7 @@ class IndependentArms:
     lengths: tuple[float, ...] = (0.0,)
 
     self_learning: ClassVar[bool] = True
-    fixed_features: ClassVar[bool] = False
-    joint_draws: ClassVar[bool] = False
+    points_apart: ClassVar[bool] = True
 
     def condition(self, given: Conditioning) -> ArmsPosterior | ExactPosterior:
         """As `ModelEnsemble.condition`; readings say of themselves how noisy they are."""

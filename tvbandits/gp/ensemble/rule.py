@@ -31,7 +31,7 @@ from tvbandits.gp.ensemble.seasons import course, period_in
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import Conditioning, as_of_now
+from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_now
 
 # --- late readings: at their own time, as far back as is kept --------------------------------------
 # A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
@@ -279,12 +279,15 @@ LEFT = 1e-6
 # Candidates that tell another point, of many the ones that say most.
 MOST_TELLING = 500
 
+# Models of less weight are left where they were when others are carried over.
+CARRIED = 1e-3
+
 # Members of the largest weight that `EnsemblePosterior.learned` names.
 SHOWN = 5
 
 
 @dataclass(frozen=True)
-class ModelEnsemble:
+class ModelEnsemble(PosteriorRule):
     """The rule: an ensemble of space-time models on the candidates, weighted by how well they predict.
 
     Parameters
@@ -332,8 +335,13 @@ class ModelEnsemble:
             finite_number("each weight of prior", weight, low=0.0, high=1.0)
 
     self_learning: ClassVar[bool] = True
-    fixed_features: ClassVar[bool] = False
-    joint_draws: ClassVar[bool] = False
+
+    def informed_by(self, known: Any) -> ModelEnsemble:
+        """With the models' weights as their prior, and the unit as the first guess."""
+        ensemble: FilterEnsemble = known.ensemble
+        pairs = zip(ensemble.members, ensemble.weights.tolist(), strict=True)
+        carried = tuple((each, weight) for each, weight in pairs if weight >= CARRIED)
+        return replace(self, prior=carried, unit=ensemble.transform.unit)
 
     def condition(self, given: Conditioning) -> EnsemblePosterior | ExactPosterior:
         """Condition on rewards of candidates, of which the previous posterior may have observed some.

@@ -30,12 +30,12 @@ from tvbandits.gp.posteriors.data import (
 )
 from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, SPAN_TOLERANCE, cheaper_state
 from tvbandits.gp.posteriors.nystrom import NystromPosterior, assemble
-from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior, filtered
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(PosteriorRule):
     """The exact posterior.
 
     Examples
@@ -50,9 +50,9 @@ class Exact:
     [0.99  0.601] [0.1   0.797]
     """
 
-    self_learning: ClassVar[bool] = False
     fixed_features: ClassVar[bool] = True
-    joint_draws: ClassVar[bool] = True
+    dense: ClassVar[bool] = True
+    in_rows: ClassVar[bool] = True
 
     def condition(
         self, given: Conditioning

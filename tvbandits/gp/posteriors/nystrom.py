@@ -58,6 +58,7 @@ from tvbandits.gp.posteriors.protocol import (
     Expansion,
     KernelPosterior,
     Posterior,
+    PosteriorRule,
 )
 from tvbandits.gp.posteriors.state_space import (
     FeatureRows,
@@ -467,7 +468,7 @@ MANY = 500
 
 
 @dataclass(frozen=True)
-class Nystrom:
+class Nystrom(PosteriorRule):
     """The sparse posterior, as a part of a recipe.
 
     Parameters
@@ -494,9 +495,7 @@ class Nystrom:
     True
     """
 
-    self_learning: ClassVar[bool] = False
-    fixed_features: ClassVar[bool] = False
-    joint_draws: ClassVar[bool] = False
+    in_rows: ClassVar[bool] = True
 
     oversampling: float = 2.0
     keep: bool = True
@@ -506,6 +505,10 @@ class Nystrom:
         positive_number("oversampling", self.oversampling)
         flag("keep", self.keep)
         finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
+
+    def on_dictionary(self, kernel: Any) -> bool:
+        """Unless it is a filter over time."""
+        return not is_space_time(kernel)
 
     def condition(self, given: Conditioning) -> NystromPosterior | StateSpacePosterior:
         """Condition on data, from a previous posterior where that is cheaper.

@@ -20,7 +20,7 @@ all rewards that still count are filtered again: nothing is lost but those whose
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,12 @@ class NystromFilter(Nystrom):
     >>> print(bandit.predict([[0.0]], t=11)[0].round(3))  # what has faded since
     [0.585]
     """
+
+    in_rows: ClassVar[bool] = False
+
+    def on_dictionary(self, kernel: Any) -> bool:  # noqa: ARG002
+        """Always."""
+        return True
 
     def condition(self, given: Conditioning) -> NystromPosterior:
         """Condition on data, in any order, from a previous posterior where that is cheaper.

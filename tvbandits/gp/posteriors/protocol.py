@@ -1,7 +1,8 @@
 """What every posterior can do, what conditions one, and what a posterior may offer beyond that.
 
-Nobody else asks which posterior it has: all of them answer the questions of `Posterior`. Only a batch
-asks for `NystromPosterior`, on whose dictionary it looks at variances one by one.
+Nobody else asks which posterior it has: all of them answer the questions of `Posterior`, and their rules
+those of `PosteriorRule`. Only a batch asks for `NystromPosterior`, on whose dictionary it looks at
+variances one by one.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ class Conditioning(NamedTuple):
 
 
 class PosteriorRule(Protocol):
-    """How a posterior is made of data: a part of a recipe.
+    """How a posterior is made of data: a part of a recipe. What is usual may be inherited.
 
     Attributes
     ----------
@@ -250,13 +251,32 @@ class PosteriorRule(Protocol):
     fixed_features : bool
         Whether more observations change neither weights nor features, so that the joint covariance of
         several is that of one told after the other.
-    joint_draws : bool
-        Whether `samples` factors a matrix of all fixed points.
+    dense : bool
+        Whether whole matrices are factored: of all fixed points for `samples`, and of all rows, whose
+        noise may then be shared, as that of a level which nobody knows.
+    in_rows : bool
+        Whether all that is known is in the rows of data, of which none may leave.
+    points_apart : bool
+        Whether what is read at a point tells nothing of the others, whatever the kernel.
     """
 
-    self_learning: ClassVar[bool]
-    fixed_features: ClassVar[bool]
-    joint_draws: ClassVar[bool]
+    self_learning: ClassVar[bool] = False
+    fixed_features: ClassVar[bool] = False
+    dense: ClassVar[bool] = False
+    in_rows: ClassVar[bool] = False
+    points_apart: ClassVar[bool] = False
+
+    def check(self, kernel: Any) -> None:  # noqa: ARG002
+        """Raise a `ValueError` if there is no such posterior of the kernel; by default there is."""
+        return
+
+    def on_dictionary(self, kernel: Any) -> bool:  # noqa: ARG002
+        """Whether variances under the kernel are looked at one by one, on inducing points."""
+        return False
+
+    def informed_by(self, known: Any) -> PosteriorRule:  # noqa: ARG002
+        """The rule whose prior is what a posterior of it has learned elsewhere; by default itself."""
+        return self
 
     def condition(self, given: Conditioning) -> Posterior:
         """Condition on the data that are `given`, from the previous posterior where that is cheaper.

@@ -28,7 +28,12 @@ from tvbandits.core.observations import changed
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.features import SpaceFeatures
-from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Conditioning, KernelPosterior
+from tvbandits.gp.posteriors.protocol import (
+    UNCONDITIONED,
+    Conditioning,
+    KernelPosterior,
+    PosteriorRule,
+)
 
 # --- the one Kalman filter, and what it knows about its past --------------------------------------
 # A state s (m,) of diagonal prior covariance P0 is stationary and moves in time by a linear law F_h;
@@ -242,7 +247,7 @@ STRIDE = 64
 
 
 @dataclass(frozen=True)
-class StateSpace:
+class StateSpace(PosteriorRule):
     """The rule: condition a sum of terms by a Kalman filter.
 
     Parameters
@@ -263,15 +268,21 @@ class StateSpace:
     [0.585]
     """
 
-    self_learning: ClassVar[bool] = False
     fixed_features: ClassVar[bool] = True
-    joint_draws: ClassVar[bool] = False
 
     anchors: Array | None = None
 
     def __post_init__(self) -> None:
         if self.anchors is not None:
             object.__setattr__(self, "anchors", as_points(self.anchors, name="anchors"))
+
+    def check(self, kernel: Any) -> None:
+        """Raise a `ValueError` unless the kernel is a sum of terms."""
+        if terms_of(kernel) is None:
+            raise ValueError(
+                "a state space needs a sum of terms constant * OnSpace(...) * OnTime(Matern(nu=0.5 or "
+                f"1.5)), or Drift for the time; got {kernel}"
+            )
 
     def condition(self, given: Conditioning) -> StateSpacePosterior:
         """Condition on data, in any order, from a posterior that only has to be told the rest.
@@ -284,12 +295,8 @@ class StateSpace:
         return filtered(given, lambda: self._space(given.kernel, given.surface))
 
     def _space(self, kernel: Any, surface: CandidateGrid | None) -> SpaceFeatures:
-        terms = terms_of(kernel)
-        if terms is None:
-            raise ValueError(
-                "a state space needs a sum of terms constant * OnSpace(...) * OnTime(Matern(nu=0.5 or "
-                f"1.5)), or Drift for the time; got {kernel}"
-            )
+        self.check(kernel)
+        terms: Any = terms_of(kernel)
         points = self.anchors if surface is None else surface.points
         if points is None:
             raise ValueError(
