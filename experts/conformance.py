@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.core.arrays import Array, Index, as_points, as_time, flag, whole_number
+from tvbandits.core.coercion import error_line
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
@@ -256,7 +257,7 @@ Run = Callable[[_Kit], str | None]
 
 def _raised(error: Exception) -> str:
     what = "stops, as it is broken" if is_mistake(error) else "goes on without it, as it is down"
-    return f"raised {type(error).__name__}: {error} (a bandit {what})"
+    return f"raised {error_line(error)} (a bandit {what})"
 
 
 def _is_clear(error: Exception) -> bool:
@@ -359,8 +360,8 @@ def _pickles(kit: _Kit) -> str:
     try:
         copy = _copied(kit.expert)
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        return f"{why}; a bandit with it cannot be saved, nor run in other processes"
+        why = "a bandit with it cannot be saved, nor run in other processes"
+        return f"{error_line(error)}; {why}"
     return kit.compare(kit.ask(), kit.ask(expert=copy), "a copy")
 
 

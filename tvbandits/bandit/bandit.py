@@ -32,13 +32,7 @@ from tvbandits.bandit.recipe import (
     state_for,
 )
 from tvbandits.bandit.state import Info, State, generator_of, same_value
-from tvbandits.bandit.told import (
-    checked_answers,
-    corrected,
-    readings_at,
-    told_next,
-    with_rewards,
-)
+from tvbandits.bandit.told import checked_answers, corrected, readings_at, told_next, with_rewards
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.coercion import of_kind

@@ -21,6 +21,7 @@ from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import kept_answers
 from tvbandits.core.arrays import Array, Index, as_rows, as_time
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.coercion import error_line
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Told, answers_of, changed
 from tvbandits.core.protocols import (
@@ -279,10 +280,9 @@ def asked(expert: Expert, points: Array, t: float) -> tuple[Answers, Exception |
         said = expert.query(points.copy(), t)
     except Exception as error:
         if is_mistake(error):
-            raise ExpertError(
-                f"the expert failed on {q} points at t = {t}: {type(error).__name__}: {error}"
-            ) from error
-        return Answers.none(q, notes=(_described(error),)), error
+            why = f"the expert failed on {q} points at t = {t}: {error_line(error)}"
+            raise ExpertError(why) from error
+        return Answers.none(q, notes=(error_line(error),)), error
     return checked_answers(said, q), None
 
 
@@ -291,22 +291,17 @@ def show(expert: Expert, rewards: Observations) -> None:
     try:
         inform(expert, rewards)
     except Exception as error:
-        raise ExpertError(
-            f"the expert failed on being shown {len(rewards)} rewards: {_described(error)}"
-        ) from error
+        why = f"the expert failed on being shown {len(rewards)} rewards: {error_line(error)}"
+        raise ExpertError(why) from error
 
 
 def warn_of(failure: Exception, t: float) -> None:
     """Tell people that the expert is down."""
     message = (
-        f"the expert cannot be reached at t = {t:g} ({_described(failure)}); "
+        f"the expert cannot be reached at t = {t:g} ({error_line(failure)}); "
         "going on without its answers until it can"
     )
     try:
         warnings.warn(message, ExpertDownWarning, stacklevel=6)  # the line that called `tell`
     except ExpertDownWarning as strict:
         raise strict from failure
-
-
-def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

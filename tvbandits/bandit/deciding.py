@@ -89,11 +89,7 @@ def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) 
 
 
 def probability_after(
-    limit: Limit,
-    mean: Array,
-    deviation: Array,
-    moves: Array,
-    degrees: float,
+    limit: Limit, mean: Array, deviation: Array, moves: Array, degrees: float
 ) -> Array:
     """Probability (k, m) that a look makes a limit known to hold where it may.
 

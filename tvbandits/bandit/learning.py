@@ -86,11 +86,9 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
         If points there have another number of coordinates, nothing was told there, or there is nothing
         to be taken.
     """
-    d = other.domain.dimension
-    if d != recipe.domain.dimension:
-        raise ValueError(
-            f"points have {recipe.domain.dimension} coordinates here, and {d} where the other one plays"
-        )
+    here, d = recipe.domain.dimension, other.domain.dimension
+    if d != here:
+        raise ValueError(f"points have {here} coordinates here, and {d} where the other one plays")
     if len(other.rewards) == 0:
         raise ValueError("there is nothing to learn from: the other one was told no reward")
     state = _told(recipe, other)
@@ -106,9 +104,7 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
     elif recipe.learn is not None and has_pace(model.aging):
         found["aging"] = model.aging
     if not found:
-        raise ValueError(
-            "there is nothing that this bandit could learn from another one: all is given"
-        )
+        raise ValueError("there is nothing that it could learn from another one: all is given")
     return replace(recipe, **found)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.coercion import file_path
+from tvbandits.core.coercion import error_line, file_path
 from tvbandits.core.context import measured
 from tvbandits.core.files.reading import check_regular, check_size
 from tvbandits.core.files.saving import from_bytes
@@ -65,8 +65,7 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
             warnings.simplefilter("ignore")
             _play_a_step(twin)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise SavedFileError(f"{file}: it cannot play on: {reason}") from error
+        raise SavedFileError(f"{file}: it cannot play on: {error_line(error)}") from error
     return found
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info
 from tvbandits.core.arrays import Array, as_points, as_time, is_finite_number, whole_number
-from tvbandits.core.coercion import check_part, function as check_function, shown
+from tvbandits.core.coercion import check_part, error_line, function as check_function, shown
 
 # The reward of a point (d,) at a time. Processes need one that can be pickled.
 Function: TypeAlias = Callable[[Array, float], float]
@@ -206,15 +206,14 @@ def _next_time(bandit: Player) -> float:
 
 def _reward(value: Callable[[], Any], x: Array, t: float) -> float:
     """A checked reward."""
+    where = f"{x.tolist()}, t = {t}"
     try:
         reward = value()
     except Exception as error:
-        raise EvaluationError(
-            f"the function failed at {x.tolist()}, t = {t}: {type(error).__name__}: {error}"
-        ) from error
+        raise EvaluationError(f"the function failed at {where}: {error_line(error)}") from error
     number = reward.item() if isinstance(reward, np.ndarray) and reward.ndim == 0 else reward
     if not is_finite_number(number):
         raise EvaluationError(
-            f"the reward at {x.tolist()}, t = {t}, must be a finite number, got {shown(reward)}"
+            f"the reward at {where}, must be a finite number, got {shown(reward)}"
         )
     return float(number)

@@ -41,7 +41,7 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.coercion import check_part, choice, of_kind, several, shown
+from tvbandits.core.coercion import check_part, choice, of_kind, require, several, shown
 from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
@@ -261,18 +261,12 @@ class Recipe:
         count = len(as_finite(self.domain, "an ensemble of models"))
         usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
         for name, plain in usual.items():
-            if getattr(self, name) != plain:
-                raise ValueError(
-                    f"an ensemble of models learns by itself: {name} must be {plain!r}, "
-                    f"got {getattr(self, name)!r}"
-                )
+            given = getattr(self, name)
+            require(given == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", given)
         asking = self.asking
-        if isinstance(asking, Asking) and not (
-            asking.reuse_answers and asking.most_answers is None
-        ):
+        if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
             raise ValueError(
-                "an ensemble of models keeps every answer: give "
-                "Asking(reuse_answers=True, most_answers=None)"
+                "an ensemble keeps every answer: give Asking(reuse_answers=True, most_answers=None)"
             )
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.confidence(situation)):
@@ -394,9 +388,7 @@ class Recipe:
         flag("robust", self.robust)
         check_move_cost(self.move_cost)
         if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
-            raise ValueError(
-                f"{self.acquisition!r} weighs no rewards, from which a move_cost is taken"
-            )
+            raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
         choice("consult", self.consult, ("after tell", "before ask"))
 
 
@@ -434,11 +426,8 @@ def check_mean(mean: object) -> None:
         known = mean == "online"
     else:
         known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
-    if not known:
-        raise ValueError(
-            f'mean must be "online" or a finite number of at most {LARGEST_VALUE:g} in size, '
-            f"got {shown(mean)}"
-        )
+    needs = f'"online" or a finite number of at most {LARGEST_VALUE:g} in size'
+    require(known, "mean", needs, mean)
 
 
 # --- a state for a recipe ---------------------------------------------------------------------------
@@ -464,9 +453,7 @@ def check_state(recipe: object, state: object) -> None:
     """Raise a `ValueError` unless a bandit of `recipe` can go on from `state`."""
     if not (isinstance(recipe, Recipe) and isinstance(state, State)):
         names = f"{type(recipe).__name__} and {type(state).__name__}"
-        raise ValueError(
-            f"from_state takes a Recipe and then a State, got {names} as recipe and state"
-        )
+        raise ValueError(f"from_state takes a Recipe and then a State, got {names}")
     if state.rewards.dimension != recipe.domain.dimension:
         raise ValueError(
             f"the state has points of {state.rewards.dimension} coordinates, "

@@ -15,14 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances, row_keys
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.observations import (
-    Observations,
-    Plays,
-    Record,
-    Told,
-    answers_of,
-    changed,
-)
+from tvbandits.core.observations import Observations, Plays, Record, Told, answers_of, changed
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
@@ -144,11 +137,7 @@ def kept_answers(
 
 
 def values_and_variance(
-    name: str,
-    values: Any,
-    n: int,
-    variance: ArrayLike | None,
-    otherwise: float | None,
+    name: str, values: Any, n: int, variance: ArrayLike | None, otherwise: float | None
 ) -> tuple[Array, Array]:
     """Columns (n,) of values, of which NaN is allowed, and of positive variances, or a usual one."""
     if isinstance(values, Counted):

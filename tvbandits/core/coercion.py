@@ -96,13 +96,7 @@ def is_of(value: object, module: str, *classes: str) -> bool:
 
 def is_date(value: object) -> bool:
     """Whether `value` is a date, a time of day or a span of time."""
-    kinds = (
-        datetime.date,
-        datetime.time,
-        datetime.timedelta,
-        np.datetime64,
-        np.timedelta64,
-    )
+    kinds = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
     return isinstance(value, kinds)  # pandas' Timestamp and Timedelta are of these kinds, too
 
 
@@ -130,7 +124,18 @@ def shown(value: object) -> str:
     return cut(" ".join(text.split()), _LONGEST)
 
 
+def error_line(error: BaseException) -> str:
+    """An error in one line: its type, and what it says."""
+    return f"{type(error).__name__}: {error}"
+
+
 # --- what is no number ----------------------------------------------------------------------------
+
+
+def require(good: object, name: str, needs: str, given: object) -> None:
+    """Raise a `ValueError` that says what must be and what was given, unless that is good."""
+    if not good:
+        raise ValueError(f"{name} must be {needs}, got {shown(given)}")
 
 
 def text(name: str, value: object) -> str:
@@ -162,8 +167,7 @@ def either(words: Sequence[str]) -> str:
 
 def function(name: str, value: object, needs: str = "a function") -> None:
     """Raise a `ValueError` unless `value` can be called, and is no class."""
-    if isinstance(value, type) or not callable(value):
-        raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+    require(callable(value) and not isinstance(value, type), name, needs, value)
 
 
 def optional(
@@ -175,8 +179,7 @@ def optional(
 
 def of_kind(name: str, value: object, kind: type | tuple[type, ...], needs: str) -> None:
     """Raise a `ValueError` unless `value` is an instance of `kind`: what it must be, in words."""
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+    require(isinstance(value, kind), name, needs, value)
 
 
 def several(name: str, value: object, needs: str) -> list[Any]:
@@ -211,13 +214,11 @@ def file_path(name: str, value: object) -> Path:
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path.strip() or has_controls(path):
         raise ValueError(f"{name} must be the path of a file, got {shown(value)}")
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path):
-        raise ValueError(f"{name} must be the path of a file, not an address, got {shown(value)}")
-    if any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(path).parts):
-        raise ValueError(
-            f"{name} must be the path of a file, whose name has at most {LONGEST_NAME} bytes, got "
-            f"{shown(value)}"
-        )
+    address = re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path)
+    require(not address, name, "the path of a file, not an address", value)
+    longest = max((len(os.fsencode(part)) for part in Path(path).parts), default=0)
+    needs = f"the path of a file, whose name has at most {LONGEST_NAME} bytes"
+    require(longest <= LONGEST_NAME, name, needs, value)
     return Path(path)
 
 

@@ -119,10 +119,7 @@ def uniform(domain: Domain, **common: Unpack[Shared]) -> ruled.PolicyAdapter:
 
 @listed("the best point so far, at random min(1, decay / t)", paper="Auer 2002")
 def eps_greedy(
-    domain: Domain,
-    *,
-    decay: float = 100.0,
-    **common: Unpack[Shared],
+    domain: Domain, *, decay: float = 100.0, **common: Unpack[Shared]
 ) -> ruled.PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
 
@@ -206,11 +203,7 @@ class RegularisedEvolution:
 
 @listed("regularised evolution", paper="Real 2019")
 def evolution(
-    domain: Domain,
-    *,
-    population: int = 100,
-    tournament: int = 10,
-    **common: Unpack[Shared],
+    domain: Domain, *, population: int = 100, tournament: int = 10, **common: Unpack[Shared]
 ) -> ruled.PolicyAdapter:
     """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 

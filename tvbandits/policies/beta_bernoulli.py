@@ -79,11 +79,7 @@ class BetaBernoulli:
 
 @described
 def discounted_thompson(
-    domain: Domain,
-    *,
-    discount: float = 0.99,
-    window: float | None = None,
-    **common: Unpack[Shared],
+    domain: Domain, *, discount: float = 0.99, window: float | None = None, **common: Unpack[Shared]
 ) -> ruled.PolicyAdapter:
     """Discounted Thompson sampling for Bernoulli arms ([RK]), and in a sliding window ([Tro]).
 

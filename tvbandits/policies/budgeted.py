@@ -112,11 +112,7 @@ def bkb(
 BBKB_WIDTHS = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 
 
-@listed(
-    "the same in batches, rule=global|local",
-    paper="Calandriello 2020",
-    widths=BBKB_WIDTHS,
-)
+@listed("the same in batches, rule=global|local", paper="Calandriello 2020", widths=BBKB_WIDTHS)
 def bbkb(
     domain: Domain,
     kernel: Any,
@@ -367,11 +363,7 @@ def mini_gp_ucb(
     )
 
 
-@listed(
-    "batches of posterior samples",
-    paper="Kandasamy 2018",
-    widths={"theory": BBKBWidth},
-)
+@listed("batches of posterior samples", paper="Kandasamy 2018", widths={"theory": BBKBWidth})
 def thompson(
     domain: Domain,
     kernel: Any,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard, Unpack
+from typing import Any, Literal, Unpack
 
 from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime, as_confidence
@@ -23,7 +23,7 @@ from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import finite_number, is_finite_number, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, shown
+from tvbandits.core.coercion import check_part, choice, require, shown
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
@@ -90,7 +90,9 @@ def learned_parts(
     """
     parts: dict[str, Any] = {"mean": mean}
     free = kernel is None and posterior is None
-    if not asks and free and has_several(domain):
+    # A box of several coordinates: 96 features are too few. An interval keeps the sum of fields, which
+    # finds narrow peaks that move.
+    if not asks and free and isinstance(domain, Bounded) and domain.dimension > 1:
         rule = as_rule(learn, CONTEXT_RULE if measured(domain) else BOX_RULE)
         return box_kernel(domain), parts | {
             "learn": replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(domain))),
@@ -119,10 +121,7 @@ def learned_parts(
     start, every, beliefs = _fitted(domain, kernel, as_rule(learn, every), posterior)
     if not beliefs.self_learning:
         return start, parts | {"posterior": beliefs, "learn": every}
-    if learn:
-        raise ValueError(
-            f"an ensemble of models learns by itself: learn must be None, got {shown(learn)}"
-        )
+    require(not learn, "an ensemble learns by itself: learn", "None", learn)
     return start, parts | {"posterior": beliefs}
 
 
@@ -181,14 +180,6 @@ BOX_WIDTH = 2.0 * math.sqrt(2.0)
 
 # Plays at random to begin with, for each coordinate that is chosen.
 FIRST_PLAYS = 2
-
-
-def has_several(domain: Domain) -> TypeGuard[Bounded]:
-    """Whether a domain is a box of several coordinates, for which 96 features are too few.
-
-    An interval keeps the sum of fields, which finds narrow peaks that move.
-    """
-    return isinstance(domain, Bounded) and domain.dimension > 1
 
 
 def box_width(box: Bounded) -> float:
@@ -276,9 +267,7 @@ def sparq_gp_ucb(
         whole_number("ask_every", ask_every)
         queries = plans.KDPP(plans.LogSchedule(float(queries), ask_every))  # type: ignore[arg-type]
     elif ask_every != 1:
-        raise ValueError(
-            f"ask_every is for a number of queries, got {ask_every} and queries={queries!r}"
-        )
+        raise ValueError(f"ask_every is for a number of queries, got {ask_every} and {queries=}")
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: plans.QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan

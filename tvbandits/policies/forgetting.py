@@ -44,10 +44,7 @@ from tvbandits.policies.setting import (
 
 @listed("never forgets", paper="Srinivas 2010", first_comparison=2)
 def gp_ucb(
-    domain: Domain,
-    kernel: Any,
-    noise_variance: float | None,
-    **common: Unpack[Common],
+    domain: Domain, kernel: Any, noise_variance: float | None, **common: Unpack[Common]
 ) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten.
 
@@ -246,9 +243,7 @@ def tv_gp_ucb(
         whole_number("first_sample", rewards, at_least=2)
         once = replace(ONCE, first=(rewards,), observations=rewards)
     elif first_sample is not None:
-        raise ValueError(
-            f"first_sample is for an epsilon that is not given, got epsilon = {epsilon}"
-        )
+        raise ValueError(f"first_sample is for an epsilon that is not given, got {epsilon = }")
     return assembled(domain, drifting, noise_variance, learn=once, **common)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.core.coercion import cleaned
+from tvbandits.core.coercion import cleaned, error_line
 
 WORDS = {"true": True, "false": False}
 
@@ -122,9 +122,7 @@ def load(path: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever a module does when it is imported
-        raise ValueError(
-            f'"{path}": cannot import {module}: {type(error).__name__}: {error}'
-        ) from error
+        raise ValueError(f'"{path}": cannot import {module}: {error_line(error)}') from error
     for name in attribute.split("."):
         if not hasattr(found, name):
             there = [each for each in vars(found) if not each.startswith("_")]
@@ -142,7 +140,7 @@ def instance_of(found: Any) -> Any:
         try:
             return found()
         except Exception as error:  # code of somebody else
-            raise ValueError(f"{found!r} fails: {type(error).__name__}: {error}") from error
+            raise ValueError(f"{found!r} fails: {error_line(error)}") from error
     return found
 
 
@@ -218,7 +216,7 @@ def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
             return float(found)
         except OverflowError:
             return found  # who takes it says that it is too large
-    wanted = [*((float, "a number"), (int, "a whole number"), (bool, "true or false"))]
+    wanted = ((float, "a number"), (int, "a whole number"), (bool, "true or false"))
     allowed = [text for kind, text in wanted if kind in kinds][:1]
     allowed += [f'"{word}"' for word in words]
     if parameter.default is not None and means_none("none", declared):

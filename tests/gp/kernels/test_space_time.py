@@ -120,8 +120,8 @@ def test_gram_matrices_are_the_plain_formulas() -> None:
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan, 2.0])
 def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
-    refused(ValueError, "epsilon must be at least 0 and below 1, got", Drift, epsilon)
-    with pytest.raises(ValueError, match="epsilon must be at least 0 and below 1, got"):
+    refused(ValueError, r"epsilon must lie in \[0, 1\), got", Drift, epsilon)
+    with pytest.raises(ValueError, match=r"epsilon must lie in \[0, 1\), got"):
         Drift(0.1).set_params(epsilon=epsilon)(rows(3))
 
 

@@ -33,7 +33,7 @@ from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_typ
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import error_line, shown
 
 # --- a saved file: a structure in JSON and arrays, in a zip that runs nothing ---------------------
 # The file is a zip, so that any tool can look into it: `structure.json`, and `arrays/0.npy`,
@@ -55,7 +55,7 @@ KINDS = "biufcSU"
 
 _DIGEST = 64
 # Bytes of the structure, which is JSON: a hundred times that of any policy, and seconds to read.
-_LONGEST_STRUCTURE = 8_000_000
+_LONGEST = 8_000_000
 
 
 class SavedFileError(ValueError):
@@ -127,20 +127,17 @@ def _checked_members(infos: list[zipfile.ZipInfo], size: int) -> list[str]:
 
 
 def _structure(text: bytes) -> dict[str, Any]:
-    if len(text) > _LONGEST_STRUCTURE:
-        raise SavedFileError(
-            f"{STRUCTURE} has {len(text)} bytes, at most {_LONGEST_STRUCTURE} may be"
-        )
+    if len(text) > _LONGEST:
+        raise SavedFileError(f"{STRUCTURE} has {len(text)} bytes, at most {_LONGEST} may be")
     try:
         found = json.loads(text.decode(), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{STRUCTURE} cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise SavedFileError(f"it is not a saved file: {STRUCTURE} does not say {FORMAT!r}")
-    if found.get("version") != VERSION:
-        raise SavedFileError(
-            f"it is of version {found.get('version')!r}, and {VERSION} is known here"
-        )
+    version = found.get("version")
+    if version != VERSION:
+        raise SavedFileError(f"it is of version {version!r}, and {VERSION} is known here")
     return found
 
 
@@ -517,8 +514,9 @@ class Decoder:
             except SavedFileError:
                 raise
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                raise SavedFileError(f"entry {number} cannot be made: {reason}") from error
+                raise SavedFileError(
+                    f"entry {number} cannot be made: {error_line(error)}"
+                ) from error
 
     def value(self, ref: Any) -> Any:
         """The value that a reference stands for."""
@@ -588,7 +586,9 @@ class Decoder:
 
 def _remade(form: str, word: Any, parts: dict[str, Any]) -> Any:
     """A kernel or another part of the project, from what it says that it takes."""
-    kind = _part(word)
+    kind = parts_on_record().get(word) or parts_by_word().get(word)
+    if kind is None:
+        raise SavedFileError(f"{str(word)[:80]!r} is no part that is known to this version")
     if is_kernel(kind) != (form == "kernel"):
         raise SavedFileError(f"{word!r} is no {form}")
     check_types(kind, parts)
@@ -603,14 +603,6 @@ def _generator(state: Any) -> np.random.Generator:
     bits = getattr(np.random, state["bit_generator"])()
     bits.state = state
     return np.random.Generator(bits)
-
-
-def _part(word: Any) -> type:
-    """A class of the project by its word."""
-    found = parts_on_record().get(word) or parts_by_word().get(word)
-    if found is None:
-        raise SavedFileError(f"{str(word)[:80]!r} is no part that is known to this version")
-    return found
 
 
 def _key(key: Any) -> Any:

@@ -18,8 +18,8 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array, Index, is_finite_number
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.arrays import Array, Index, finite_number, is_finite_number
+from tvbandits.core.coercion import of_kind, require
 
 
 class _Restricted(Kernel):  # type: ignore[misc]
@@ -134,11 +134,10 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
 
     def _rate(self) -> float:
         """Return epsilon; checked at every use, since scikit-learn sets parameters as it likes."""
-        if not (is_finite_number(self.epsilon) and 0.0 <= self.epsilon < 1.0):
-            raise ValueError(f"epsilon must be at least 0 and below 1, got {shown(self.epsilon)}")
-        if self.epsilon == 0.0 and not self.hyperparameter_epsilon.fixed:
+        epsilon = finite_number("epsilon", self.epsilon, low=0.0, below=1.0)
+        if epsilon == 0.0 and not self.hyperparameter_epsilon.fixed:
             raise ValueError('epsilon = 0 cannot be fitted: give epsilon_bounds="fixed" with it')
-        return float(self.epsilon)
+        return epsilon
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to log epsilon.
@@ -178,8 +177,7 @@ def _check_bounds(bounds: object) -> None:
         and all(map(is_finite_number, numbers))
         and 0 < numbers[0] <= numbers[1] < 1
     )
-    if not good:
-        raise ValueError(f"epsilon_bounds must be {needs}, got {shown(bounds)}")
+    require(good, "epsilon_bounds", needs, bounds)
 
 
 class Beside(Kernel):  # type: ignore[misc]

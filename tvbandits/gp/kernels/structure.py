@@ -162,21 +162,15 @@ def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
         raise KernelError(f"{name} must give a matrix of shape ({n}, {n}) for {n} points: {shapes}")
     if not np.isfinite(K).all():
         raise KernelError(f"{name} must be finite, got {K[~np.isfinite(K)][0]}")
-    scale = np.abs(K).max()
-    if scale > LARGEST_VARIANCE:
-        raise KernelError(
-            f"{name} must give variances of at most {LARGEST_VARIANCE:g}, got {scale:.3g}"
-        )
+    scale, lowest = np.abs(K).max(), np.diagonal(K).min()
+    if not lowest > 0.0:
+        raise KernelError(f"{name} must have a positive diagonal, got {lowest:.3g}")
+    if lowest < SMALLEST_VARIANCE or scale > LARGEST_VARIANCE:
+        needs = f"variances of at least {SMALLEST_VARIANCE:g} and at most {LARGEST_VARIANCE:g}"
+        raise KernelError(f"{name} must give {needs}, got {lowest:.3g} to {scale:.3g}")
     asymmetry = np.abs(K - K.T).max()
     if asymmetry > 1e-8 * scale:
         raise KernelError(f"{name} must be symmetric, but K - K^T is as large as {asymmetry:.3g}")
-    lowest = np.diagonal(K).min()
-    if not lowest > 0.0:
-        raise KernelError(f"{name} must have a positive diagonal, got {lowest:.3g}")
-    if lowest < SMALLEST_VARIANCE:
-        raise KernelError(
-            f"{name} must give variances of at least {SMALLEST_VARIANCE:g}, got {lowest:.3g}"
-        )
     gap = np.abs(np.diagonal(K) - diagonal).max()
     if not gap <= 1e-8 * scale:
         raise KernelError(f"{name}: diag(X) differs from the diagonal of the matrix by {gap:.3g}")

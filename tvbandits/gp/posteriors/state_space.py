@@ -299,9 +299,7 @@ class StateSpace(PosteriorRule):
         terms: Any = terms_of(kernel)
         points = self.anchors if surface is None else surface.points
         if points is None:
-            raise ValueError(
-                "a domain that is not finite needs anchors: StateSpace(anchors=points)"
-            )
+            raise ValueError("without candidates it needs anchors: StateSpace(anchors=points)")
         return SpaceFeatures.of(terms, points)
 
 
