@@ -395,9 +395,10 @@ def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
         pace = learned_pace(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
         unit = pace_unit(each, scale)
         assert SLOWEST * unit * 0.999 <= pace <= FASTEST * unit * 1.001
-        score = Predictions(
-            KERNEL_LEARNED_RATE, rewards.take(slice(-(PREDICTED + FROM), None)), 0.1, scale, told=80
-        )
+        kept = rewards.take(slice(-(PREDICTED + FROM), None))
+        gone = len(rewards) - len(kept)  # who keeps no more learns the same
+        assert learned_pace(each, KERNEL_LEARNED_RATE, kept, 0.1, scale, gone) == pace
+        score = Predictions(KERNEL_LEARNED_RATE, kept, 0.1, scale, told=80)
         grid = np.geomspace(SLOWEST * unit, FASTEST * unit, 120)
         best = max(score(each.at_pace(float(x))) for x in grid)
         # A threshold makes the score jump wherever a reward is discarded.

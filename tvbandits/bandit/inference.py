@@ -468,13 +468,14 @@ class Model:
         """With the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
         scaled, rewards = model.scaling, self._maximised(state, state.rewards)
+        before = state.gone.rewards
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             told = np.ones(len(rewards), dtype=bool)
             least = self.noise_variance(state)
-            gone = state.gone.rewards
-            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least, gone)
-        pace = learned_pace(self._aging(state), model.kernel, rewards, scaled.anchor, scaled.scale)
+            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least, before)
+        aging, unit = self._aging(state), (scaled.anchor, scaled.scale)
+        pace = learned_pace(aging, model.kernel, rewards, *unit, before)
         if pace is None or not has_pace(model.aging):
             return state
         aged = model.aging.at_pace(pace)

@@ -34,7 +34,7 @@ SLOWEST, FASTEST = 1e-4, 10.0
 
 
 def learned_pace(
-    aging: Aging, kernel: Any, rewards: Observations, centre: float, scale: float
+    aging: Aging, kernel: Any, rewards: Observations, centre: float, scale: float, before: int = 0
 ) -> float | None:
     """The pace that predicts best, or None where there is none to learn.
 
@@ -47,15 +47,16 @@ def learned_pace(
         Told, in any order.
     centre, scale : float
         The values are standardised by these.
+    before : int
+        Rewards told before them, that are kept no more.
     """
     if not has_pace(aging) or len(rewards) < FEWEST:
         return None
     order = np.argsort(rewards.t, kind="stable")
     latest = rewards.take(order[-(PREDICTED + FROM) :])
-    score = Predictions(kernel, latest, centre, scale, told=len(rewards))
+    score = Predictions(kernel, latest, centre, scale, told=before + len(rewards))
     unit = pace_unit(aging, scale, step_of(latest.t))
-    low, high = math.log(SLOWEST * unit), math.log(FASTEST * unit)
-    grid = np.linspace(low, high, 8)
+    grid = np.linspace(math.log(SLOWEST * unit), math.log(FASTEST * unit), 8)
     losses = [-score(aging.at_pace(math.exp(x))) for x in grid]
     best = int(np.argmin(losses))
     # The likelihood may have several humps; the best point of the grid says which to climb.
