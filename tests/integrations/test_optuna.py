@@ -157,15 +157,14 @@ def test_several_objectives_are_refused() -> None:
     refused(ValueError, "multi-objective", study.optimize, objective, n_trials=2)
 
 
-def study_of(n: int) -> Any:
-    study = optuna.create_study(sampler=sampler())
+def study_of(n: int, **options: Any) -> Any:
+    study = optuna.create_study(sampler=sampler(**options))
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=n)
     return study
 
 
 def test_other_policies_get_the_kernel_of_the_space() -> None:
-    study = optuna.create_study(sampler=sampler(policy=partial(policies.sw_gp_ucb, window=5)))
-    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
+    study = study_of(3, policy=partial(policies.sw_gp_ucb, window=5))
     assert study.sampler.bandit.recipe.aging.last == 5
     study.sampler = sampler(policy=lambda space, *_, **__: policies.uniform(space))
     refused(TypeError, "policy must be a recipe", TVSampler, "gp-ucb")

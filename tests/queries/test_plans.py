@@ -109,12 +109,13 @@ def test_a_question_that_is_not_asked_costs_nothing(plan: Any, free: tuple[int, 
 
 
 @pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximisers])
-def test_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
-    shown = beliefs()
-    before = shown.deviation.copy(), shown.mean.copy()
-    plan(5).choose(Pool(POINTS, 5, lambda: PRIOR, shown), rng())
-    np.testing.assert_array_equal(shown.deviation, before[0])
-    np.testing.assert_array_equal(shown.mean, before[1])
+def test_ties_go_by_their_order_and_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
+    last_bits = 1e-14 * rng().standard_normal(N)
+    shown = beliefs(last_bits, K=np.eye(N), deviation=1.0 + last_bits)
+    before = np.array([shown.deviation, shown.mean])
+    rows = plan(5).choose(Pool(POINTS, 5, lambda: np.eye(N), shown), rng())
+    assert rows.tolist() == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal([shown.deviation, shown.mean], before)
 
 
 @pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])

@@ -30,7 +30,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, Index, finite_number, flag, not_negative, whole_number
 from tvbandits.core.coercion import check_part, choice, function, optional, several
@@ -426,11 +425,7 @@ class PlausibleMaximisers:
         while beliefs is not None and len(rows) < k:
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
-            promise = beliefs.mean + PROMISE * beliefs.deviation
-            none = max(1e-9 * float(beliefs.deviation.max()), 1e-300)  # a deviation that is none
-            short = (promise.max() - promise[plausible]) / none
-            # Points that tie keep their order, whatever the last bits say.
-            ranked = plausible[np.argsort(np.rint(short), kind="stable")]
+            ranked = _by_promise(beliefs, plausible)
             candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
@@ -544,9 +539,13 @@ def questions(
     chosen: list[int] = []
     while len(chosen) < budget:
         if discover_every is not None and (asked + len(chosen) + 1) % discover_every == 0:
-            row = int(np.argmax(np.where(free, beliefs.deviation, -np.inf)))
+            left = np.flatnonzero(free)
+            row = int(left[first_largest(beliefs.deviation[left])])
         else:
-            row = _most_useful(beliefs, free)
+            # The free point whose answer raises the best mean most.
+            ranked = _by_promise(beliefs, np.arange(len(free)))
+            candidates = ranked[free[ranked]][:LOOKED_AT]
+            row = int(candidates[first_largest(beliefs.gains(candidates, ranked[:COMPARED]))])
         chosen.append(row)
         free[row] = False
         if len(chosen) < budget:
@@ -554,12 +553,11 @@ def questions(
     return np.array(chosen, dtype=np.int64)
 
 
-def _most_useful(beliefs: JointPosterior, free: NDArray[np.bool_]) -> int:
-    """The free point whose answer raises the best mean most."""
-    ranked = (-(beliefs.mean + PROMISE * beliefs.deviation)).argsort(kind="stable")
-    candidates = ranked[free[ranked]][:LOOKED_AT]
-    gains = beliefs.gains(candidates, ranked[:COMPARED])
-    return int(candidates[gains.argmax()])
+def _by_promise(beliefs: JointPosterior, rows: Index) -> Index:
+    """Some rows, what promises most first; what ties keeps its order, whatever the last bits say."""
+    promise = beliefs.mean + PROMISE * beliefs.deviation
+    none = max(1e-9 * float(beliefs.deviation.max()), 1e-300)  # a deviation that is none
+    return rows[np.argsort(np.rint((promise.max() - promise[rows]) / none), kind="stable")]
 
 
 # --- asking ----------------------------------------------------------------------------------------
