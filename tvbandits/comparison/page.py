@@ -65,7 +65,7 @@ def comparison_report(folder: Path) -> str:
 
 def command_of(arguments: Mapping[str, Any]) -> str:
     """The command line that plays a comparison again, from the record of its run."""
-    words = ["tvbandits", str(arguments.get("command", "compare"))]
+    words = ["tvbandits", "compare"]  # which plays the policies of a frontier, too
     words += [str(each) for each in arguments.get("problems", ())]
     for policy in arguments.get("policies") or ():
         words += ["--policy", str(policy)]
