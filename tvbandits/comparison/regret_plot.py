@@ -35,6 +35,8 @@ class PlotStyle:
     @property
     def line(self) -> dict[str, Any]:
         """As matplotlib takes it."""
+        # A white edge would hide a marker that is made of lines.
+        edge = self.hollow or self.marker not in Line2D.filled_markers
         return {
             "color": self.colour,
             "linestyle": self.dashes,
@@ -42,8 +44,8 @@ class PlotStyle:
             "marker": self.marker,
             "markersize": MARKER_SIZES.get(self.marker, 7),
             "markerfacecolor": "white" if self.hollow else self.colour,
-            "markeredgecolor": self.colour if self.hollow else "white",
-            "markeredgewidth": 1.2 if self.hollow else 0.6,
+            "markeredgecolor": self.colour if edge else "white",
+            "markeredgewidth": 1.4 if edge and "$" not in self.marker else 0.6,
         }
 
 
@@ -51,7 +53,7 @@ MARKER_SIZES = {"*": 11, "X": 9, "P": 8, "d": 9, "<": 8, ">": 8, "8": 7.5}
 MARKER_SIZES |= dict.fromkeys(
     (f"${symbol}$" for symbol in (r"\spadesuit", r"\clubsuit", r"\heartsuit", r"\diamondsuit")), 10
 )
-MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10}
+MARKER_SIZES |= {r"$\infty$": 12, r"$\oplus$": 10} | dict.fromkeys("1234x|", 10)
 """Points, of markers that would look small in the usual 7."""
 
 
