@@ -21,6 +21,7 @@ from tvbandits.datasets import DriftingBump
 from tvbandits.policies.names import parse_spec
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(tvbandits [^`.]+)`")
 # The sentence before a block that is to be saved as a module.
@@ -42,7 +43,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(path: Path) -> list[Block]:
-    page, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
+    page, name = TEXTS[path], str(path.relative_to(ROOT))
     found = list(FENCED.finditer(page))
     blocks = []
     for block, after in zip(found, [*found[1:], None], strict=False):
@@ -108,11 +109,9 @@ def commands() -> list[tuple[str, str]]:
         for line in block.text.replace("\\\n", " ").splitlines()
         if line.startswith("tvbandits ")
     ]
-    for path in PAGES:
-        text = path.read_text(encoding="utf-8")
-        said += [
-            (path.name, " ".join(each.split())) for each in INLINE.findall(FENCED.sub("", text))
-        ]
+    for path, text in TEXTS.items():
+        inline = INLINE.findall(FENCED.sub("", text))
+        said += [(path.name, " ".join(each.split())) for each in inline]
     return [(where, line) for where, line in said if "..." not in line and "--help" not in line]
 
 
@@ -146,7 +145,7 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_command_and_option_is_named() -> None:
-    said = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    said = "".join(TEXTS.values())
     waiting: list[Any] = [typer.main.get_command(app)]
     names: set[str] = set()
     while waiting:
@@ -185,12 +184,24 @@ def test_a_quick_command_runs(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out
 
 
+# --- sentences -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_sentence_has_at_most_35_words(path: Path) -> None:
+    """Code, formulas and addresses count as a word, and what made a table counts as nothing."""
+    text = re.sub(r"(?ms)<!--.*?-->|<textarea.*?</textarea>|^\*Made by.*?$", "", TEXTS[path])
+    text = re.sub(r"(?s)\$\$.*?\$\$|`[^`]*`|\]\([^)]*\)", "`", FENCED.sub("", text))
+    for sentence in re.split(r"[.!?:;]\s|\||·|\n\s*\n|\n(?=- |\d+\. )", text):
+        assert len(sentence.split()) <= 35, sentence
+
+
 # --- links ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_links_to_files_and_headings_lead_somewhere(path: Path) -> None:
-    for link in re.findall(r"\]\(([^)]+)\)", FENCED.sub("", path.read_text(encoding="utf-8"))):
+    for link in re.findall(r"\]\(([^)]+)\)", FENCED.sub("", TEXTS[path])):
         file, _, heading = link.partition("#")
         there = path.parent / file if file else path
         if not link.startswith("http"):
@@ -205,18 +216,13 @@ def headings_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_files_that_are_named_exist(path: Path) -> None:
-    for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text(encoding="utf-8")):
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)`", TEXTS[path]):
         assert (ROOT / name).is_file() or (ROOT / "tvbandits" / name).is_file(), name
 
 
 def test_modules_that_are_named_exist() -> None:
     """`tvbandits.a.b` and `tvbandits.a.b.name`, wherever a page says so."""
-    named = {
-        name
-        for path in PAGES
-        for name in re.findall(r"`(tvbandits(?:\.\w+)+)", path.read_text(encoding="utf-8"))
-    }
-    assert named
+    named = set(re.findall(r"`(tvbandits(?:\.\w+)+)", "".join(TEXTS.values())))
     here = {name for name in named if not any(name.startswith(each) for each in absent())}
     for name in sorted(here):
         assert pkgutil.resolve_name(name) is not None
