@@ -468,7 +468,15 @@ def candidates_of(domain: object) -> Candidates | None:
 
 
 def as_finite(domain: object, who: str) -> Candidates:
-    """`domain`, if it is made of candidates; a `ValueError` says who needs that."""
+    """`domain`, if it is made of candidates; a `ValueError` names who needs that.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates
+    >>> from tvbandits.core.candidates import as_finite
+    >>> print(as_finite(Candidates([[0.0], [1.0]]), "expected improvement"))
+    Candidates(2 points, d=1)
+    """
     if not isinstance(domain, Candidates):
         raise ValueError(f"{who} needs a finite domain: give Candidates, got {shown(domain)}")
     return domain
