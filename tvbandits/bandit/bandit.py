@@ -225,9 +225,7 @@ class Bandit:
         points = inputs_of(self._recipe.domain, X, context)
         if outcome is not None:
             if relative:
-                raise ValueError(
-                    f"rewards alone are relative to the control, got outcome={outcome!r}"
-                )
+                raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, view, _ = self._conditioned_for(t)
         mean, deviation = view.reward(points)

@@ -211,15 +211,13 @@ class Recipe:
         self._check_limits()
         if self.control is not None:
             self._check_control()
-        known = isinstance(self.kernel, Kernel)  # of anything else, `check_kernel` says what it is
-        of_time = known and is_space_time(self.kernel)
-        if self.learn is not None and known and not of_time and not has_pace(self.aging):
+        if self.learn is not None and not (is_space_time(self.kernel) or has_pace(self.aging)):
             raise ValueError(
                 "learn= needs a kernel over points and time, or an aging map with a pace such as "
                 f"Wiener(0.1): with aging={shown(self.aging)} there is nothing to learn"
             )
         points = self.domain.sample(32, np.random.default_rng(0))
-        check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)) if known else points)
+        check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))
         self.posterior.check(self.kernel)
         if self.history is not None:
             self._check_history()
@@ -409,6 +407,7 @@ NEEDED_POSTERIOR = "Exact(), Nystrom(), StateSpace() or ModelEnsemble()"
 # The parts: what each must be, and the method or the class that tells it.
 _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
+    ("kernel", "a scikit-learn kernel object", Kernel),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
     ("posterior", NEEDED_POSTERIOR, "condition"),
     ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),

@@ -21,7 +21,7 @@ from typing import Any, Literal, Unpack
 
 import tvbandits.policies.theory as theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_WHOLE, SMALLEST_VARIANCE, finite_number, whole_number
+from tvbandits.core.arrays import LARGEST_WHOLE, SMALLEST_VARIANCE, whole_number
 from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
@@ -195,7 +195,6 @@ def forgetting_kernel(kernel: Any, epsilon: float | None) -> Any:
     """k(x, x') (1 - epsilon)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8); None: to be fitted."""
     if epsilon is None:
         return space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
-    finite_number("epsilon", epsilon, low=0.0, below=1.0)
     return space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
 
 

@@ -21,7 +21,6 @@ from tvbandits.core.arrays import (
     as_generator,
     as_time,
     finite_number,
-    positive_number,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates, as_finite
@@ -221,9 +220,7 @@ class PolicyAdapter:
 
 def first_noise(noise_variance: float | None, unit: float) -> float:
     """The noise variance that a rule begins with, in units of the prior variance."""
-    if noise_variance is None:
-        return SHARE
-    return positive_number("noise_variance", noise_variance) / unit**2
+    return SHARE if noise_variance is None else noise_variance / unit**2
 
 
 def adapted(

@@ -121,8 +121,8 @@ def test_gram_matrices_are_the_plain_formulas() -> None:
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan, 2.0])
 def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
     refused(ValueError, r"epsilon must lie in \[0, 1\), got", Drift, epsilon)
-    with pytest.raises(ValueError, match=r"epsilon must lie in \[0, 1\), got"):
-        Drift(0.1).set_params(epsilon=epsilon)(rows(3))
+    set_later = Drift(0.1).set_params(epsilon=epsilon)
+    refused(ValueError, r"epsilon must lie in \[0, 1\), got", set_later, rows(3))
 
 
 def test_kernels_refuse_what_they_cannot_see() -> None:
