@@ -244,10 +244,8 @@ class _Kit:
         off = np.abs(first.values - second.values) > tolerance
         if off.any():
             row = int(off.argmax())
-            raise _FailedError(
-                f"{what} changed the answer for row {row} "
-                f"from {first.values[row]} to {second.values[row]}"
-            )
+            one, other = first.values[row], second.values[row]
+            raise _FailedError(f"{what} changed the answer for row {row} from {one} to {other}")
         return ""
 
 
@@ -349,10 +347,8 @@ def _in_threads(kit: _Kit) -> str:
         return kit.ask_in_order(np.roll(np.arange(len(kit.X)), number))
 
     with ThreadPoolExecutor(kit.threads) as pool:
-        found = enumerate(pool.map(work, range(kit.threads)))
-        remarks = [
-            kit.compare(before, said, f"asking in thread {number}") for number, said in found
-        ]
+        found = list(pool.map(work, range(kit.threads)))
+    remarks = [kit.compare(before, said, f"asking in thread {i}") for i, said in enumerate(found)]
     return next(filter(None, reversed(remarks)), "")
 
 

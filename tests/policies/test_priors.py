@@ -170,4 +170,4 @@ def test_nonsense_is_refused() -> None:
         with pytest.raises(ValueError, match="rates must be numbers with spaces"):
             make(LINE, RBF(), 1.0, rates="0.1,0.2")  # type: ignore[operator]
         refused(ValueError, "each of lengths", make, LINE, RBF(), 1.0, lengths="0")
-    assert numbers_in(" 1 2e-1 ", "x") == (1.0, 0.2)
+    assert numbers_in(" 1 2e-1 ", "x") == [1.0, 0.2]

@@ -336,9 +336,7 @@ class Recipe:
     def _check_history(self) -> None:
         """So long that whatever is learned anew has enough to learn from; and something may leave it."""
         whole_number("history", self.history, at_least=SHORTEST_HISTORY)
-        forgets = (
-            type(self.aging) is not Constant or self.learn is not None or self.reset is not None
-        )
+        forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
         if self.posterior.in_rows and not (forgets or by_filter):
             raise ValueError(
@@ -453,11 +451,9 @@ def check_state(recipe: object, state: object) -> None:
     if not (isinstance(recipe, Recipe) and isinstance(state, State)):
         names = f"{type(recipe).__name__} and {type(state).__name__}"
         raise ValueError(f"from_state takes a Recipe and then a State, got {names}")
-    if state.rewards.dimension != recipe.domain.dimension:
-        raise ValueError(
-            f"the state has points of {state.rewards.dimension} coordinates, "
-            f"the recipe's domain of {recipe.domain.dimension}"
-        )
+    held, d = state.rewards.dimension, recipe.domain.dimension
+    if held != d:
+        raise ValueError(f"the state has points of {held} coordinates, the recipe's domain of {d}")
     recipe.domain.check(state.visited, "points played")
     recipe.domain.check(state.pending.X, "points pending")
 

@@ -271,10 +271,8 @@ def as_parameter(given: object, name: str) -> Parameter:
                 return Real(*given)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    raise ValueError(
-        f'{name} must be an interval (low, high), Integer(low, high) or texts ["a", "b"], '
-        f"got {shown(given)}"
-    )
+    needs = 'an interval (low, high), Integer(low, high) or texts ["a", "b"]'
+    raise ValueError(f"{name} must be {needs}, got {shown(given)}")
 
 
 # --- points with names -------------------------------------------------------------------------------

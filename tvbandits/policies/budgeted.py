@@ -283,13 +283,8 @@ def gp_bucb(
     >>> print(bandit.recommend())
     [2.]
     """
-    return assembled(
-        domain,
-        kernel,
-        noise_variance,
-        batching=_batching(ProductRatio(ratio_bound), minimum_batch, largest_batch),
-        **common,
-    )
+    batching = _batching(ProductRatio(ratio_bound), minimum_batch, largest_batch)
+    return assembled(domain, kernel, noise_variance, batching=batching, **common)
 
 
 @dataclass(frozen=True)
@@ -353,14 +348,8 @@ def mini_gp_ucb(
     [2.] True
     """
     most = whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH)
-    return assembled(
-        domain,
-        kernel,
-        noise_variance,
-        acquisition=RepeatedUpperBound(ratio_bound),
-        batching=Batching(largest=most),
-        **common,
-    )
+    rule, batching = RepeatedUpperBound(ratio_bound), Batching(largest=most)
+    return assembled(domain, kernel, noise_variance, acquisition=rule, batching=batching, **common)
 
 
 @listed("batches of posterior samples", paper="Kandasamy 2018", widths={"theory": BBKBWidth})
@@ -416,11 +405,9 @@ RATIOS: dict[str, type[GlobalRatio | LocalRatio]] = {"global": GlobalRatio, "loc
 
 
 def _batching(rule: BatchRule, minimum_batch: int, largest_batch: int) -> Batching:
-    return Batching(
-        rule,
-        whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH),
-        whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH),
-    )
+    least = whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH)
+    most = whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH)
+    return Batching(rule, least, most)
 
 
 def _width(confidence: Width, of_the_paper: Confidence) -> Width:

@@ -262,6 +262,7 @@ def sparq_gp_ucb(
     [6.] True
     """
     sparse = as_posterior(common.get("posterior", "exact")).on_dictionary(kernel)
+    pool = 256 if sparse else None
     if is_finite_number(queries):
         finite_number("queries", queries, low=0.0, high=plans.MOST_QUESTIONS)
         whole_number("ask_every", ask_every)
@@ -271,6 +272,7 @@ def sparq_gp_ucb(
     check_part("queries", queries, "a number, or a query plan such as KDPP()", "choose")
     # [S] Algorithm 1, line 5: X^E out of X_t, drawn by Algorithms 2 and 3 (`queries/k_dpp.py`).
     plan: plans.QueryPlan = queries  # type: ignore[assignment]  # a number has become a plan
+    asking = plans.Asking(plan, expert, about=about, pool_size=pool, informed_width=informed_width)
     # Line 4: what has aged beyond sigma^2 log t is discarded.
     discarded = aging.DiscardAbove(LogThreshold(noise_variance))
     return assembled(
@@ -279,13 +281,7 @@ def sparq_gp_ucb(
         noise_variance,
         learn=None if learn is None or learn is False else learning_rule("rate", rate, learn),
         aging=aging.compose(aging.Linear(1.0 if rate is None else rate), discarded),
-        asking=plans.Asking(
-            plan,
-            expert,
-            about=about,
-            pool_size=256 if sparse else None,
-            informed_width=informed_width,
-        ),
+        asking=asking,
         # Lines 3 and 6: y_t is told, and then the expert is asked about f_t.
         consult=consult,
         # Lines 7 and 8: from both the posterior at t + 1, and x_{t+1} where its bound is largest.
@@ -385,22 +381,10 @@ def frugal_gp_ucb(
     if isinstance(plan, str):
         plan = PLANS[choice("plan", plan, PLANS)](plans.OnAverage(budget))
     check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
-    return assembled(
-        domain,
-        start,
-        noise_variance,
-        asking=plans.Asking(
-            plan,
-            expert,
-            about="domain",
-            reuse_answers=True,
-            informed_width=INFORMED_WIDTH_OF_AN_ENSEMBLE if with_ensemble else INFORMED_WIDTH,
-        ),
-        consult=consult,
-        robust=robust,
-        **parts,
-        **common,
-    )
+    width = INFORMED_WIDTH_OF_AN_ENSEMBLE if with_ensemble else INFORMED_WIDTH
+    asking = plans.Asking(plan, expert, about="domain", reuse_answers=True, informed_width=width)
+    parts |= {"asking": asking, "consult": consult, "robust": robust}
+    return assembled(domain, start, noise_variance, **parts, **common)
 
 
 @listed("learns by itself how the reward drifts", paper="this package")

@@ -176,14 +176,9 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
-    return assembled(
-        domain,
-        kernel,
-        noise_variance,
-        learn=learning_rule("discount", discount, learn),
-        aging=aging.Exponential(0.95 if discount is None else discount),
-        **common,
-    )
+    weights = aging.Exponential(0.95 if discount is None else discount)
+    rule = learning_rule("discount", discount, learn)
+    return assembled(domain, kernel, noise_variance, learn=rule, aging=weights, **common)
 
 
 # Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards.

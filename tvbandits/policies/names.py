@@ -70,10 +70,8 @@ def written(parameters: Parameters) -> str:
     A default of None, which stands for a value that is found out, is left out, and so is an empty text.
     """
     return ", ".join(
-        name
-        if parameter.default in (None, "", parameter.empty)
-        else f"{name}={_as_word(parameter.default)}"
-        for name, parameter in parameters.items()
+        name if each.default in (None, "", each.empty) else f"{name}={_as_word(each.default)}"
+        for name, each in parameters.items()
     )
 
 
@@ -125,10 +123,8 @@ def load(path: str) -> Any:
         raise ValueError(f'"{path}": cannot import {module}: {error_line(error)}') from error
     for name in attribute.split("."):
         if not hasattr(found, name):
-            there = [each for each in vars(found) if not each.startswith("_")]
-            raise ValueError(
-                f'"{path}": {module} has no "{name}"; {meant(name, there)}'.rstrip("; ")
-            )
+            hint = meant(name, [each for each in vars(found) if not each.startswith("_")])
+            raise ValueError(f'"{path}": {module} has no "{name}"; {hint}'.rstrip("; "))
         found = getattr(found, name)
     return found
 

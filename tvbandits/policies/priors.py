@@ -38,7 +38,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number, positive_number
+from tvbandits.core.arrays import Array, finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
@@ -392,13 +392,8 @@ def predictive_sampling(
 
 def priors_of(kernel: Any, arms: Candidates, lengths: str, rates: str) -> list[Member]:
     """The kernel with its lengths times each factor, and all rates."""
-    factors = [
-        positive_number("each of lengths", each) for each in ruled.numbers_in(lengths, "lengths")
-    ]
-    of_change = [
-        finite_number("each of rates", each, low=0.0, below=1.0)
-        for each in ruled.numbers_in(rates, "rates")
-    ]
+    factors = ruled.numbers_in(lengths, "lengths", above=0.0)
+    of_change = ruled.numbers_in(rates, "rates", low=0.0, below=1.0)
     # Of a stationary kernel: lengths times a factor are points over it.
     features = [features_of(kernel, arms.X / factor)[0] for factor in factors]
     return [Member(ArmFilter.prior(each, rate)) for each in features for rate in of_change]

@@ -237,9 +237,8 @@ class Relevant:
     def _between(self, X: Array, t: Array) -> Array:
         found, data = self.hyperparameters, self.data
         space = matern(X, data.X, found.space, SPACE_NU)
-        return np.asarray(
-            found.variance * space * matern(t[:, None], data.t[:, None], found.time, TIME_NU)
-        )
+        time = matern(t[:, None], data.t[:, None], found.time, TIME_NU)
+        return np.asarray(found.variance * space * time)
 
     def _fit(self) -> None:
         """By log evidence of standardised rewards."""
@@ -255,12 +254,9 @@ class Relevant:
         kernel = ConstantKernel(found.variance, (0.05, 20.0)) * space * time
         data = Observations(self.data.X, self.data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15)
-        self.hyperparameters = Hyperparameters(
-            float(best.k1.k1.constant_value),
-            float(best.k1.k2.kernel.length_scale),
-            float(best.k2.kernel.length_scale),
-            noise,
-        )
+        amplitude, space, time = best.k1.k1, best.k1.k2.kernel, best.k2.kernel
+        numbers = amplitude.constant_value, space.length_scale, time.length_scale
+        self.hyperparameters = Hyperparameters(*map(float, numbers), noise)
 
     def _clean(self, now: float, rng: np.random.Generator) -> None:
         """Remove observations as long as the budget allows it ([WD] Algorithm 1)."""

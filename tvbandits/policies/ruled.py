@@ -16,15 +16,9 @@ from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
-from tvbandits.core.arrays import (
-    Array,
-    as_generator,
-    as_time,
-    finite_number,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, as_generator, as_time, finite_number, whole_number
 from tvbandits.core.candidates import Candidates, as_finite
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import require
 from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
@@ -275,18 +269,18 @@ def in_unit(
     return 1.0, first_noise(noise_variance, 1.0), -mean if common.get("minimise") else mean
 
 
-def numbers_in(text: str, name: str) -> tuple[float, ...]:
-    """Numbers in a text, with spaces between them.
+def numbers_in(text: str, name: str, **bounds: float) -> list[float]:
+    """Numbers in a text, with spaces between them, each between bounds as of `finite_number`.
 
     Raises
     ------
     ValueError
-        If there are none, or one of them is no finite number.
+        If there are none, or one of them is no finite number, or out of bounds.
     """
     try:
         found = tuple(float(part) for part in text.split())
     except (ValueError, AttributeError):  # no number, or no text
         found = ()
-    if not isinstance(text, str) or not found or not np.isfinite(found).all():
-        raise ValueError(f"{name} must be numbers with spaces between them, got {shown(text)}")
-    return found
+    good = isinstance(text, str) and found
+    require(good, name, "numbers with spaces between them", text)
+    return [finite_number(f"each of {name}", each, **bounds) for each in found]

@@ -79,14 +79,10 @@ def time_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
+    start = time_as_input(domain, span) if kernel is None else space_time(kernel)
+    rule = as_rule(learn, Every(10))
     return assembled(
-        domain,
-        time_as_input(domain, span) if kernel is None else space_time(kernel),
-        noise_variance,
-        learn=as_rule(learn, Every(10)),
-        confidence=confidence,
-        robust=robust,
-        **common,
+        domain, start, noise_variance, learn=rule, confidence=confidence, robust=robust, **common
     )
 
 
@@ -190,9 +186,8 @@ class DesiredOutcome(Acquisition):
         """G at points of these means and deviations, shape (n,)."""
         variance = np.maximum(deviation, 1e-12) ** 2
         learned = 0.5 * np.log1p(variance / noise)
-        missed = (
-            0.5 * np.log(noise / variance) + (variance + (mean - outcome) ** 2) / (2 * noise) - 0.5
-        )
+        off = (variance + (mean - outcome) ** 2) / (2 * noise)
+        missed = 0.5 * np.log(noise / variance) + off - 0.5
         return np.asarray(missed - self.beta * learned)
 
 
@@ -238,8 +233,5 @@ def boba(
     """
     sign = -1.0 if common.get("minimise") else 1.0
     desired = None if outcome is None else sign * _outcome(outcome)
-    acquisition = DesiredOutcome(desired, beta)
-    kernel = time_as_input(domain, span)
-    return assembled(
-        domain, kernel, noise_variance, learn=Every(10), acquisition=acquisition, **common
-    )
+    rule, kernel = DesiredOutcome(desired, beta), time_as_input(domain, span)
+    return assembled(domain, kernel, noise_variance, learn=Every(10), acquisition=rule, **common)

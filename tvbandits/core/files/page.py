@@ -54,12 +54,10 @@ class Plot:
         """The figure, its data, and its table behind a fold."""
         found = {"data": list(self.data), "layout": self.layout, "frames": list(self.frames)}
         label = escape(self.caption, quote=True)
-        fold = (
-            "<details><summary>The same as a table</summary>"
-            f"{scrolled(self.table, self.caption)}</details>"
-            if self.table
-            else ""
-        )
+        fold = ""
+        if self.table:
+            shown = scrolled(self.table, self.caption)
+            fold = f"<details><summary>The same as a table</summary>{shown}</details>"
         names = sum("name" in trace for trace in self.data)  # each needs a line on a phone
         return (
             f'<figure><div class="plot" id="{self.name}" style="--names: {names}" role="img" '
@@ -91,22 +89,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], caption: str 
     """A table; numbers to the right with four digits, everything escaped."""
     lines = [list(row) for row in rows]
     numeric = [
-        bool(lines) and all(isinstance(row[i], int | float) or row[i] is None for row in lines)
+        bool(lines) and all(isinstance(row[i], int | float | None) for row in lines)
         for i in range(len(header))
     ]
-    head = "".join(
-        f'<th scope="col"{" class=number" if right else ""}>{escape(name)}</th>'
-        for name, right in zip(header, numeric, strict=True)
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=number' if right else ''}>{escape(_shown(value))}</td>"
-            for value, right in zip(row, numeric, strict=True)
-        )
-        + "</tr>"
-        for row in lines
-    )
+
+    def cells(start: str, row: Sequence[object], end: str) -> str:
+        sides = [" class=number>" if right else ">" for right in numeric]
+        pairs = zip(sides, row, strict=True)
+        return "".join(start + side + escape(_shown(value)) + end for side, value in pairs)
+
+    head = cells('<th scope="col"', header, "</th>")
+    body = "".join(f"<tr>{cells('<td', row, '</td>')}</tr>" for row in lines)
     title = f"<caption class=soft>{escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

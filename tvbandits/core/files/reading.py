@@ -372,9 +372,8 @@ def read_parquet(path: Path) -> pd.DataFrame:
         about = file.metadata
         check_size("rows", about.num_rows)
         check_size("columns", about.num_columns)
-        packed = sum(
-            about.row_group(group).total_byte_size for group in range(about.num_row_groups)
-        )
+        groups = map(about.row_group, range(about.num_row_groups))
+        packed = sum(group.total_byte_size for group in groups)
         # Cells that are all alike take no room in the file, and 8 bytes each in memory.
         check_size("unpacked_bytes", max(packed, 8 * about.num_rows * about.num_columns))
     import pandas as pd

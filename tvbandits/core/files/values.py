@@ -514,9 +514,8 @@ class Decoder:
             except SavedFileError:
                 raise
             except Exception as error:
-                raise SavedFileError(
-                    f"entry {number} cannot be made: {error_line(error)}"
-                ) from error
+                why = error_line(error)
+                raise SavedFileError(f"entry {number} cannot be made: {why}") from error
 
     def value(self, ref: Any) -> Any:
         """The value that a reference stands for."""
