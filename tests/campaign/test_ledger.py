@@ -83,10 +83,12 @@ def test_recording_is_telling(name: str, plain: bool, tmp_path: Path) -> None:
             with Campaign.open(place, expert=expert, who="anna") as campaign:
                 campaign.ask(t, key=f"ask {t}")
             with Campaign.open(place, expert=expert, who="anna") as campaign:
-                tell = campaign.record if place is made[0] else campaign.tell
+                said = {"X": [[2.5], [1.0]], "y": [0.5 * t, float("nan")], "outcomes": read}
                 for _ in range(2):  # under one key it counts once
-                    said = [[2.5], [1.0]], [0.5 * t, float("nan")]
-                    tell(*said, outcomes=read, key=f"tell {t}")
+                    if place is made[0]:
+                        campaign.record([said | {"key": f"tell {t}"}])
+                    else:
+                        campaign.tell(**said, key=f"tell {t}")
                 if place is made[0]:
                     assert (campaign._writer is None and campaign._reader is None) == plain
                 states.append(campaign.state)
@@ -95,6 +97,7 @@ def test_recording_is_telling(name: str, plain: bool, tmp_path: Path) -> None:
         assert campaign.verify().problems == ()
 
 
+NAMES = "X", "y", "t", "variance", "outcomes"
 REFUSED: dict[str, tuple[Any, ...]] = {
     "no candidate": ([[0.5]], [1.0]),
     "shape": ([[1.0]], [1.0, 2.0]),
@@ -118,10 +121,10 @@ def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> No
             campaign.tell(*REFUSED[case])
     with Campaign.open(place) as campaign:
         with pytest.raises(type(told.value)) as recorded:
-            campaign.record(*REFUSED[case])
+            campaign.record([dict(zip(NAMES, REFUSED[case], strict=False))])
         assert str(recorded.value) == str(told.value)
         with pytest.raises(ValueError, match="the key 'a' is taken"):
-            campaign.record([[1.0]], [0.5], key="a")
+            campaign.record([{"X": [[1.0]], "y": [0.5], "key": "a"}])
         assert campaign._reader is None
         assert len(campaign.journal()) == 1
 

@@ -178,7 +178,7 @@ def test_a_table_names_a_site_and_its_context(command: Command, place: Path) -> 
     with Campaign.open("h.db") as campaign:
         assert campaign.state.rewards.X.tolist() == [[0, 1, 3.5, 1], [2.5, 1, -2, 0]]
     Path("day.csv").write_text("site,outside,wind,time,reward\nnorth,3.5,,3,0.5\n")
-    assert "row 1: context 'Wind' is missing" in command("tell", "h.db", "--csv", "day.csv").err
+    assert "line 2: context 'Wind' is missing" in command("tell", "h.db", "--csv", "day.csv").err
 
 
 def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: Path) -> None:
@@ -215,19 +215,50 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
         fine(command("tell", "box.db", "--site", f"{x},1e-4", "--reward", x, "--at", 2))
 
 
-def test_an_error_down_a_table_says_how_far_it_came(command: Command, place: Path) -> None:
-    Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,1e300\n")
-    said = command("tell", place, "--csv", "day.csv")
-    one_line(said, "^tvbandits: day.csv, row 2: .*; the 1 before it are told$")
-    Path("day.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,2,0.25\n")
-    assert "1 of them new; 2 told" in fine(command("tell", place, "--csv", "day.csv"))
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("policy", ["gp-ucb", "et-gp-ucb"])  # one takes note, one looks at once
+def test_a_table_is_told_as_its_rows_one_by_one(
+    command: Command, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """In parts: once with a row that is wrong, once stopped, and then all of it, each row once."""
+    monkeypatch.setattr("tvbandits.cli.campaign_actions.PART", 4)
+    Path("p.toml").write_text(CONFIG.format(policy=policy, options=""))
+    for name in ("t.db", "twin.db"):
+        assert command("new", name, "--config", "p.toml").err == ""
+    rows = [["", t, 2.5 * (t % 3), 1 + (t % 3 == 2), t / 8, 0.5 * t or ""] for t in range(10)]
+    rows += [[key, 9, 5, 2, y, ""] for key, y in (("a", "nan"), ("b", 3), ("c", 3))]
+    rows[2][4] = rows[7][4] = "nan"
+
+    def told(*wrong: Any) -> Any:
+        columns = ["key", "t", "km", "height", "value", "variance"]
+        frame = pd.DataFrame(rows, columns=columns, dtype=object)
+        frame.iloc[6, 4] = wrong[0] if wrong else frame.iloc[6, 4]
+        frame.to_csv("day.csv", index=False)
+        return command("tell", "t.db", "--csv", "day.csv", "--yes")
+
+    with Campaign.open("twin.db") as twin:
+        for key, t, *x, y, variance in rows:
+            own = [variance] if variance else None
+            twin.tell([x], [float(y)], float(t), own, key=key or None)
+        one_line(told(1e300), "day.csv, line 8: y must .*; the 6 before it are told$")
+        with monkeypatch.context() as patch:
+            limited = iter([Campaign.record] * 2)
+            patch.setattr(Campaign, "record", lambda *given: next(limited, interrupted)(*given))
+            assert told().status == 130
+        for new in ("5 of them new", "known already"):
+            assert f"13 brought, {new}; 10 told" in fine(told())
+        with Campaign.open("t.db") as campaign:
+            assert campaign.state == twin.state
+            assert campaign.history.equals(twin.history)
+            one, other = (
+                [(row.kind, row.key, row.body) for row in each.journal()]
+                for each in (campaign, twin)
+            )
+            assert one == other
 
 
-def test_a_table_with_coordinates_and_keys(command: Command, place: Path) -> None:
-    Path("day.csv").write_text("key,t,km,height,value\nk1,1,0,1,2.0\nk2,1,0,1,3.0\n")
-    assert "2 brought, new; 2 told" in fine(command("tell", place, "--csv", "day.csv"))
-    with Campaign.open(place) as campaign:
-        assert [row.key for row in campaign.journal()] == ["k1", "k2"]
+def interrupted(*_: Any) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def test_questions_and_answers(command: Command, brought: Path) -> None:
@@ -372,9 +403,9 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table of others": ("tell c.db --csv sites.csv", r"sites\.csv: there must be columns site"),
     "a number of a site": ("tell c.db --site 3 --reward 1", 'unknown site "3"; there are: north'),
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
-    "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, row 2: unknown site "west"'),
+    "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, line 3: unknown site "west"'),
     "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
-    "a table without a time": ("tell c.db --csv times.csv", "row 2: there must be a time, or a key"),
+    "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
     "drop what is not out": ("drop c.db --site north", "north is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
@@ -483,7 +514,7 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
         assert known.variance[:2].tolist() == made.variance.tolist()
         assert known.variance[2] == pytest.approx((6 / 164) * (158 / 164) / 10)
     Path("clicks.csv").write_text(rows.replace("0,100", "0,200"))
-    one_line(command("tell", place, "--csv", "clicks.csv"), "row 1: north .* told already, as 0")
+    one_line(command("tell", place, "--csv", "clicks.csv"), "line 2: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     one_line(command("tell", place, "--csv", "clicks.csv"), "events and exposure replace variance")
 

@@ -344,7 +344,7 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     assert "known already" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
     assert "5 told" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,\nAQ01,5,31,\n")
-    assert "AQ01 at t = 5 stands in row 1 already" in wrong(
+    assert "AQ01 at t = 5 stands in line 2 already" in wrong(
         told("campaign", "tell", "c.db", "--csv", "day.csv")
     )
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,a\nAQ01,5,31,b\n")

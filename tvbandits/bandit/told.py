@@ -384,34 +384,3 @@ def corrected(
 def still_out(asked_for: float | None, time: float | None) -> float | None:
     """The time of the decision that is out, unless it has its reward by `time`."""
     return None if asked_for is not None and time is not None and time >= asked_for else asked_for
-
-
-def told_again(
-    recipe: DomainAndNoise, state: Record, X: Array, y: Array, t: Any, variance: Any
-) -> tuple[ToldReadings, Index, bool] | None:
-    """What is on record of the places and times that are told once more.
-
-    A play without a reading is no obstacle to a reading.
-
-    Returns
-    -------
-    readings : ToldReadings
-    rows : array of shape (k,)
-    same : bool
-        Whether all of it is told as it is on record.
-    """
-    noise = recipe.noise_variance
-    told = told_next(recipe, state, X, y, t, variance)
-    given = np.broadcast_to(usual_variance(1, noise) if variance is None else variance, len(told.t))
-    values = np.asarray(y, dtype=np.float64).reshape(-1)
-    known = ToldReadings.of(state, noise)
-    found: list[int] = []
-    same = True
-    for i, x in enumerate(told.X):
-        there = np.flatnonzero((x == known.X).all(axis=1) & (told.t[i] == known.t))
-        read = there if np.isnan(values[i]) else there[~np.isnan(known.y[there])]
-        found += read.tolist()[-1:]
-        if not np.isnan(values[i]):  # a reading that failed adds nothing where one is on record
-            pairs = (known.y[read[-1:]], values[[i]]), (known.variance[read[-1:]], given[[i]])
-            same = same and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
-    return (known, np.array(found, dtype=np.int64), same) if found else None

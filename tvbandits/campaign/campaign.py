@@ -16,21 +16,19 @@ import platform
 import threading
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
 from tvbandits.bandit.told import zero_or_one
-from tvbandits.campaign.ledger import Ledger, NotFollowedError, check_not_told, columns_of
-from tvbandits.campaign.naming import Names, number_of, numbers_of
+from tvbandits.campaign.ledger import Ledger, NotFollowedError, OnRecord, columns_of
+from tvbandits.campaign.naming import Names, clock_of, length_of, number_of, numbers_of
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
-from tvbandits.campaign.store.errors import CampaignError, StorageError, reading
+from tvbandits.campaign.store.errors import CampaignError, ConflictError, StorageError, reading
 from tvbandits.campaign.store.store import (
     Row,
     Store,
@@ -53,7 +51,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, several
-from tvbandits.core.context import Context, completed, measured, written
+from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.protocols import Domain, Expert, state_of
@@ -73,9 +71,6 @@ Outcomes = Mapping[str, ArrayLike] | None
 
 # Who is said to have dropped what nobody told in time.
 EXPIRY = "expiry"
-
-# How keys begin that name counts by themselves: such are no other reading of their place and time.
-COUNTED = "counts of "
 
 
 class Campaign:
@@ -112,7 +107,7 @@ class Campaign:
         with self._field("asks") as said:
             self._asks = {"true": True, "false": False}[said]
         with self._field("clock") as said:
-            self._clock = _clock_of(*json.loads(said)) if said else None
+            self._clock = clock_of(*json.loads(said)) if said else None
         # Who looks has a bandit of its own, and never waits for who writes.
         self._writing, self._looking = threading.RLock(), threading.RLock()
         self._writer: Replayer | None = None
@@ -468,48 +463,72 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done("told", self._told(X, y, t, variance, outcomes, context), key, who)
+        self._done(
+            "told", self._told(self.placed(X, context, t), y, t, variance, outcomes), key, who
+        )
         return self.info
 
-    def record(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | Counted,
-        t: Any = None,
-        variance: ArrayLike | None = None,
-        outcomes: Outcomes = None,
-        context: Context = None,
-        *,
-        key: str | None = None,
-        who: str | None = None,
-    ) -> None:
-        """Write rewards down, as `tell` does; what is made of them is seen by whoever asks next.
+    def record(self, readings: Iterable[Mapping[str, Any]]) -> int:
+        """Write rewards down as if `tell` told one after the other, all or none; how many are new.
 
-        Where a bandit that is told does no more than take note, which is so for those that neither
-        ask an expert nor fit a number in between, no bandit is made for it.
+        Each reading says by name what `tell` takes. It may also say `counts`: of what it was made, as
+        [successes, trials] or [events, exposure]. By these it is known again, though its variance is
+        another one once more is counted at its time. What is on record as it is given is passed over.
+
+        Where a bandit that is told does no more than take note, which is so for those that neither ask
+        an expert nor fit a number in between, no bandit is made for it. Others are told one by one, and
+        what comes before a reading that is refused stays told.
         """
-        told = self._told(X, y, t, variance, outcomes, context)
-        given, key, who = as_given(told, key, self._who if who is None else who)
-        with (
-            self._writing,
-            self._store.turn() as turn,
-            self._in_words(),
-            suppress(NotFollowedError),
-        ):
+        known, names = self.ledger, self.names
+        operations = []
+        for each in readings:
+            said = dict(each)
+            key, who = said.pop("key", None), said.pop("who", None) or self._who
+            at = numbers_of(self.clock, said.get("t"))
+            X = known.placed(names.points(said.pop("X")), said.pop("context", None), at)
+            operations.append(as_given(self._told(X, **said), key, who))
+        with self._writing, self._store.turn() as turn, self._in_words():
             known = self.ledger
-            if self._writer is None and known.tells_only and not known.open:
-                if self._on_record("told", given, key) is None:
-                    times, _ = known.told(given)  # what is refused here would be by a bandit
-                    body = {**given, "got": times.tolist()}
-                    turn.append(known.seq, known.head, "told", key, who, body)
-                return
-        self._done("told", given, key, who)
+            keyed = self._store.keyed(*(key for _, key, _ in operations))
+            there, new, rows = OnRecord(known, self._rows_of), [], []
+            alone = known.tells_only and not known.open
+            with suppress(NotFollowedError):
+                for given, key, who in operations:
+                    try:
+                        if key in keyed:
+                            same_operation(keyed[key], "told", given)
+                            continue
+                        if key is None:
+                            there.check(known.told_next(given), given, names, self.when)
+                    except ConflictError as error:
+                        if error.same:
+                            continue
+                        raise
+                    new.append((given, key, who))
+                    if alone:
+                        told, known = known.told(given)  # what is refused here would be by a bandit
+                        rows.append(({**given, "got": told.t.tolist()}, key, who))
+                        there.add(told)
+                if rows:
+                    last = turn.append(known.seq, known.head, "told", *rows)
+                    with self._looking:
+                        self._ledger = replace(known, seq=last.seq, head=last.digest)
+                    return len(new)
+        for operation in new:
+            self._done("told", *operation)
+        return len(new)
 
     def _told(
-        self, X: ArrayLike, y: Any, t: Any, variance: Any, outcomes: Outcomes, context: Context
+        self,
+        X: Array,
+        y: Any,
+        t: Any = None,
+        variance: Any = None,
+        outcomes: Outcomes = None,
+        **counts: Any,
     ) -> dict[str, Any]:
-        given = self._readings(self.placed(X, context, t), "y", y, variance, outcomes)
-        return {**given, "t": numbers_of(self.clock, t)}
+        given = self._readings(X, "y", y, variance, outcomes)
+        return {**given, **counts, "t": numbers_of(self.clock, t)}
 
     def correct(
         self,
@@ -580,7 +599,7 @@ class Campaign:
         said = {"add": plain, "retire": gone}
         if key is not None:
             as_name("key", key)
-            there = self._store.keyed(key)
+            there = self._store.keyed(key).get(key)
             if there is not None and there.body.get("said") == said:
                 return  # what came of it stands there
         self._done("sites", {"said": said, **self.names.change(known, gone)}, key, who)
@@ -626,12 +645,13 @@ class Campaign:
             If something else is on record under the key; if no key is given, and a reading of the same
             place and time is on record.
         """
-        there = None if key is None else self._store.keyed(key)
-        if there is not None:
-            return same_operation(there, kind, given)
-        if kind != "told" or not (key is None or key.startswith(COUNTED)):
-            return None
-        check_not_told(self.ledger, given, self._rows_of, self.names, self.when)
+        if key is not None:
+            there = self._store.keyed(key).get(key)
+            return None if there is None else same_operation(there, kind, given)
+        if kind == "told":
+            known = self.ledger
+            told = known.told_next(given)
+            OnRecord(known, self._rows_of, told.t).check(told, given, self.names, self.when)
         return None
 
     def _done(
@@ -769,11 +789,8 @@ class Campaign:
     ) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)
-        X, known = self.names.points(X), self.ledger
-        if measured(known.domain) or context is not None:
-            there = known.played if played else known.pending
-            X = completed(known.domain, X, context, there, numbers_of(self.clock, t))
-        return known.domain.check(X)
+        at = numbers_of(self.clock, t)
+        return self.ledger.placed(self.names.points(X), context, at, played=played)
 
 
 def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
@@ -783,17 +800,3 @@ def _check_options(trusted: object, who: object, patience: object, snapshot_ever
         as_name("who", who)
     not_negative("patience", patience)
     whole_number("snapshot_every", snapshot_every)
-
-
-def _clock_of(unit: str, origin: str, zone: str = "") -> Clock:
-    """The clock that is kept; a zone with summer time has a name such as Europe/Berlin."""
-    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
-    return Clock(unit, start)
-
-
-def length_of(said: str) -> float | None:
-    """`drop_after`, as it is kept."""
-    try:
-        return positive_number("drop_after", float(said)) if said else None
-    except ValueError as error:
-        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error

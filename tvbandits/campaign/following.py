@@ -376,7 +376,7 @@ class Writer:
 
     def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
         follower = self._follower
-        row = self._turn.append(follower.seq, follower.head, kind, key, self._by, body)
+        row = self._turn.append(follower.seq, follower.head, kind, (body, key, self._by))
         follower.passed(row)
         if kind not in (*DONE, "failed"):
             follower.open.append(row)

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.bandit.told import checked_told, kept_answers, told_again, told_next, usual_variance
+from tvbandits.bandit.told import checked_told, kept_answers, told_next, usual_variance
 from tvbandits.campaign.naming import Names, on_sites
 from tvbandits.campaign.store.errors import ConflictError, reading
 from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points
-from tvbandits.core.arrays import Array, as_values
+from tvbandits.core.arrays import Array, as_values, at_times, row_keys
 from tvbandits.core.candidates import Candidates
+from tvbandits.core.context import Context, completed, measured
 from tvbandits.core.files.journal import numbers
 from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit, check_outcome
 from tvbandits.core.moving import MoveCost
-from tvbandits.core.observations import Observations, Plays, Record, answers_of
+from tvbandits.core.observations import Observations, Plays, Record, Told, answers_of
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns, in_time
 
@@ -167,8 +169,22 @@ class Ledger(Record):
             self, domain=domain, outcomes=read, control=control, **self.with_coordinates(columns)
         )
 
-    def told(self, given: Mapping[str, Any]) -> tuple[Array, Ledger]:
-        """The times of what is told, and what is on record then.
+    def placed(
+        self, X: Any, context: Context = None, t: Any = None, *, played: bool = False
+    ) -> Array:
+        """Points (n, d) of the domain; without a context they have that of what is out or was played."""
+        if measured(self.domain) or context is not None:
+            there = self.played if played else self.pending
+            X = completed(self.domain, X, context, there, t)
+        return self.domain.check(X)
+
+    def told_next(self, given: Mapping[str, Any]) -> Told:
+        """What a row tells, if it can be used."""
+        X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
+        return told_next(self, self, X, y, optional(given["t"]), optional(given["variance"]))
+
+    def told(self, given: Mapping[str, Any]) -> tuple[Told, Ledger]:
+        """What is told, and what is on record then.
 
         Raises
         ------
@@ -177,9 +193,7 @@ class Ledger(Record):
         NotFollowedError
             If the history is so long that some of it may have to go.
         """
-        X, y = points(given["X"], self.domain.dimension), numbers(given["y"])
-        told = told_next(self, self, X, y, optional(given["t"]), optional(given["variance"]))
-        read = dict(self.outcomes)
+        told, read = self.told_next(given), dict(self.outcomes)
         limits = {limit.name: limit for limit in read}
         for name, values in (outcomes_in(given) or {}).items():
             check_outcome(name, limits)
@@ -190,7 +204,7 @@ class Ledger(Record):
         made = replace(self, outcomes=read, **self.noted(told))
         if self.history is not None and len(made.rewards) >= 2 * self.history:
             raise NotFollowedError("a long history")
-        return told.t, made
+        return told, made
 
     def _consulted(self, body: Mapping[str, Any]) -> Ledger:
         """Once the expert has been asked, and has answered or was away."""
@@ -248,36 +262,92 @@ def columns_of(known: Ledger, put_right: Iterable[Row]) -> dict[str, Any]:
     return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
-def check_not_told(
-    known: Ledger,
-    given: Mapping[str, Any],
-    rows_of: Callable[[str], Iterable[Row]],
-    names: Names,
-    when: Callable[[float], str],
-) -> None:
-    """Raise a `ConflictError` if a reading of the same place and time is on record."""
-    X, y, t = points(given["X"], known.domain.dimension), numbers(given["y"]), given["t"]
-    if t is not None and (numbers(t) < known.gone.until).any():
-        known = _with_gone(known, rows_of("told"))
-    again = told_again(known, known, X, y, t, given["variance"])
-    if again is None:
-        return
-    before, rows, same = again
-    first = rows[0]
-    told = told_next(known, known, X, y, t, given["variance"])
-    plays, kept = np.column_stack([told.X, told.t]), told.t >= known.gone.until
-    seen = {limit.name: each for limit, each in known.outcomes.items()}
-    for name, values in (outcomes_in(given) or {}).items():
-        check_outcome(name, seen)
-        read = as_values(values, len(plays), name, missing=True)
-        new = kept & ~np.isnan(read)
-        same = same and np.array_equal(seen[name].at_plays(plays)[new], read[new])
-    raise ConflictError(
-        f"{names.name(before.X[first])} at {when(float(before.t[first]))} was told "
-        f"already, as {before.y[first]:g}: give a key (--key) if another reading is to count "
-        "beside it, or let `campaign correct` replace it",
-        same=same,
-    )
+class OnRecord:
+    """The readings on record by place and time, to be looked up.
+
+    Parameters
+    ----------
+    known : Ledger
+    rows_of : callable
+        The rows of the journal of a kind.
+    t : array, optional
+        At these times only.
+    """
+
+    def __init__(
+        self, known: Ledger, rows_of: Callable[[str], Iterable[Row]], t: Array | None = None
+    ) -> None:
+        if known.gone.rewards and (t is None or (t < known.gone.until).any()):
+            known = _with_gone(known, rows_of("told"))
+        before = known.rewards if t is None else known.rewards.take(np.isin(known.rewards.t, t))
+        self._until, self._rows_of, self._failed = (
+            known.gone.until,
+            rows_of,
+            {*_plays(known.failed)},
+        )
+        self._readings = _by_play(before, before.y, before.variance)
+        read = known.outcomes.items()
+        self._outcomes = {limit.name: _by_play(each, each.y) for limit, each in read}
+
+    def add(self, told: Told) -> None:
+        """It is told, too."""
+        read = told.rewards
+        self._readings |= _by_play(read, read.y, read.variance)
+        self._failed |= {*_plays(told.failed)}
+
+    @cached_property
+    def _counts(self) -> dict[bytes, Any]:
+        """What readings were made of, where they were counted."""
+        counted = [row.body for row in self._rows_of("told") if "counts" in row.body]
+        plays = [at_times(numbers(body["X"]), numbers(body["got"])) for body in counted]
+        return {
+            row_keys(play)[0]: body["counts"] for play, body in zip(plays, counted, strict=True)
+        }
+
+    def check(
+        self, told: Told, given: Mapping[str, Any], names: Names, when: Callable[[float], str]
+    ) -> None:
+        """Raise a `ConflictError` if a reading of the same place and time is on record.
+
+        A play without a reading is no obstacle to a reading, and adds nothing to one.
+        """
+        read, found, same = told.rewards, set[bytes](), True
+        for play, y, variance in zip(_plays(read), read.y, read.variance, strict=True):
+            if play in self._readings:
+                found.add(play)
+                was, noise = self._readings[play]
+                alike = noise == variance or (np.isnan(noise) and np.isnan(variance))
+                # Of counts the variance is another one when more is counted at their time.
+                alike = alike or ("counts" in given and self._counts.get(play) == given["counts"])
+                same = same and was == y and alike
+        found |= {
+            play for play in _plays(told.failed) if play in self._readings or play in self._failed
+        }
+        if not found:
+            return
+        plays = row_keys(at_times(told.X, told.t))
+        for name, values in (outcomes_in(given) or {}).items():
+            check_outcome(name, self._outcomes)
+            read_there = as_values(values, len(plays), name, missing=True)
+            for play, t, value in zip(plays, told.t, read_there, strict=True):
+                if play in found and t >= self._until and not np.isnan(value):
+                    same = same and self._outcomes[name].get(play) == [value]
+        first = min(map(plays.index, found))
+        raise ConflictError(
+            f"{names.name(told.X[first])} at {when(float(told.t[first]))} was told already, as "
+            f"{self._readings.get(plays[first], [np.nan])[0]:g}: give a key (--key) if another reading "
+            "is to count beside it, or let `campaign correct` replace it",
+            same=bool(same),
+        )
+
+
+def _plays(plays: Observations | Plays) -> list[bytes]:
+    """Keys of places and times."""
+    return row_keys(at_times(plays.X, plays.t))
+
+
+def _by_play(plays: Observations, *columns: Array) -> dict[bytes, list[float]]:
+    return dict(zip(_plays(plays), np.column_stack(columns).tolist(), strict=True))
 
 
 def _with_gone(known: Ledger, told: Iterable[Row]) -> Ledger:

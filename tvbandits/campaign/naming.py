@@ -8,15 +8,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Among, at_hand, available
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, points
-from tvbandits.core.arrays import Array, as_floats, as_points, as_time, whole_number
+from tvbandits.core.arrays import (
+    Array,
+    as_floats,
+    as_points,
+    as_time,
+    positive_number,
+    whole_number,
+)
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import shown
@@ -299,6 +308,20 @@ class Names:
 
         text = _POINT.sub(place, text) if self.sites else text
         return text if clock is None else _TIMES.sub(times, text)
+
+
+def clock_of(unit: str, origin: str, zone: str = "") -> Clock:
+    """The clock that is kept; a zone with summer time has a name such as Europe/Berlin."""
+    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
+    return Clock(unit, start)
+
+
+def length_of(said: str) -> float | None:
+    """`drop_after`, as it is kept."""
+    try:
+        return positive_number("drop_after", float(said)) if said else None
+    except ValueError as error:
+        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error
 
 
 def time_in(text: str | None) -> float | str | None:

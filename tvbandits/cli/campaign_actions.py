@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import csv
 import difflib
+import functools
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
-from tvbandits.campaign.campaign import COUNTED, Campaign
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
 from tvbandits.campaign.status import ago, drop_command, without_formula
-from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.campaign.store.errors import BusyError, StorageError
 from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
-from tvbandits.core.counts import count, rate
+from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
 from tvbandits.core.files.reading import naming, read_spreadsheet
 from tvbandits.core.space import Arms
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 # --- what is odd about a time or a reading --------------------------------------------------------
 
@@ -51,7 +53,9 @@ class Doubts:
     ----------
     campaign : Campaign
     times, values : lists of float
-        Of what was told or asked.
+        The lowest and the highest of what was told or asked.
+    count : int
+        Of values.
     noise : float
         Deviation of a reading.
     """
@@ -59,32 +63,33 @@ class Doubts:
     campaign: Campaign
     times: list[float]
     values: list[float]
+    count: int
     noise: float
 
     @classmethod
     def of(cls, campaign: Campaign) -> Doubts:
         """Of a campaign as it is."""
         known = campaign.ledger
-        times = [*known.rewards.t, *known.failed.t, *known.pending.t]
+        times = np.concatenate([known.rewards.t, known.failed.t, known.pending.t]).tolist()
         noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
-        return cls(campaign, times, known.rewards.y.tolist(), noise)
+        values = known.rewards.y.tolist()
+        return cls(campaign, _ends(times), _ends(values), len(values), noise)
 
     def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
         """What is odd about it, in words."""
         value = reading.value
         found = []
-        name, at = self.campaign.names.name(X[0]), self.campaign.when(t)
         if t is not None and self._ahead(t, of_now=1):
-            found.append(f"{name} at {at} is far ahead of {self._latest}")
-        if len(self.values) >= FEWEST and value is not None and not math.isnan(value):
-            low, high = min(self.values), max(self.values)
+            found.append(f" at {self.campaign.when(t)} is far ahead of {self._latest}")
+        if self.count >= FEWEST and value is not None and not math.isnan(value):
+            low, high = self.values
             # A share of few visits is uncertain by itself.
             noise = max(self.noise, (reading.variance or 0.0) ** 0.5)
             most = FAR_OUT * max(high - low, 3 * noise)
             # Of equal readings, where the noise is learned, nobody knows yet what is far.
             if most > 0 and not low - most <= value <= high + most:
-                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
-        return found
+                found.append(f": {value:g} is far from the {low:g} to {high:g} told so far")
+        return [f"{self.campaign.names.name(X[0])}{odd}" for odd in found]
 
     def of_decision(self, t: float) -> list[str]:
         """What is odd about a time to ask for, which may be planned ahead."""
@@ -97,8 +102,10 @@ class Doubts:
 
     def add(self, t: float | None, value: float | None) -> None:
         """It is brought."""
-        self.times += [] if t is None else [t]
-        self.values += [] if value is None or math.isnan(value) else [value]
+        if t is not None:
+            self.times = _ends([*self.times, t])
+        if value is not None and not math.isnan(value):
+            self.values, self.count = _ends([*self.values, value]), self.count + 1
 
     def _ahead(self, t: float, of_now: float) -> bool:
         """Whether it is far from the times so far, or by more units than that ahead of now."""
@@ -107,6 +114,11 @@ class Doubts:
             return True
         clock = self.campaign.clock
         return clock is not None and t > clock.now + of_now
+
+
+def _ends(numbers: list[float]) -> list[float]:
+    """The lowest and the highest."""
+    return [min(numbers), max(numbers)] if numbers else []
 
 
 def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
@@ -310,8 +322,10 @@ class Input:
     outcomes : mapping of str to list of float
         What else was read.
     context, who : str or None
-    counts : str
+    counts : tuple of float, optional
         Of what the value was made, if it was.
+    line : int
+        Of the table, whose first says what its columns are.
     """
 
     site: str | None = None
@@ -322,7 +336,15 @@ class Input:
     outcomes: Mapping[str, list[float]] = field(default_factory=dict)
     context: str | None = None
     who: str | None = None
-    counts: str = ""
+    counts: tuple[float, ...] = ()
+    line: int = 1
+
+
+# A reading, where it was made (1, d), and when.
+Placed = tuple[Input, Array, float | None]
+
+# Readings that are told in one transaction.
+PART = 5000
 
 
 def bring(verb: str, call: Change, one: Input, path: Path | None, *, yes: bool = False) -> None:
@@ -347,62 +369,101 @@ def bring(verb: str, call: Change, one: Input, path: Path | None, *, yes: bool =
 def _bring(
     verb: str, campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
 ) -> int:
-    """One after the other, once every site and time is known; how many are new."""
-    places, doubts, usual, about = [], [], Doubts.of(campaign), None
+    """Part after part, once every site and time is known; how many are new."""
+    known, names, usual, about = campaign.ledger, campaign.names, Doubts.of(campaign), None
     if verb == "answer" and any(each.at is None for each in readings):
         # What an answer without a time is about, as `Bandit.answer` takes it: the bandit is made for it.
         from tvbandits.bandit.consulting import question_time
 
         about = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
-    first: dict[tuple[str, float], int] = {}
-    for number, reading in enumerate(readings, start=1):
-        with _row(path, number):
+
+    @functools.cache
+    def placed(site: str, context: str | None, t: float | None) -> Array:
+        return known.placed(names.points(site), names.context(context), t)
+
+    there, doubts = list[Placed](), list[str]()
+    first: dict[tuple[bytes, float], int] = {}
+    for reading in readings:
+        with _line(path, reading):
             t = time_of(campaign, reading.at)
-            X = campaign.placed(str(reading.site), campaign.names.context(reading.context), t)
+            X = placed(str(reading.site), reading.context, t)
             t = about if t is None else t
-            places.append((X, t))
+            there.append((reading, X, t))
             if verb != "tell":
                 continue
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
             doubts += usual.of_reading(X, t, reading)
             usual.add(t, reading.value)
-            name = campaign.names.name(X[0])
             if t is None or reading.key is not None:
                 continue
-            if (there := first.setdefault((name, t), number)) != number:
+            if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
                 raise ValueError(
-                    f"{name} at {campaign.when(t)} stands in row {there} already: give each a key in "
-                    "a column key if both are to count, or leave one out"
+                    f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
+                    "each a key in a column key if both are to count, or leave one out"
                 )
     sure(doubts, yes)
-    before = campaign.status.rows
-    for number, (reading, (X, t)) in enumerate(zip(readings, places, strict=True), start=1):
-        value = np.array([reading.value], dtype=np.float64)
-        said = X, value, t, _several(reading.variance)
-        key = _key(verb, f"{campaign.names.name(X[0])} at {t!r}", reading, t)
-        with _row(path, number, f"; the {number - 1} before it are told" if number > 1 else ""):
-            try:
-                if verb == "tell":
-                    campaign.record(*said, reading.outcomes, key=key, who=reading.who)
-                else:
-                    campaign.answer(*said, key=key, who=reading.who)
-            except ConflictError as error:
-                if not (error.same or (error.key or "").startswith(COUNTED)):
-                    raise  # what is on record already is brought once more
-    done = [row for row in campaign.journal(before) if row.kind in ("told", "answers")]
-    return min(len(done), len(readings))
+    act, most = (_tell, PART) if verb == "tell" else (_answer, 1)
+    new = 0
+    with _progress(verb, len(there)) as advance:
+        for start in range(0, len(there), most):
+            part = there[start : start + most]
+            new += _brought(act, campaign, part, path, start)
+            advance(len(part))
+    return new
 
 
-def _key(verb: str, where: str, reading: Input, t: float | None) -> str | None:
-    """By which a reading that is brought again counts once, where it has no key of its own."""
-    if reading.key is None and verb == "answer":  # after one that failed another may follow
-        failed = reading.value is None or math.isnan(reading.value)
-        return f"{verb} {where}" + ", failed" * failed
-    if reading.key is None and t is not None and reading.counts:
-        # Its variance is another one when more is counted at its time.
-        return f"{COUNTED}{where}: {reading.counts}{reading.outcomes or ''}"
-    return reading.key
+@contextmanager
+def _progress(verb: str, count: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, where there is more to do than a part."""
+    if count <= PART:
+        yield lambda _: None
+        return
+    from tvbandits.cli.terminal import bars
+
+    with bars() as shown:
+        yield partial(shown.advance, shown.add_task(verb, total=count))
+
+
+def _brought(
+    act: Callable[[Campaign, list[Placed]], int],
+    campaign: Campaign,
+    rows: list[Placed],
+    path: Path | None,
+    before: int,
+) -> int:
+    """Bring them; how many are new. Of those that are refused, all before the first that is wrong."""
+    with _line(path, rows[0][0], f"; the {before} before it are told" if before else ""):
+        try:
+            return act(campaign, rows)
+        except (BusyError, StorageError):
+            raise
+        except ValueError:
+            if len(rows) == 1:
+                raise
+    half = len(rows) // 2
+    new = _brought(act, campaign, rows[:half], path, before)
+    return new + _brought(act, campaign, rows[half:], path, before + half)
+
+
+def _tell(campaign: Campaign, rows: list[Placed]) -> int:
+    def said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
+        counts = {"counts": [reading.counts]} if reading.counts else {}
+        who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
+        variance = _several(reading.variance)
+        return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
+
+    return campaign.record(said(*row) for row in rows)
+
+
+def _answer(campaign: Campaign, rows: list[Placed]) -> int:
+    ((reading, X, t),), before = rows, campaign.ledger.seq
+    value = math.nan if reading.value is None else reading.value
+    # By its place and time it counts once; after one that failed another may follow.
+    failed = ", failed" * math.isnan(value)
+    key = reading.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
+    campaign.answer(X, [value], t, _several(reading.variance), key=key, who=reading.who)
+    return int(campaign.ledger.seq > before)
 
 
 def _several(number: float | None) -> list[float] | None:
@@ -410,14 +471,21 @@ def _several(number: float | None) -> list[float] | None:
 
 
 @contextmanager
-def _row(path: Path | None, number: int, more: str = "") -> Iterator[None]:
-    """Name the row of a table in what is wrong with it."""
+def _line(path: Path | None, reading: Input, more: str = "") -> Iterator[None]:
+    """Name the line of a table in what is wrong with it."""
     try:
         yield
     except ValueError as error:
         if path is None:
             raise
-        raise ValueError(f"{path}, row {number}: {error}{more}") from error
+        raise ValueError(f"{path}, line {reading.line}: {error}{more}") from error
+
+
+# What may stand in the place of a reward, and what makes one of it.
+COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
+    ("successes", "trials"): rate,
+    ("events", "exposure"): count,
+}
 
 
 def readings_in(path: Path, campaign: Campaign) -> list[Input]:
@@ -426,17 +494,20 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
     In the place of a reward: successes and trials, or events and exposure.
     """
     with naming(path):
-        frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
+        frame = read_spreadsheet(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
         there = frame.columns = [str(name).strip().lower() for name in frame.columns]
         for other, name in ALIKE.items():
             if name not in frame.columns:
                 frame = frame.rename(columns={other: name})
-        frame = _with_counts(frame)
-        columns = campaign.names.columns
-        placed = "site" in frame.columns or {name.lower() for name in columns} <= set(frame.columns)
+        names, columns = campaign.names, set(frame.columns)
+        pairs = [pair for pair in COUNTS if set(pair) <= columns]
+        counted = pairs[0] if pairs else ()
+        if pairs and (given := {"reward", "variance", *sum(pairs[1:], ())} & columns):
+            raise ValueError(f"{' and '.join(counted)} replace {min(given)}: give two tables")
+        placed = "site" in columns or {name.lower() for name in names.columns} <= columns
         arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
-        places = "site" if arms else f"site (or {', '.join(columns)})"
-        if "reward" not in frame.columns or not placed:
+        places = "site" if arms else f"site (or {', '.join(names.columns)})"
+        if not (counted or "reward" in columns) or not placed:
             raise ValueError(
                 f"there must be columns {places}, and reward (or successes and trials, or events and "
                 f"exposure); there are: {', '.join(there)}"
@@ -447,28 +518,28 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
             if near and column != near[0].lower():
                 raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
         readings = []
-        for number, (_, row) in enumerate(frame.iterrows(), start=1):
+        for line, row in zip(
+            frame.index + 2, frame.itertuples(index=False, name=None), strict=True
+        ):
+            cells = {name: str(cell).strip() for name, cell in zip(frame.columns, row, strict=True)}
             try:
-                readings.append(_reading(row, campaign.names, limits))
+                readings.append(_reading(cells, names, limits, counted, line))
             except ValueError as error:
-                raise ValueError(f"row {number}: {error}") from error
-        return readings
+                raise ValueError(f"line {line}: {error}") from error
+        return _with_variances(readings, COUNTS[counted]) if counted else readings
 
 
-def _with_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """With the columns reward and variance where there are counts, those of one time together."""
-    for made, names in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
-        if not set(names) <= set(frame.columns):
-            continue
-        if given := {"reward", "variance"} & set(frame.columns):
-            raise ValueError(f"{' and '.join(names)} replace {min(given)}: give two tables")
-        frame = frame.assign(reward=np.nan, variance=np.nan)
-        counts = frame[list(names)].apply(lambda column: column.str.strip().replace("", "nan"))
-        for rows in frame.groupby(frame.get("time", np.zeros(len(frame)))).groups.values():
-            counted = made(*(counts.loc[rows, name].to_numpy(np.float64) for name in names))
-            frame.loc[rows, ["reward", "variance"]] = np.c_[counted.values, counted.variance]
-        frame["k of n"] = [f"{k} of {n}" for k, n in counts.astype(np.float64).to_numpy().tolist()]
-    return frame
+def _with_variances(readings: list[Input], made: Callable[..., Counted]) -> list[Input]:
+    """With what is made of counts, of those of one time together."""
+    together: dict[str | None, list[int]] = {}
+    for number, reading in enumerate(readings):
+        together.setdefault(reading.at, []).append(number)
+    found = readings.copy()
+    for rows in together.values():
+        all_of = made(*np.transpose([readings[row].counts for row in rows]))
+        for row, value, variance in zip(rows, all_of.values, all_of.variance, strict=True):
+            found[row] = replace(found[row], value=float(value), variance=float(variance))
+    return found
 
 
 def read(said: list[str] | None) -> dict[str, list[float]]:
@@ -487,24 +558,29 @@ def read(said: list[str] | None) -> dict[str, list[float]]:
     return found
 
 
-def _reading(row: pd.Series, names: Names, limits: list[str]) -> Input:
-    cells = {str(name): str(cell).strip() for name, cell in row.items()}
+def _reading(
+    cells: Mapping[str, str], names: Names, limits: list[str], counted: tuple[str, ...], line: int
+) -> Input:
     context = {name: cells.get(name.lower()) for name in names.context_names}
     said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
+    counts = tuple(float(cells[name] or "nan") for name in counted)
+    if counts:
+        COUNTS[counted](*counts)  # or it says what is wrong with them
     return Input(
         site=cells["site"]
         if "site" in cells
         else names.written([cells[each.lower()] for each in names.columns]),
-        value=float(cells["reward"] or "nan"),
+        value=None if counts else float(cells["reward"] or "nan"),
         at=cells.get("time") or None,
         variance=float(cells["variance"]) if cells.get("variance") else None,
         key=cells.get("key") or None,
         who=cells.get("who") or None,
-        counts=cells.get("k of n", ""),
+        counts=counts,
         outcomes={
             name: [float(cells[name.lower()] or "nan")] for name in limits if name.lower() in cells
         },
         context=", ".join(said) or None,
+        line=line,
     )
 
 

@@ -66,6 +66,9 @@ FIELDS = {
 }
 
 
+# The body of a row, its key, and who did it.
+Operation = tuple[Mapping[str, Any], str | None, str]
+
 # Characters of the body of a row, which is JSON and takes ten times as much once it is read.
 LONGEST_BODY = 50_000_000
 
@@ -183,7 +186,9 @@ def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[s
         If it is something else.
     """
     known = {name: value for name, value in there.body.items() if name != "got"}
-    if there.kind != kind or known != given:
+    # Of counts the variance is another one when more is counted at their time.
+    counted = {"variance": known.get("variance")} if "counts" in given else {}
+    if there.kind != kind or known != {**given, **counted}:
         raise ConflictError(
             f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
             f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}",
@@ -232,7 +237,7 @@ SNAPSHOTS = sql.Table(
 
 
 # The version of the tables and of what is saved in them; one that is not known is refused.
-SCHEMA = 5
+SCHEMA = 6
 
 
 def version_in(connection: sql.Connection, place: str) -> int:
@@ -390,16 +395,19 @@ class Store:
             found = connection.execute(wanted.order_by(JOURNAL.c.seq.desc()).limit(1)).first()
         return (0, self.about["id"]) if found is None else (found.seq, found.digest)
 
-    def keyed(self, key: str) -> Row | None:
-        """The operation on record under a key."""
-        wanted = sql.select(JOURNAL).where(JOURNAL.c.key == key)
-        before = sql.select(JOURNAL.c.digest)
+    def keyed(self, *keys: str | None) -> dict[str, Row]:
+        """The operations on record under some keys, by them."""
+        before = JOURNAL.alias()
+        both = JOURNAL.outerjoin(before, before.c.seq == JOURNAL.c.seq - 1)
+        given = [key for key in keys if key is not None]
+        wanted = (
+            sql.select(before.c.digest, JOURNAL).select_from(both).where(JOURNAL.c.key.in_(given))
+        )
         with self._connected() as connection, connection.begin():
-            cells = connection.execute(wanted).first()
-            if cells is None:
-                return None
-            head = connection.execute(before.where(JOURNAL.c.seq == cells[0] - 1)).scalar()
-        return checked_row(str(self.place), tuple(cells), cells[0] - 1, head or self.about["id"])
+            found = connection.execute(wanted).all() if given else []
+        place, start = str(self.place), self.about["id"]
+        rows = [checked_row(place, tuple(row), row[0] - 1, head or start) for head, *row in found]
+        return {str(row.key): row for row in rows}
 
     def in_doubt(self, until: int) -> int:
         """Questions to the expert, up to a row, of which nobody knows whether they were answered.
@@ -524,20 +532,22 @@ class Turn:
     def __init__(self, store: Store, connection: sql.Connection) -> None:
         self._store, self._connection = store, connection
 
-    def append(
-        self, last: int, head: str, kind: str, key: str | None, who: str, body: Mapping[str, Any]
-    ) -> Row:
-        """Write a row after row `last`; it is on the disk on return."""
-        row = Row(last + 1, kind, key, who, now(), body)
-        text = as_text(body)
-        if len(text) > LONGEST_BODY:
-            raise StorageError(
-                f"{self._store.place}: {kind} has {len(text)} characters, and a row takes "
-                f"{LONGEST_BODY}: do it in parts"
-            )
-        row = replace(row, digest=chained(head, row, text))
+    def append(self, last: int, head: str, kind: str, *operations: Operation) -> Row:
+        """Write rows after row `last`, all or none; they are on the disk on return. The last of them."""
+        cells = []
+        for body, key, who in operations:
+            row = Row(last + 1, kind, key, who, now(), body)
+            text = as_text(body)
+            if len(text) > LONGEST_BODY:
+                raise StorageError(
+                    f"{self._store.place}: {kind} has {len(text)} characters, and a row takes "
+                    f"{LONGEST_BODY}: do it in parts"
+                )
+            row = replace(row, digest=chained(head, row, text))
+            last, head = row.seq, row.digest
+            cells.append({**vars(row), "body": text})
         with self._store.naming(), self._connection.begin():
-            self._connection.execute(JOURNAL.insert(), [{**vars(row), "body": text}])
+            self._connection.execute(JOURNAL.insert(), cells)
         return row
 
     def snapshot(self, seq: int, head: str, data: bytes) -> None:
