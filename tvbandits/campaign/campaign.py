@@ -35,6 +35,7 @@ from tvbandits.campaign.store.store import (
     Turn,
     as_given,
     as_name,
+    now,
     opened,
     points,
     same_operation,
@@ -490,33 +491,40 @@ class Campaign:
         with self._writing, self._store.turn() as turn, self._in_words():
             known = self.ledger
             keyed = self._store.keyed(*(key for _, key, _ in operations))
-            there, new, rows = OnRecord(known, self._rows_of), [], []
-            alone = known.tells_only and not known.open
+            seen, rows = OnRecord(known, self._rows_of), []
             with suppress(NotFollowedError):
+                if known.open or not known.tells_only:
+                    raise NotFollowedError("told")
                 for given, key, who in operations:
-                    try:
-                        if key in keyed:
-                            same_operation(keyed[key], "told", given)
-                            continue
-                        if key is None:
-                            there.check(known.told_next(given), given, names, self.when)
-                    except ConflictError as error:
-                        if error.same:
-                            continue
-                        raise
-                    new.append((given, key, who))
-                    if alone:
-                        told, known = known.told(given)  # what is refused here would be by a bandit
+                    told = known.told_next(given)
+                    conflict = None if key else seen.conflict(told, given, names, self.when)
+                    if key in keyed:
+                        same_operation(keyed[key], "told", given)
+                    elif conflict is None:
+                        _, known = known.told(given)  # what is refused here would be by a bandit
                         rows.append(({**given, "got": told.t.tolist()}, key, who))
-                        there.add(told)
+                        seen.add(told)
+                        row = Row(known.seq + len(rows), "told", key, who, now(), given)
+                        keyed |= {} if key is None else {key: row}
+                    elif not conflict.same:
+                        raise conflict
                 if rows:
                     last = turn.append(known.seq, known.head, "told", *rows)
                     with self._looking:
                         self._ledger = replace(known, seq=last.seq, head=last.digest)
-                    return len(new)
-        for operation in new:
-            self._done("told", *operation)
-        return len(new)
+                return len(rows)
+        new = 0
+        for given, key, who in operations:
+            try:
+                with self._in_words():
+                    there = self._on_record("told", given, key)
+                if there is None:
+                    self._done("told", given, key, who)
+                    new += 1
+            except ConflictError as error:
+                if not error.same:
+                    raise
+        return new
 
     def _told(
         self,
@@ -651,7 +659,9 @@ class Campaign:
         if kind == "told":
             known = self.ledger
             told = known.told_next(given)
-            OnRecord(known, self._rows_of, told.t).check(told, given, self.names, self.when)
+            seen = OnRecord(known, self._rows_of, told.t)
+            if conflict := seen.conflict(told, given, self.names, self.when):
+                raise conflict
         return None
 
     def _done(

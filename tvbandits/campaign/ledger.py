@@ -280,11 +280,8 @@ class OnRecord:
         if known.gone.rewards and (t is None or (t < known.gone.until).any()):
             known = _with_gone(known, rows_of("told"))
         before = known.rewards if t is None else known.rewards.take(np.isin(known.rewards.t, t))
-        self._until, self._rows_of, self._failed = (
-            known.gone.until,
-            rows_of,
-            {*_plays(known.failed)},
-        )
+        self._until, self._rows_of = known.gone.until, rows_of
+        self._failed, self._dimension = {*_plays(known.failed)}, known.domain.dimension
         self._readings = _by_play(before, before.y, before.variance)
         read = known.outcomes.items()
         self._outcomes = {limit.name: _by_play(each, each.y) for limit, each in read}
@@ -297,17 +294,17 @@ class OnRecord:
 
     @cached_property
     def _counts(self) -> dict[bytes, Any]:
-        """What readings were made of, where they were counted."""
-        counted = [row.body for row in self._rows_of("told") if "counts" in row.body]
-        plays = [at_times(numbers(body["X"]), numbers(body["got"])) for body in counted]
-        return {
-            row_keys(play)[0]: body["counts"] for play, body in zip(plays, counted, strict=True)
-        }
+        """What readings were made of that were counted."""
+        told = [row.body for row in self._rows_of("told") if "counts" in row.body]
+        plays = [
+            at_times(points(each["X"], self._dimension), numbers(each["got"])) for each in told
+        ]
+        return {row_keys(at)[0]: each["counts"] for at, each in zip(plays, told, strict=True)}
 
-    def check(
+    def conflict(
         self, told: Told, given: Mapping[str, Any], names: Names, when: Callable[[float], str]
-    ) -> None:
-        """Raise a `ConflictError` if a reading of the same place and time is on record.
+    ) -> ConflictError | None:
+        """What is wrong if a reading of the same place and time is on record.
 
         A play without a reading is no obstacle to a reading, and adds nothing to one.
         """
@@ -324,7 +321,7 @@ class OnRecord:
             play for play in _plays(told.failed) if play in self._readings or play in self._failed
         }
         if not found:
-            return
+            return None
         plays = row_keys(at_times(told.X, told.t))
         for name, values in (outcomes_in(given) or {}).items():
             check_outcome(name, self._outcomes)
@@ -333,7 +330,7 @@ class OnRecord:
                 if play in found and t >= self._until and not np.isnan(value):
                     same = same and self._outcomes[name].get(play) == [value]
         first = min(map(plays.index, found))
-        raise ConflictError(
+        return ConflictError(
             f"{names.name(told.X[first])} at {when(float(told.t[first]))} was told already, as "
             f"{self._readings.get(plays[first], [np.nan])[0]:g}: give a key (--key) if another reading "
             "is to count beside it, or let `campaign correct` replace it",
