@@ -99,6 +99,8 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
     bandit, _, about = read_config(config)
     domain: Any = bandit.recipe.domain
     found = Names(domain, about).change({"D": [45.1, 7.1]}, [])
+    with pytest.raises(ValueError, match=r"latitude must be degrees of at most 90 in size, got 95"):
+        Names(domain, about).change({"E": [95.0, 7.1]}, [])
     assert found["X"][0] == pytest.approx([domain.X[1, 0], domain.X[2, 1]])
     assert found["given"] == {"latitude": [45.1], "longitude": [7.1]}
 

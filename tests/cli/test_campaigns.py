@@ -405,6 +405,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, line 3: unknown site "west"'),
     "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
+    "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
     "drop what is not out": ("drop c.db --site north", "north is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
@@ -423,6 +424,7 @@ def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, n
     if "token" in arguments or "serve" in arguments:
         pytest.importorskip("fastapi", reason="no fastapi: no service")
     Path("day.csv").write_text(TABLE)
+    Path("two.csv").write_text("site,time,Reward,reward\nnorth,1,0.5,0.7\n")
     Path("west.csv").write_text("site,time,reward\nnorth,1,0.5\nwest,2,0.5\n")
     Path("more.csv").write_text("site,time,reward\nnorth,1,0.5,\n")
     Path("times.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,,0.5\n")

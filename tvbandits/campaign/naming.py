@@ -24,6 +24,7 @@ from tvbandits.core.arrays import (
     as_points,
     as_time,
     positive_number,
+    refuse,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
@@ -254,6 +255,11 @@ class Names:
         assert degrees is not None  # what else would have been turned
         latitude, longitude = degrees
         names = list(self.given)
+        for name, most in ((latitude, 90), (longitude, 360)):
+            column = table[:, names.index(name)]
+            refuse(
+                np.abs(column) > most, column, f"{name} must be degrees of at most {most} in size"
+            )
         order = [longitude, latitude, *(each for each in names if each not in degrees)]
         columns = [names.index(each) for each in order]
         X, known = domain.X, np.column_stack([self.given[each] for each in order])

@@ -29,7 +29,13 @@ from tvbandits.core.coercion import file_path
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
-from tvbandits.core.files.reading import naming, read_spreadsheet
+from tvbandits.core.files.reading import (
+    SEPARATORS,
+    naming,
+    read_spreadsheet,
+    separator_of,
+    unpacked,
+)
 from tvbandits.core.space import Arms
 
 if TYPE_CHECKING:
@@ -494,6 +500,15 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
     In the place of a reward: successes and trials, or events and exposure.
     """
     with naming(path):
+        # Names as they stand there: of two that are the same pandas makes different ones.
+        with unpacked(path) as stream:
+            heading = stream.peek(1 << 16).partition(b"\n")[0]
+        cells = csv.reader(
+            [heading.decode(errors="replace")], delimiter=separator_of(heading, SEPARATORS)
+        )
+        given = [name.strip().lower() for row in cells for name in row if name.strip()]
+        if len({*given}) < len(given):
+            raise ValueError(f'there are two columns "{max(given, key=given.count)}"')
         frame = read_spreadsheet(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
         there = frame.columns = [str(name).strip().lower() for name in frame.columns]
         for other, name in ALIKE.items():

@@ -277,6 +277,14 @@ def _holder(request: Request) -> Any:
 Who = Annotated[Any, Depends(_holder)]
 
 
+def _check_query(request: Request) -> None:
+    """Refuse what a request for a look says by an unknown name."""
+    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    if request.method == "GET" and (unknown := [*{*request.query_params} - known]):
+        there = f"; there are: {', '.join(sorted(known))}" if known else ""
+        raise ValueError(f'unknown {", ".join(sorted(unknown))} in "?{request.url.query}"{there}')
+
+
 def service(
     campaign: Campaign,
     tokens: str | os.PathLike[str],
@@ -301,8 +309,9 @@ def service(
         It is reached over TLS only.
     """
     served = FastAPI(
-        title="tvbandits", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
-    )
+        title="tvbandits", version=__version__, docs_url=None, redoc_url=None, openapi_url=None,
+        dependencies=[Depends(_check_query)],
+    )  # fmt: skip
     kept = Path(tokens)
     _look(served, campaign)
     _play(served, campaign)
