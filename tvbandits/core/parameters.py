@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
-from tvbandits.core.coercion import is_of, require, settle, several, shown
+from tvbandits.core.coercion import is_of, of_kind, settle, several, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +201,7 @@ class Category(_Stepped):
         given = several("categories", self.levels, "texts")
         levels = tuple(str(level) if isinstance(level, str) else level for level in given)
         for level in levels:
-            require(isinstance(level, str), "categories", "texts", level)
+            of_kind("categories", level, str, "texts")
         if len(levels) < 2:
             raise ValueError(f"there must be at least two categories, got {list(levels)}")
         for level in levels:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, mixed, refuse
+from tvbandits.core.arrays import Array, Index, as_floats, mixed, refuse
 from tvbandits.core.coercion import is_of, shown
 
 # Rows of a block, where the source has no blocks of its own.
@@ -114,7 +114,7 @@ def _of_mapped(mapped: MappedRows, start: int, rows: Index | slice) -> Array:
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """Points in a Parquet file: every column is a coordinate, every row group a block."""
+    """Points in a Parquet file: every column is a coordinate, every row group with rows a block."""
 
     path: str
     shape: tuple[int, int]
@@ -199,7 +199,7 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
     if is_of(X, "dask.array.core", "Array"):
         array: Any = X
         _check_table(array.shape, array.dtype)
-        return DaskRows(array.rechunk({1: -1}))
+        return DaskRows(array.rechunk({0: tuple(filter(None, array.chunks[0])), 1: -1}))
     return None
 
 
@@ -218,7 +218,7 @@ def _check_table(shape: tuple[Any, ...], kind: np.dtype[Any]) -> None:
 
 def finite(X: NDArray[Any]) -> Array:
     """Points as floats; `ValueError` names the first that is not finite."""
-    points = np.asarray(X, dtype=np.float64) + 0.0
+    points = as_floats(X, "candidates") + 0.0
     refuse(~np.isfinite(points).all(axis=1), points, "candidates must be finite")
     return points
 
@@ -235,10 +235,14 @@ def _mapped(rows: MappedRows) -> NDArray[Any]:
 
 def _parquet_rows(path: str) -> ParquetRows:
     about = parquet_file(path).metadata
-    sizes = tuple(about.row_group(i).num_rows for i in range(about.num_row_groups))
+    sizes = tuple(filter(None, _sizes_of_groups(about)))
     shape = (about.num_rows, about.num_columns)
     _check_table(shape, np.dtype(float))
     return ParquetRows(path, shape, sizes)
+
+
+def _sizes_of_groups(about: Any) -> list[int]:
+    return [about.row_group(i).num_rows for i in range(about.num_row_groups)]
 
 
 def parquet_file(path: str | os.PathLike[str]) -> Any:
@@ -253,5 +257,7 @@ def parquet_file(path: str | os.PathLike[str]) -> Any:
 @lru_cache(maxsize=1)
 def _row_group(path: str, group: int) -> Array:
     """A block, of which several looks follow each other."""
-    columns = parquet_file(path).read_row_group(group).columns
+    file = parquet_file(path)
+    (full,) = np.nonzero(_sizes_of_groups(file.metadata))
+    columns = file.read_row_group(full[group]).columns
     return finite(np.column_stack([column.to_numpy() for column in columns]))

@@ -36,7 +36,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import function, optional, several, shown
+from tvbandits.core.coercion import function, optional, several
 from tvbandits.core.observations import Observations, Source
 
 
@@ -341,8 +341,7 @@ class DiscardAbove:
     monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not callable(self.threshold):
-            raise ValueError(f"threshold must be a function of t, got {shown(self.threshold)}")
+        function("threshold", self.threshold, "a function of t")
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Infinite above the threshold, except for the newest reward."""
