@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Candidates, Limit, NothingAvailableError, policies
+from tvbandits.experts import CallableExpert
 
 OLD = np.array([[0.0], [1.0], [2.5], [4.0], [7.0]])
 NEW = np.array([[1.0], [9.0], [4.0], [5.5]])
@@ -32,20 +33,24 @@ def taught(bandit: Any, t: int) -> Any:
     return bandit
 
 
+def go_on_alike(other: Any, always: Any, **asked: Any) -> None:
+    """Four steps, in which both play the same of the new ones."""
+    for t in range(7, 11):
+        X = other.ask(t, **asked)
+        np.testing.assert_array_equal(X, always.ask(t, **asked))
+        assert X[0, 0] in NEW
+        for each in (other, always):
+            each.tell(X, np.cos(X.sum(axis=1)), t)
+
+
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 def test_what_is_added_was_there_from_the_start(make: Any) -> None:
     other = taught(make(Candidates(OLD)), 6).with_candidates(NEW)
     always = taught(make(Candidates(UNION, retired=RETIRED)), 6)
     assert other.recipe.domain == always.recipe.domain
-    np.testing.assert_allclose(
-        other.predict(UNION, 8), always.predict(UNION, 8), rtol=1e-8, atol=1e-8
-    )
-    for t in range(7, 11):
-        X = other.ask(t)
-        np.testing.assert_array_equal(X, always.ask(t))
-        assert X[0] in NEW
-        for each in (other, always):
-            each.tell(X, np.cos(X[:, 0]), t)
+    found, expected = other.predict(UNION, 8), always.predict(UNION, 8)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    go_on_alike(other, always)
 
 
 def test_in_a_measured_context_what_is_chosen_changes() -> None:
@@ -60,12 +65,7 @@ def test_in_a_measured_context_what_is_chosen_changes() -> None:
             bandit.tell(X, np.sin(X.sum(axis=1)), t)
     other, always = bandits[0].with_candidates(NEW), bandits[1]
     assert other.recipe.domain == always.recipe.domain
-    for t in range(7, 11):
-        X = other.ask(t, context={"outside": 3.0})
-        np.testing.assert_array_equal(X, always.ask(t, context={"outside": 3.0}))
-        assert X[0, :1] in NEW
-        for each in (other, always):
-            each.tell(X, np.cos(X.sum(axis=1)), t)
+    go_on_alike(other, always, context={"outside": 3.0})
     refused(ValueError, r"X must have shape \(n, 1\)", other.with_candidates, np.zeros((3, 2)))
 
 
@@ -86,11 +86,14 @@ def test_arms_that_come_back_may_be_played_again() -> None:
     back = bandit.with_candidates(NEW).with_candidates(OLD)
     assert back.recipe.domain == Candidates(OLD)
     np.testing.assert_allclose(back.predict(OLD), bandit.predict(OLD), rtol=1e-12)
-    assert bandit.with_candidates(NEW).recipe.domain.retired == RETIRED
 
 
-def test_only_what_is_offered_is_played_recommended_and_shared() -> None:
-    went = taught(MAKERS["gp_ucb"](Candidates(OLD)), 6).with_candidates(NEW)
+def test_only_what_is_offered_is_played_recommended_shared_and_asked_about() -> None:
+    expert = CallableExpert(lambda X, t: X[:, 0] + t, 0.01)
+    asks = policies.sparq_gp_ucb(Candidates(OLD), RBF(2.0), 0.05, expert=expert)
+    went = taught(asks, 6).with_candidates(NEW)
+    went.tell(OLD[[3]], [5.0], 6.5)  # which nobody asked for
+    assert sorted(went.state.answers.X[:, 0]) == [1.0, 4.0]
     assert went.recommend()[0] in NEW
     assert set(went.ask(7, n=50)[:, 0]) <= set(NEW[:, 0])
     assert sorted(went.ask(8, n=4)[:, 0]) == sorted(NEW[:, 0])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Available
+from tvbandits.acquisition.availability import Available, available as available_of
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
@@ -172,14 +172,15 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     assert asking is not None
     domain = recipe.domain if available is None else available.domain
     if asking.about == "played" or not isinstance(domain, Candidates):
-        points = state.visited[state.questions.pool.rows]
-        if domain is not recipe.domain:
-            points = at_values_of(domain, recipe.domain, points)
+        played = state.visited[state.questions.pool.rows]
+        points = at_values_of(domain, recipe.domain, played)
         if asking.about != "played":
             points = np.concatenate([points, domain.sample(DRAWN, rng)])
     else:
         points = domain.X
-    return points if available is None else points[available(points)]
+    # Where nothing is said of them, those that are retired are not asked about all the same.
+    free = available_of(domain, None, None, any_context=True) if available is None else available
+    return points if free is None else points[free(points)]
 
 
 def joint_beliefs(
