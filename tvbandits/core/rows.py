@@ -258,6 +258,6 @@ def parquet_file(path: str | os.PathLike[str]) -> Any:
 def _row_group(path: str, group: int) -> Array:
     """A block, of which several looks follow each other."""
     file = parquet_file(path)
-    (full,) = np.nonzero(_sizes_of_groups(file.metadata))
+    full = [number for number, size in enumerate(_sizes_of_groups(file.metadata)) if size]
     columns = file.read_row_group(full[group]).columns
     return finite(np.column_stack([column.to_numpy() for column in columns]))
