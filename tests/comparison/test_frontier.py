@@ -348,7 +348,7 @@ def test_long_names_and_dollars() -> None:
 def test_every_name_has_a_style_that_is_told_apart_without_colour() -> None:
     found = looks(list(POLICIES))
     assert len({look[3] for look in found.values()}) == len(POLICIES)  # markers alone
-    for style in styles_of(POLICIES).values():  # on white, only what is filled may have a white edge
+    for style in styles_of(POLICIES).values():  # a white edge is for what is filled
         assert style.line["markeredgecolor"] != "white" or style.marker in Line2D.filled_markers
 
 
