@@ -73,6 +73,8 @@ def table(
         inputs = [name for name in frame.columns if name not in (reward, time)]
         if not inputs or frame.empty:
             raise ValueError("the table needs rows, and an input besides the reward")
+        if any(name.startswith("Unnamed: ") for name in inputs):  # as pandas calls it
+            raise ValueError("a column without a name, such as a frame's index, is no input")
         X = np.column_stack([numbers(frame[name], name) for name in inputs])
         y = numbers(frame[reward], reward)
         points, means, which = merged(X, y)
