@@ -234,10 +234,7 @@ def board(order: SuiteRun) -> None:
     say(f"wrote {', '.join(found)} in {out}; every run in {out / files.RUNS}")
 
 
-PAGE = "report.html"
-
-
 def report(place: str, out: str | None) -> None:
     """Write the page of a comparison."""
     path = _folder("FOLDER", place)
-    write_page(lambda: comparison_report(path), Path(out) if out else path / PAGE)
+    write_page(lambda: comparison_report(path), Path(out) if out else path / "report.html")

@@ -10,9 +10,6 @@ from rich.progress import DownloadColumn, TaskID, TransferSpeedColumn
 from tvbandits.cli.terminal import bars
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 
-# The problem to suggest for the whole country, which has more than a thousand sites.
-WITHOUT_STATE = "ozone:sites=28"
-
 
 def fetch(years: Sequence[int], state: str | None) -> None:
     """Download ozone, with a bar a file, and say how to use it."""
@@ -28,4 +25,5 @@ def fetch(years: Sequence[int], state: str | None) -> None:
     for path in paths:
         print(path)
     data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
-    print(f"tvbandits compare {WITHOUT_STATE if state is None else 'ozone'} {data}")
+    # The whole country has more than a thousand sites.
+    print(f"tvbandits compare {'ozone:sites=28' if state is None else 'ozone'} {data}")

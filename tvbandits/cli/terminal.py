@@ -6,6 +6,7 @@ Pages that a command leaves behind.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -131,12 +132,9 @@ def print_tables(
 
 def _cells(line: dict[Any, Any], beside: dict[Any, Any] | None, sign: str) -> dict[str, str]:
     """Of a policy, by heading, with its differences to the best one, paired by seed."""
-    if beside is None:
-        over = "-"
-    elif beside["ci95"] != beside["ci95"]:
-        over = f"{beside['difference']:.3f}"
-    else:
-        over = f"{beside['difference']:.3f} {sign} {beside['ci95']:.3f}"
+    over = "-" if beside is None else f"{beside['difference']:.3f}"
+    if beside is not None and not math.isnan(beside["ci95"]):
+        over += f" {sign} {beside['ci95']:.3f}"
     return {
         "policy": cleaned(str(line["policy"])),
         "width": str(line["confidence"]),

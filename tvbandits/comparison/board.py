@@ -252,16 +252,13 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
-GREY = "#444444"
-
-
 def rank_figure(found: Ranks) -> Figure:
     """Mean ranks as points, best on top; the bar is the critical difference from the best one."""
     n = len(found.mean)
     figure = NotebookFigure((8.0, 1.4 + 0.28 * n))
     axes = figure.add_subplot()
     places = range(n)
-    axes.plot(found.mean.to_numpy(), places, "o", color=GREY, markersize=6)
+    axes.plot(found.mean.to_numpy(), places, "o", color="#444444", markersize=6)
     if not math.isnan(found.critical_difference) and n:
         best = float(found.mean.iloc[0])
         axes.axvspan(best, best + found.critical_difference, color="#dddddd", zorder=0)

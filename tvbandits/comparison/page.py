@@ -30,9 +30,6 @@ COLUMNS = {
     "ms a step": "milliseconds",
 }
 
-# Drawn in the ink of the reader's theme.
-BLACK = ("black", "#000000", "k")
-
 # Of a curve: more are not seen.
 MOST_POINTS = 400
 
@@ -134,7 +131,8 @@ def _curves(name: str, panel: Panel, references: References | None, unit: str) -
         by_seed = rows.pivot_table(index="t", columns="seed", values="average_regret").iloc[::every]
         mean = by_seed.mean(axis=1)
         colour = styles[str(policy)].colour
-        data += _traces(str(policy), by_seed, "INK" if colour in BLACK else colour, i)
+        # Black is drawn in the ink of the reader's theme.
+        data += _traces(str(policy), by_seed, "INK" if colour == "#000000" else colour, i)
         at = [by_seed.index[int(share * (len(mean) - 1))] for share in (0.1, 0.25, 0.5, 1.0)]
         ends[str(policy)] = [float(mean.loc[step]) for step in at]
         marked = [f"step {int(step)}" for step in at]

@@ -187,12 +187,8 @@ class _Entry:
     def played(self) -> Run:
         """All steps of a run, of so many points each, or as the player decides."""
         label, known = self.prepared.label, self.prepared.known
-        names: Row = {
-            "problem": label,
-            "policy": self.name,
-            "confidence": self.width,
-            "seed": known.seed,
-        }
+        names: Row = {"problem": label, "policy": self.name}
+        names |= {"confidence": self.width, "seed": known.seed}
         rows: list[Row] = []
         here = np.empty((0, known.domain.dimension))
         while len(rows) < known.horizon:

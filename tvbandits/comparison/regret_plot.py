@@ -168,10 +168,8 @@ def regret_figure(
         title = textwrap.fill(f"{problem}, {width}, {seeds}", 80)
         axes.set_title(title, loc="left", parse_math=False)
         axes.set_xlabel("step t")
-        escaped = unit.replace("$", r"\$")
-        axes.set_ylabel(
-            f"average regret $R_t / t$ [{escaped}]" if unit else "average regret $R_t / t$"
-        )
+        escaped = f" [{unit}]".replace("$", r"\$") if unit else ""
+        axes.set_ylabel(f"average regret $R_t / t${escaped}")
     if rows["seed"].nunique() > 1:
         figure.supxlabel(BAND, x=0.01, horizontalalignment="left", fontsize=9)
     return figure
