@@ -105,9 +105,8 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     np.testing.assert_allclose(line.get_xdata(orig=False), [paper["queries_per_step"]])
     np.testing.assert_allclose(line.get_ydata(orig=False), [paper["average_regret"]])
     (alone,) = (line for line in axes.lines if line.get_label() == "adaptive-gp-ucb, no questions")
-    np.testing.assert_allclose(
-        alone.get_ydata(orig=False), summary.loc["adaptive-gp-ucb", "average_regret"]
-    )
+    level = summary.loc["adaptive-gp-ucb", "average_regret"]
+    np.testing.assert_allclose(alone.get_ydata(orig=False), level)
     named = {"plausible", "random", "sparq-gp-ucb", "adaptive-gp-ucb, no questions"}
     assert set(listed(axes)) == named
     assert axes.get_xlabel() == "queries per step"
