@@ -244,15 +244,8 @@ def rows_of(runs: dict[tuple[str, str, int], list[float]]) -> pd.DataFrame:
 
 
 def test_policies_are_paired_by_seed() -> None:
-    rows = rows_of(
-        {
-            ("p", "x", 0): [1.0, 3.0],
-            ("p", "x", 1): [2.0, 2.0],
-            ("p", "y", 0): [1.0, 1.0],
-            ("p", "y", 1): [4.0, 4.0],
-            ("p", "y", 2): [9.0, 9.0],
-        }
-    )
+    runs = {("p", "x", 0): [1.0, 3.0], ("p", "x", 1): [2.0, 2.0], ("p", "y", 0): [1.0, 1.0]}
+    rows = rows_of(runs | {("p", "y", 1): [4.0, 4.0], ("p", "y", 2): [9.0, 9.0]})
     table = by_problem(rows)
     assert table.loc["p"].to_dict() == {"x": 2.0, "y": 2.5}  # seed 2 has no partner
     found = paired(rows, "x")
@@ -262,6 +255,8 @@ def test_policies_are_paired_by_seed() -> None:
     best = paired(rows[rows["seed"] < 2]).iloc[0]
     assert (best["policy"], best["reference"], best["difference"]) == ("y", "x", 0.5)
     refused(ValueError, '"z" was not played; there are: x, y', paired, rows, "z")
+    twice = pd.concat([rows, rows[rows["policy"] == "y"].assign(regret=0.0)])  # at another width
+    refused(ValueError, '"y" was played several times with one seed', paired, twice)
 
 
 def played(problem: Any, policy: str = "gp-ucb", steps: int = 20) -> list[dict[str, Any]]:

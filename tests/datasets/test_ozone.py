@@ -145,10 +145,8 @@ def test_sites_need_places_of_their_own(tmp_path: Path) -> None:
 
 
 def test_kilometres_against_the_great_circle() -> None:
-    albany, bronx = np.radians([(42.68, -73.76), (40.82, -73.90)])
-    cosine = np.sin(albany[0]) * np.sin(bronx[0]) + np.cos(albany[0]) * np.cos(bronx[0]) * np.cos(
-        albany[1] - bronx[1]
-    )
+    (a, albany), (b, bronx) = np.radians([(42.68, -73.76), (40.82, -73.90)])
+    cosine = np.sin(a) * np.sin(b) + np.cos(a) * np.cos(b) * np.cos(albany - bronx)
     for longitude in ([-73.76, -73.90], [0.04, 359.90], [-179.96, 179.90]):  # as far apart
         points = kilometres(np.array([42.68, 40.82]), np.array(longitude))
         distance = 6371.0088 * np.arccos(cosine)

@@ -113,13 +113,8 @@ def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str)
 def test_the_month_comes_first() -> None:
     days = ["02/03/2026", "03/02/2026 10:30", "03/02/2026 10:30:15", "2026-12-31", "2026-12-31T10Z"]
     found = as_times(days)
-    assert [str(day) for day in found] == [
-        "2026-02-03 00:00:00",
-        "2026-03-02 10:30:00",
-        "2026-03-02 10:30:15",
-        "2026-12-31 00:00:00",
-        "2026-12-31 10:00:00",
-    ]
+    first = ["2026-02-03 00:00:00", "2026-03-02 10:30:00", "2026-03-02 10:30:15"]
+    assert [str(day) for day in found] == [*first, "2026-12-31 00:00:00", "2026-12-31 10:00:00"]
     assert str(as_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
 
 

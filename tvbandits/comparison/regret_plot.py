@@ -161,8 +161,7 @@ def regret_figure(
     for i, (problem, width, group) in enumerate(panels):
         axes = figure.add_subplot(len(panels), 1, i + 1)
         unit = (units or {}).get(problem, "")
-        found = (references or {}).get(problem)
-        _draw_panel(axes, group, found, styles)
+        _draw_panel(axes, group, (references or {}).get(problem), styles)
         width = "width of the theorem" if width == "width theory" else width
         seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
         title = textwrap.fill(f"{problem}, {width}, {seeds}", 80)
@@ -246,20 +245,17 @@ def _draw_panel(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     named = {} if references is None else references._asdict()
     # One that is played itself would lie on its own curve.
-    played = set(group["policy"])
-    shown = {name: float(value) for name, value in named.items() if name not in played}
+    shown = {name: named[name] for name in named if name not in set(group["policy"])}
     _limit(axes, group, shown.values())
-    low, high = axes.get_ylim()
     for name, value in shown.items():
-        if low <= value <= high:
-            line = axes.axhline(
-                value,
-                label=REFERENCE_NAMES[name],
-                color="black",
-                linewidth=0.7,
-                linestyle=(0, REFERENCE_DASHES[name]),
-            )
-            ends.append((value, line))
+        line = axes.axhline(
+            value,
+            label=REFERENCE_NAMES[name],
+            color="black",
+            linewidth=0.7,
+            linestyle=(0, REFERENCE_DASHES[name]),
+        )
+        ends.append((value, line))
     # From above to below, as the curves end.
     by_height = [line for _, line in sorted(ends, key=lambda end: -end[0])]
     legend = axes.legend(

@@ -98,6 +98,10 @@ def half_interval(values: pd.Series[float]) -> float:
 
 def by_run(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean regret over steps: a line a problem and seed, a column a policy, in the order of the rows."""
+    again = rows.duplicated(["problem", "policy", "seed", "t"])
+    if again.any():
+        name = rows.loc[again, "policy"].iloc[0]
+        raise ValueError(f'"{name}" was played several times with one seed: give rows of one width')
     runs = rows.groupby(["problem", "policy", "seed"], sort=False)["regret"].mean().reset_index()
     table = runs.pivot(index=["problem", "seed"], columns="policy", values="regret")
     return table[list(dict.fromkeys(runs["policy"]))]
