@@ -255,8 +255,8 @@ class Relevant:
         data = Observations(self.data.X, self.data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15)
         amplitude, space, time = best.k1.k1, best.k1.k2.kernel, best.k2.kernel
-        numbers = amplitude.constant_value, space.length_scale, time.length_scale
-        self.hyperparameters = Hyperparameters(*map(float, numbers), noise)
+        numbers = amplitude.constant_value, space.length_scale, time.length_scale, noise
+        self.hyperparameters = Hyperparameters(*map(float, numbers))
 
     def _clean(self, now: float, rng: np.random.Generator) -> None:
         """Remove observations as long as the budget allows it ([WD] Algorithm 1)."""
