@@ -140,13 +140,13 @@ def test_recommended_parameters_fill_the_gaps() -> None:
 def test_widths_of_a_paper() -> None:
     for name, width, expected in (
         ("bkb", "theory", BKBWidth(delta=1 / 150)),
-        ("bbkb", "theory", BBKBWidth(delta=1 / 150)),
         ("bbkb", "bbkb-program", BBKBProgramWidth(delta=1 / 150)),
         ("gp-ucb", "bbkb-program", BBKBProgramWidth()),
         ("gp-ucb", "Theory", Theory()),
     ):
         player: Any = POLICIES[name].make(setting(), confidence=width)
         assert player.recipe.confidence == expected
+    assert policies.thompson(*PARTS, confidence="Theory").recipe.confidence == BBKBWidth()
 
 
 def test_given_parameters_come_first() -> None:

@@ -34,13 +34,7 @@ from tvbandits.acquisition.batches import (
     LocalRatio,
     ProductRatio,
 )
-from tvbandits.acquisition.confidence import (
-    DEFAULT_WIDTH,
-    BBKBProgramWidth,
-    BBKBWidth,
-    BKBWidth,
-    Confidence,
-)
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
 from tvbandits.acquisition.rules import Decision, ThompsonSampling, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, finite_number, whole_number
@@ -104,8 +98,9 @@ def bkb(
     10 [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
-    width = _width(confidence, BKBWidth())
-    return assembled(domain, kernel, noise_variance, confidence=width, posterior=sparse, **common)
+    return assembled(
+        domain, kernel, noise_variance, confidence=confidence, posterior=sparse, **common
+    )
 
 
 # The widths of [BB] Theorem 2, and of its authors' program.
@@ -168,7 +163,7 @@ def bbkb(
         domain,
         kernel,
         noise_variance,
-        confidence=_width(confidence, BBKBWidth()),
+        confidence=confidence,
         posterior=sparse,
         batching=_batching(ends(ratio_bound), minimum_batch, largest_batch),
         **common,
@@ -240,7 +235,7 @@ def tv_bbkb(
         domain,
         forgetting_kernel(kernel, epsilon),
         noise_variance,
-        confidence=_width(confidence, BBKBWidth()),
+        confidence=confidence,
         posterior=NystromFilter(oversampling, keep),
         batching=_batching(ends(ratio_bound), minimum_batch, largest_batch),
         learn=learns,
@@ -408,8 +403,3 @@ def _batching(rule: BatchRule, minimum_batch: int, largest_batch: int) -> Batchi
     least = whole_number("minimum_batch", minimum_batch, at_most=LARGEST_BATCH)
     most = whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH)
     return Batching(rule, least, most)
-
-
-def _width(confidence: Width, of_the_paper: Confidence) -> Width:
-    """The paper's own width for "theory"."""
-    return of_the_paper if isinstance(confidence, str) and confidence == "theory" else confidence

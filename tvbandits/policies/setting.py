@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
@@ -164,12 +164,17 @@ def as_rule(learn: Learn | None, default: Every) -> Every:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def described(recipe: F) -> F:
+# Widths of policies by the names of `tvbandits.acquisition.confidence.WIDTHS`.
+Widths: TypeAlias = Mapping[str, Callable[..., Confidence]]
+
+
+def described(recipe: F, widths: Widths = MappingProxyType({})) -> F:
     """Show every parameter of a recipe in its signature and in its docstring.
 
     `**common` becomes the options that its type has, with the defaults of `assembled`, whose words
     describe whatever the recipe is silent about. A keyword that it does not have is a TypeError that
-    names the one that may be meant; what all recipes have in common is checked here, once for all.
+    names the one that may be meant; what all recipes have in common is checked here, once for all. A
+    name in `widths` is that width as the paper of the recipe has it.
 
     Raises
     ------
@@ -202,6 +207,10 @@ def described(recipe: F) -> F:
         for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
             if name in IN_COMMON and not (value is None and name in optional):
                 IN_COMMON[name](value)
+        width = options.get("confidence")
+        word = width.casefold() if isinstance(width, str) else ""
+        if word in widths:
+            options["confidence"] = widths[word]()
         return recipe(*given, **options)
 
     called.__annotations__ = hints
@@ -345,7 +354,7 @@ class Policy:
     summary: str
     paper: str
     recommended: Mapping[str, Recommendation] = field(default_factory=dict)
-    widths: Mapping[str, Callable[..., Confidence]] = field(default_factory=dict)
+    widths: Widths = field(default_factory=dict)
     first_comparison: int | None = None
 
     @property
@@ -426,7 +435,8 @@ def listed(summary: str, *, paper: str, **more: Any) -> Callable[[F], F]:
     """
 
     def entered(recipe: F) -> F:
-        made, name = described(recipe), recipe.__name__.replace("_", "-")
+        made = described(recipe, more.get("widths", {}))
+        name = recipe.__name__.replace("_", "-")
         if name in LISTED:
             raise ValueError(f'two policies are called "{name}"')
         LISTED[name] = Policy(name, made, summary, paper, **more)
