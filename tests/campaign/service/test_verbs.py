@@ -100,7 +100,9 @@ def test_successes_and_events_are_told_over_it(tmp_path: Path) -> None:
         assert "got successes" in wrong.json()["error"]
         assert "no more than trials" in told(3, successes=[9, 3], trials=[5, 5]).json()["error"]
         assert "needs rewards" in told(3).json()["error"]
-        odd = requests.get(f"{served.address}/history?lst=5", headers=served.says("all"), timeout=60)
+        odd = requests.get(
+            f"{served.address}/history?lst=5", headers=served.says("all"), timeout=60
+        )
         assert (odd.status_code, odd.json()) == (
             422, {"error": 'unknown lst in "?lst=5"; there are: last'}
         )  # fmt: skip
