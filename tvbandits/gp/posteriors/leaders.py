@@ -299,10 +299,7 @@ class Lineage:
         moved = np.array([now.moved_from(each) for each in self.live])[self.owner]
         shift = np.array([now.centre - each.centre for each in self.live])[self.owner]
         return Since(
-            self.first,
-            self.drift + self.growth * moved,
-            self.growth * growth,
-            self.shift + shift,
+            self.first, self.drift + self.growth * moved, self.growth * growth, self.shift + shift
         )
 
     def _merge(self) -> None:
