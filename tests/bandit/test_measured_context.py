@@ -81,15 +81,15 @@ def test_a_reward_has_the_context_that_its_point_was_asked_for_in() -> None:
     for bandit in (policies.uniform(mill), policies.gp_ucb(mill, RBF(1.0), 0.01)):
         for t in (1, 2, 3, 4):
             bandit.ask(t, context={"outside": t})
-        bandit.tell([[0.5]], [0.5], 1)
+        bandit.tell([[0.5], [0.5]], [0.5, 0.45], [1, 1.5])
         bandit.tell([[0.5], [0.5]], [0.3, 0.4])
         bandit.drop([[0.5]])
         bandit.tell([[0.5]], [0.6], 5, context=[7.0])  # which nobody asked for
         found = bandit.history[["time", "outside", "reward"]].to_numpy().tolist()
-        assert found == [[1, 1, 0.5], [3, 3, 0.3], [4, 4, 0.4], [5, 7, 0.6]]
+        assert found == [[1, 1, 0.5], [1.5, 1, 0.45], [3, 3, 0.3], [4, 4, 0.4], [5, 7, 0.6]]
     bandit.correct([[0.5]], [0.2], 1)
     bandit.retract([[0.5]])
-    assert bandit.state.rewards.y.tolist() == [0.2, 0.3, 0.4]
+    assert bandit.state.rewards.y.tolist() == [0.2, 0.45, 0.3, 0.4]
 
 
 def test_names_go_in_and_come_out() -> None:

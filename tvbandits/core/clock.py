@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats, as_time
+from tvbandits.core.arrays import Array, as_floats, as_time, refuse
 from tvbandits.core.coercion import settle, shown
 
 if TYPE_CHECKING:
@@ -151,9 +151,7 @@ class Clock:
         numbers = as_floats(number, "number")
         if numbers.ndim > 1:
             raise ValueError(f"number must be one or have shape (n,), got shape {numbers.shape}")
-        bad = ~np.isfinite(numbers)
-        if bad.any():
-            raise ValueError(f"number must be finite, got {numbers[bad].flat[0]}")
+        refuse(~np.isfinite(numbers.ravel()), numbers.ravel(), "number must be finite")
         import pandas as pd
 
         counts = np.array([self._since_1970(float(each)) for each in numbers.flat], dtype=np.int64)

@@ -152,8 +152,8 @@ def completed(
 ) -> Any:
     """Points that have their context: as given, else that of one of `known` at the same place.
 
-    It is the latest by the time of the point, else the latest of all; each counts once, as long as there
-    are others.
+    It is that of the time of the point, or the latest before it, or else the latest of all. Of several
+    of one time, or where no times are given, each counts once, as long as there are others.
 
     Parameters
     ----------
@@ -206,9 +206,11 @@ def completed(
                 f"the context of the point {x.tolist()} is not known, as it was not asked for: "
                 f"say context={{{next(iter(parts))!r}: ...}}"
             )
-        left = [row for row in there if row not in taken] or there
-        by_then = [row for row in left if plays.t[row] <= times[i]] or left
-        taken.add(row := max(reversed(by_then), key=plays.t.item))
+        ranks = [
+            (row not in taken and (t is None or at == times[i]), at <= times[i], at, row)
+            for row, at in zip(there, plays.t[there].tolist(), strict=True)
+        ]
+        taken.add(row := max(ranks)[-1])
         found[i] = plays.X[row, -count:]
     return np.hstack([X, found])
 
