@@ -110,13 +110,15 @@ fixed = DriftingBump(11, horizon=25)
 class Flat:
     """Says the same of every point."""
 
+    def __init__(self, problem, seed):
+        assert isinstance(seed, int) and problem.domain
+
     def query(self, X, t):
         return Answers(np.full(len(X), 1.5), 0.01)
 
 
 def flat(problem, seed):
-    assert isinstance(seed, int) and problem.domain
-    return Flat()
+    return Flat(problem, seed)
 '''
 
 
@@ -160,6 +162,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
         "--expert=lab.ours:flat",
     ]
     one = compared(folder, "lab.ours:problem:candidates=31", *given)
+    given[-1] = "--expert=lab.ours:Flat"  # the class itself makes one, too
     assert one == compared(folder, "lab.ours:problem:candidates=31", *given, jobs=2)
     assert [f"--policy={line['policy']}" for line in one] == given[:3]
     widths = [line["confidence"] for line in one]

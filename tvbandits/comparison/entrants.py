@@ -122,16 +122,16 @@ class NamedExpert:
     def __call__(self, problem: Problem, seed: int) -> Expert:
         """Make it; a `ValueError` speaks of the text."""
         found = instance_of(load(self.text))
+        makes = isinstance(found, type) or not callable(getattr(found, "query", None))
         try:
-            made = found if callable(getattr(found, "query", None)) else found(problem, seed)
+            made: Expert = found(problem, seed) if makes else found
         except (TypeError, ValueError) as error:
             raise ValueError(f'"{self.text}": {error}') from error
         if not callable(getattr(made, "query", None)):
             raise ValueError(
                 f'"{self.text}" must make an object with query(X, t), got {shown(made)}'
             )
-        expert: Expert = made
-        return expert
+        return made
 
 
 def text_of_width(width: Any) -> str:
