@@ -94,13 +94,11 @@ def print_tables(
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    pairs = paired(rows)
-    beside = {(line["problem"], line["policy"]): line for line in pairs.to_dict(orient="records")}
+    beside = {(line["problem"], line["policy"]): line for line in paired(rows).to_dict("records")}
     for problem, width, group in panels_of(summarise(rows)):
         unit = f", regret in {problems[problem].unit}" if problems[problem].unit else ""
-        first = group.iloc[0]
         # A comparison that was cut short has fewer seeds of its last policy.
-        seeds, steps = counted(group["seeds"], "seed"), counted([first["horizon"]], "step")
+        seeds, steps = counted(group["seeds"], "seed"), counted(group["horizon"].iloc[:1], "step")
         title = f"{problem}, {width}, {seeds}, {steps}{unit}"
         console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
         sign = "±" if console.encoding.startswith("utf") else "+-"

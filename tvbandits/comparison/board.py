@@ -346,8 +346,7 @@ class Board:
     def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
         """Out of the rows of all runs."""
         summary = summarise(rows)
-        held = held_table(rows, problems)
-        means = held.groupby(["problem", "policy"], sort=False)["held_regret"].mean()
+        means = held_table(rows, problems).groupby(["problem", "policy"])["held_regret"].mean()
         where = pd.MultiIndex.from_frame(summary[["problem", "policy"]])
         summary = summary.assign(
             held_regret=means.reindex(where).to_numpy(),

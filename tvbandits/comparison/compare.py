@@ -270,8 +270,9 @@ def _in_parallel(workers: int, call: Callable[..., Any], given: Sequence[Any]) -
     """Results of calls by so many processes, and none but this one for a single task."""
     alone = delayed(functools.partial(_one_thread, os.getpid(), call))
     used = 1 if len(given) <= 1 else min(workers, len(given))  # -1: all cores
-    parallel: Callable[..., Iterator[Any]] = Parallel(n_jobs=used, return_as="generator")
-    return parallel(alone(*each) for each in given)
+    parallel: Any = Parallel(n_jobs=used, return_as="generator")
+    results: Iterator[Any] = parallel(alone(*each) for each in given)
+    return results
 
 
 def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:

@@ -227,7 +227,6 @@ def _draw_panel(
     styles: Mapping[str, PlotStyle],
 ) -> None:
     ends: list[tuple[float, Line2D]] = []
-    horizon = int(group["t"].max())
     count = group["policy"].nunique()
     for i, (policy, rows) in enumerate(group.groupby("policy", sort=False)):
         style = styles[str(policy)]
@@ -241,7 +240,7 @@ def _draw_panel(
             t, mean - spread, mean + spread, color=style.colour, alpha=0.12, linewidth=0
         )
         ends.append((float(mean[-1]), curve))
-    axes.set_xlim(0, horizon)
+    axes.set_xlim(0, int(group["t"].max()))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     named = {} if references is None else references._asdict()
     # One that is played itself would lie on its own curve.

@@ -161,8 +161,10 @@ def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> Non
     age = np.clip(picture.t - t, 0.0, None) / max(oldest, 1e-12)
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
+    across, up = X[order].T
     ax.scatter(
-        *X[order].T,
+        across,
+        up,
         s=look["markersize"] ** 2,
         marker=look["marker"],
         facecolors=look["markerfacecolor"],
@@ -332,7 +334,8 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
             order = np.argsort(values)  # the highest lie on top, where they crowd
             ax.margins(0.08)
             look: dict[str, Any] = {"s": SITE, "edgecolors": "0.3", "linewidths": 0.6}
-            drawn = ax.scatter(*points[order].T, c=values[order], cmap=colours, **look)
+            x, y = points[order].T
+            drawn = ax.scatter(x, y, c=values[order], cmap=colours, **look)
         ax.figure.colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
