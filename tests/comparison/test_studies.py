@@ -47,8 +47,7 @@ def plain(runs: Any) -> dict[Any, Any]:
 
 
 def test_finished_runs_are_left_out() -> None:
-    left = {run.key for run in iterate(PLAN, PLAN.runs[2:])}
-    assert left == set(PLAN.runs[:2])
+    assert {run.key for run in iterate(PLAN, PLAN.runs[2:])} == set(PLAN.runs[:2])
 
 
 @pytest.fixture(params=[".parquet", ".csv.gz"])

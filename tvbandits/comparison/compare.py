@@ -216,7 +216,8 @@ def compare(
     Raises
     ------
     TypeError, ValueError
-        If something cannot be played; before the first run.
+        If something cannot be played; before the first run. In a run, if a player asks for a point
+        outside of the domain, or a problem's value or best is not finite: a note says where.
 
     Examples
     --------
