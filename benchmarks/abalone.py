@@ -180,15 +180,15 @@ def curve(contestant: Contestant, problem: TableProblem, seeds: int) -> Curve:
     steps = np.arange(1, contestant.horizon + 1)
     uniform = regression.uniform_regret(problem)
     ratios = np.array([np.cumsum(run.regret) / steps for run in runs]) / uniform
-    low, high = interval(ratios[:, -1])
+    low, high = (float(end[0]) for end in interval(ratios[:, -1:]))
     known = [size for size in sizes if size is not None]
     row = AbaloneRow(
         contestant.name,
         contestant.horizon,
         seeds,
         float(ratios[:, -1].mean()),
-        float(low),
-        float(high),
+        low,
+        high,
         float(ratios[:, 999].mean()),
         float(np.mean([run.batches for run in runs])),
         float(np.mean(known)) if known else None,
