@@ -25,7 +25,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ from tvbandits.gp.ensemble.models import (
     may_be_both,
     settings_for,
 )
-from tvbandits.gp.fitting.calibration import HALF
+from tvbandits.gp.fitting.calibration import HALF, LARGEST
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 # Of the transforms that a network's rewards may need, for a longer upper tail; the first is taken
@@ -65,6 +64,10 @@ UNIT_LEARNED_AT = (4, 16)
 # little of how far the function varies, and would soon take all of it for as flat as the peak.
 GUESS_OF_A_FUNCTION = 30.0
 
+# One time's readings of less variance than so many times the noise are taken for as much; of the first
+# steps' readings the noise is taken off then. Some share of it is left: 16 readings tell no less.
+LOUD, LEAST_TOLD = 4.0, 0.15
+
 # Numbers in the covariances of all models, once an ensemble has been thinned.
 CAPACITY = 300_000
 
@@ -73,9 +76,6 @@ THINNED_AT = (16, 32, 64, 128)
 
 # Weight of the latest step in the mean squared standardised innovation, and in the coverage.
 WATCHED = 0.05
-
-# A squared standardised innovation counts for at most this: one outlier is no bad model.
-LARGEST_INNOVATION = 25.0
 
 # Models below this share of the largest weight are left out of what the ensemble says, not of it.
 NEGLIGIBLE = 1e-2
@@ -144,13 +144,12 @@ def squared_innovations(
     variances = np.concatenate([each.variances for each in seen])
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
-    return tuple(np.minimum(mean**2 / variance, LARGEST_INNOVATION).tolist())
+    return tuple(np.minimum(mean**2 / variance, LARGEST).tolist())
 
 
 def by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
     """A value for each of all models, as those (M,) of each of their groups."""
-    ends = list(accumulate(map(len, filters)))
-    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return np.split(values, np.cumsum([len(each) for each in filters])[:-1])
 
 
 @dataclass(frozen=True)
@@ -266,8 +265,7 @@ def thinned(filters: Sequence[Filters], score: Array) -> tuple[tuple[Filters, ..
     kept = np.zeros(len(order), dtype=bool)
     kept[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
     parts = zip(filters, by_group(kept, filters), strict=True)
-    pairs = [(each, part) for each, part in parts if part.any()]
-    return tuple(each.take(part) for each, part in pairs), score[kept]
+    return tuple(each.take(part) for each, part in parts if part.any()), score[kept]
 
 
 @dataclass(frozen=True)
@@ -406,7 +404,7 @@ class FilterEnsemble:
         noise = np.full(y.shape, self.noise_variance if variance is None else variance)
         ensemble = self
         if not self.filters:
-            first = max(float(y.var()), 4.0 * float(noise.mean()), self.unit**2)
+            first = max(float(y.var()), LOUD * float(noise.mean()), self.unit**2)
             ensemble = self._in_unit(float(y.mean()), first, self.powers[0])
         if len(y) > MOST_TOGETHER:
             for part in in_parts(len(y)):
@@ -449,10 +447,9 @@ class FilterEnsemble:
 
     def _in_unit(self, origin: float, variance: float, power: float) -> FilterEnsemble:
         # Begun again, all models are there with the features that they had.
-        layouts = [(each.layout, variance, self.guess, each.group) for each in self.filters]
-        filters = tuple(Filters.prior(*each) for each in layouts)
-        if not filters:
-            filters = filters_of(self.settings, self.points, variance, self.guess)
+        guess = variance, self.guess
+        filters = tuple(Filters.prior(each.layout, *guess, each.group) for each in self.filters)
+        filters = filters or filters_of(self.settings, self.points, *guess)
         return changed(
             self,
             filters=filters,
@@ -479,6 +476,9 @@ class FilterEnsemble:
         """Begun again with the power, in the unit and around the origin that all readings suggest."""
         y = np.concatenate([values for _, values, _, _ in self._early])
         noise = float(np.mean(np.concatenate([noise for _, _, noise, _ in self._early])))
+        variance = float(y.var())
+        if variance < LOUD * noise:  # next to little noise it does not matter what of them is noise
+            variance = max(variance - noise, LEAST_TOLD * noise)
         empty = changed(
             self,
             time=float("nan"),
@@ -490,7 +490,7 @@ class FilterEnsemble:
         )
         best, least = None, -math.inf
         for power in self.powers:
-            made = empty._in_unit(float(np.median(y)), max(float(y.var()), 4.0 * noise), power)
+            made = empty._in_unit(float(np.median(y)), variance, power)
             made = made._replayed(self._early)
             evidence = float(np.logaddexp.reduce(FORGETTING * made._score + made._evidence[0]))
             if best is None or evidence > least:
@@ -546,7 +546,7 @@ class FilterEnsemble:
         innovation, coverage = self.innovation, self.coverage
         if self._present.innovations:
             squares = np.array(self._present.innovations)
-            inside = squares < min((HALF * self.widening) ** 2, LARGEST_INNOVATION)
+            inside = squares < min((HALF * self.widening) ** 2, LARGEST)
             coverage += WATCHED * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += WATCHED * (float(squares.mean()) - innovation)
         filters, score, inactive = self.filters, FORGETTING * self._score + evidence, self._inactive
