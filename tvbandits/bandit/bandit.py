@@ -228,7 +228,7 @@ class Bandit:
                 raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, view, _ = self._conditioned_for(t)
-        mean, deviation = view.reward(points)
+        mean, deviation = view.shown(points)
         mean = -mean if self._recipe.minimise else mean
         levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
         if relative or not len(levels):

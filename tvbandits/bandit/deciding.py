@@ -373,7 +373,7 @@ class Outcomes:
         check_outcome(name, self._parts)
         known, model = state.outcomes[name], self._parts[name][1]
         _, view = model.conditioned(known, now, generator_of(known.random))
-        return view.reward(X)
+        return view.shown(X)
 
     def believed(self, state: State, now: float) -> tuple[State, Believed]:
         """The state with outcomes conditioned, and what is believed of them."""

@@ -26,6 +26,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtri, stdtrit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
@@ -44,6 +45,12 @@ FORGOTTEN = 1e-12
 
 # So many of the latest readings count as tests of a prior variance.
 MOST_TESTS = 400
+
+# The square of an error, in deviations, counts for at most this: one outlier is no bad model.
+LARGEST_SQUARE = 25.0
+
+# Prior variance of a level that nobody knows, in units of that of the rest.
+UNKNOWN = 100.0
 
 # At so many length scales every correlation is below 1e-28.
 FAR = 40.0
@@ -186,7 +193,7 @@ def _at_time(
     of_time = is_space_time(kernel)
     points, times = (Z[:, :-1], Z[:, -1:]) if of_time else (Z, np.zeros((len(Z), 1)))
     inputs, present = np.column_stack([np.zeros(len(times)), times]), np.array([[0.0, now]])
-    parts: list[tuple[Shape, Array]] = []
+    parts: dict[Shape, Array] = {}
     levels, prior = np.zeros(len(times)), 0.0
     for term in products_of(kernel):
         amplitude, over_time, over_points = 1.0, np.ones(len(times)), None
@@ -210,13 +217,8 @@ def _at_time(
         shape = Shape.of(over_points, points.shape[1])
         if shape is None:
             return None
-        weights = amplitude * over_time
-        of_this = next((i for i, (known, _) in enumerate(parts) if known == shape), None)
-        if of_this is None:
-            parts.append((shape, weights))
-        else:
-            parts[of_this] = (shape, parts[of_this][1] + weights)
-    return (tuple(parts), points, levels, prior) if parts else None
+        parts[shape] = parts.get(shape, 0.0) + amplitude * over_time
+    return (tuple(parts.items()), points, levels, prior) if parts else None
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,24 @@ def students_factor(readings: float) -> float:
     return float(stdtrit(readings + 1.0, 0.975) / ndtri(0.975))
 
 
+def excess_error(K: Array, noise: Array, values: Array) -> float:
+    """How far values (n,) are from what all others say of each, in the deviations that are expected.
+
+    With Q = (K + noise + m)^-1, m for a level that nobody knows, y_i is off by (Q y)_i / Q_ii, of the
+    variance 1 / Q_ii. The mean of the standardised squares is weighted by the share of the prior
+    variance that the others leave: what they know anyhow tests little. Half a standard error is for
+    chance. It is 1 at the least: narrower intervals did not hold.
+    """
+    prior = float(np.diagonal(K).mean())
+    Q = linalg.inverse(linalg.cholesky(K + UNKNOWN * prior + np.diag(noise), "places").L)
+    variance = 1.0 / np.diagonal(Q)
+    # Of the control alone, which has no prior variance, readings test nothing.
+    share = np.clip((variance - noise) / prior, 0.0, 1.0) if prior > 0 else 0.0 * noise
+    squares = np.minimum((Q @ (values - values.mean())) ** 2 * variance, LARGEST_SQUARE)
+    most = float(share.sum() + np.sqrt(share.sum() / 2.0))
+    return math.sqrt(max(float(share @ squares), most) / most) if most else 1.0
+
+
 @dataclass(frozen=True)
 class View:
     """A posterior of reward - origin and of the constant 1, read as one of the reward.
@@ -305,6 +325,8 @@ class View:
         Factor on the deviation of the reward, which a width leaves out too: what innovations have shown.
     learned : bool
         Whether the prior variance was learned from the readings themselves.
+    dimension : int, optional
+        Coordinates of a point, the first columns of `inputs`; by default all of them are.
     """
 
     posterior: Posterior
@@ -317,6 +339,20 @@ class View:
     nugget: float = 0.0
     widening: float = 1.0
     learned: bool = False
+    dimension: int | None = None
+
+    def shown(self, X: Array) -> tuple[Array, Array]:
+        """As `reward`, wider where readings are further from each other than their model says."""
+        mean, deviation = self.reward(X)
+        return mean, deviation * (self._excess if self.learned and self.posterior.size else 1.0)
+
+    @cached_property
+    def _excess(self) -> float:
+        """`excess_error` of the latest reading of each place."""
+        Z, Y, noise = (each[-MOST_TESTS:] for each in self.posterior.data)
+        latest = len(Z) - 1 - np.unique(Z[::-1, : self.dimension], axis=0, return_index=True)[1]
+        K, new = self.posterior.prior_covariance(Z[latest]), self.nugget / self.scale**2
+        return excess_error(K, noise[latest] + new, Y[latest, 0] / self.scale)
 
     def reward(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn.
@@ -361,10 +397,8 @@ class View:
 
     def bound(self, beta: float) -> Callable[[Array], Array]:
         """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
-        field = None if self.surface is not None else self._field
-        if field is None:
-            return partial(self.upper_bound, beta=beta)
-        return self._bound_of(field, field, beta * self.scale)
+        field, upper = self._field, partial(self.upper_bound, beta=beta)
+        return upper if field is None else self._bound_of(field, field, beta * self.scale)
 
     def mean_to_climb(self) -> Callable[[Array], Array]:
         """The mean as a function of points (n, d); with slopes where there are any."""
