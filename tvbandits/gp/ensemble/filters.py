@@ -371,8 +371,7 @@ def features(space: SpatialSpec, points: Array, at_most: int = LARGEST_RANK) -> 
     def column(i: int) -> Array:
         return space.correlation(distances(points[i : i + 1], points)[0], extent)
 
-    most = min(at_most, count)
-    made = linalg.pivoted_cholesky(np.ones(count), column, most, TOLERANCE)
+    made = linalg.pivoted_cholesky(np.ones(count), column, min(at_most, count), TOLERANCE)
     return np.asarray(made.G.T), np.asarray(made.residual)
 
 

@@ -6,7 +6,7 @@ unit of reward by quadrature, covariances by the mean slopes at both ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -53,11 +53,7 @@ class Transform:
 
     def __call__(self, y: Array) -> Array:
         """Of rewards less the origin."""
-        if self.power == 1:
-            return y
-        u = np.abs(y) / self.unit
-        upper, lower = _signed(u, self.power), _signed(u, 2.0 - self.power)
-        return np.asarray(self.unit * np.where(y >= 0, upper, -lower))
+        return self._odd(_signed, y)
 
     def log_slope(self, y: Array) -> Array:
         """Logarithm of the derivative, at rewards less the origin."""
@@ -67,11 +63,15 @@ class Transform:
 
     def inverse(self, z: Array) -> Array:
         """Rewards less the origin."""
+        return self._odd(_inverse, z)
+
+    def _odd(self, half: Callable[[Array, float], Array], values: Array) -> Array:
+        """A function of sizes, in the unit, with the one power above the origin and the other below."""
         if self.power == 1:
-            return z
-        size = np.abs(z) / self.unit
-        upper, lower = _inverse(size, self.power), _inverse(size, 2.0 - self.power)
-        return np.asarray(self.unit * np.where(z >= 0, upper, -lower))
+            return values
+        size = np.abs(values) / self.unit
+        upper, lower = half(size, self.power), half(size, 2.0 - self.power)
+        return np.asarray(self.unit * np.where(values >= 0, upper, -lower))
 
     def moments(
         self, mean: Array, variance: Array, seen: tuple[float, float]

@@ -574,15 +574,12 @@ class EnsemblePosterior(CandidatePosterior):
 
     def prior_covariance(self, Z: Array) -> Array:
         """As the model of the largest weight has it, of static differences and drift."""
-        heaviest = int(self.ensemble.weights.argmax())
-        points, times = self.surface.points, Z[:, -1]
-        extent = extent_of(points)
-        steps = np.abs(times[:, None] - times)
-        if math.isfinite(self.ensemble.step):
-            steps = steps / self.ensemble.step
-        model, X = self.ensemble.members[heaviest], Z[:, : points.shape[1]]
-        covariance = model.covariance(distances(X, X), steps, extent)
-        return np.asarray(self.ensemble.scales[heaviest] * covariance)
+        ensemble, X, times = self.ensemble, Z[:, :-1], Z[:, -1]
+        heaviest = int(ensemble.weights.argmax())
+        step = ensemble.step if math.isfinite(ensemble.step) else 1.0
+        steps, extent = np.abs(times[:, None] - times) / step, extent_of(self.surface.points)
+        covariance = ensemble.members[heaviest].covariance(distances(X, X), steps, extent)
+        return np.asarray(ensemble.scales[heaviest] * covariance)
 
     @property
     def lasting_share(self) -> Array:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 MEAN_VARIANCE = 1.0
 
 
+@dataclass(eq=False)
 class Evidence:
     """Minus the log evidence of some values as a function of the hyperparameters, with a prior on them.
 
@@ -57,22 +58,19 @@ class Evidence:
         Of the kernel, where they are at hand.
     """
 
-    def __init__(
-        self,
-        kernel: Any,
-        sample: Observations,
-        values: Array,
-        variance: Array,
-        prior: Array,
-        spread: Array | float,
-        terms: Terms | None = None,
-    ) -> None:
-        self.kernel, self.sample = kernel, sample
-        self.values, self.variance = values, variance
-        self.prior, self.spread, self.highest = prior, spread, 0.0
-        self.terms = leaves_of(kernel) if terms is None else terms
-        points, place = np.unique(sample.X, axis=0, return_inverse=True)
-        times, when = np.unique(sample.t, return_inverse=True)
+    kernel: Any
+    sample: Observations
+    values: Array
+    variance: Array
+    prior: Array
+    spread: Array | float
+    terms: Terms | None = None
+    highest: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.terms = leaves_of(self.kernel) if self.terms is None else self.terms
+        points, place = np.unique(self.sample.X, axis=0, return_inverse=True)
+        times, when = np.unique(self.sample.t, return_inverse=True)
         over_points, over_times = _Distinct.of(points, place), _Distinct.of(times[:, None], when)
         self.factors = [
             [_Factor.of(leaf, over_points, over_times) for leaf in term]
@@ -133,10 +131,7 @@ class Evidence:
 def _product(matrices: Sequence[Array | None]) -> Array | float:
     """Of those that there are; 1 where there is none."""
     there = [matrix for matrix in matrices if matrix is not None]
-    out: Array | float = there[0] if there else 1.0
-    for matrix in there[1:]:
-        out = out * matrix
-    return out
+    return reduce(np.multiply, there) if there else 1.0
 
 
 @dataclass(frozen=True)

@@ -144,10 +144,8 @@ class Every:
         start = int(np.searchsorted(times, times[n - latest]))
         steps = np.unique(times[:start])
         room = max(int((self.observations - (n - start)) * len(steps) / max(start, 1)), 0)
-        older = order[:0]
-        if room > 0 and len(steps) > 0:
-            chosen = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
-            older = order[:start][np.isin(times[:start], chosen)]
+        chosen = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
+        older = order[:start][np.isin(times[:start], chosen)]
         # Steps of many observations may make more of them than asked for.
         recent = order[start:]
         if len(recent) > self.observations:
