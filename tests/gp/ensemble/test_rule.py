@@ -112,6 +112,9 @@ def test_observations_may_come_in_any_order_and_each_counts_once() -> None:
     gap = made(seen=seen.take(seen.t != 11.0))
     np.testing.assert_array_equal(made(previous=gap).forecast.mean, made().forecast.mean)
     assert made(previous=both) is both
+    # About the past it says what was known then.
+    known = made(10.0, seen.take(seen.t <= 10.0))
+    np.testing.assert_array_equal(made(10.0).forecast.mean, known.forecast.mean)
 
 
 def test_what_is_not_of_the_same_observations_is_left_aside() -> None:
@@ -119,12 +122,6 @@ def test_what_is_not_of_the_same_observations_is_left_aside() -> None:
     np.testing.assert_array_equal(made(previous=others).forecast.mean, made().forecast.mean)
     of_more = made(rule=ModelEnsemble(both=True))
     np.testing.assert_array_equal(made(previous=of_more).forecast.mean, made().forecast.mean)
-
-
-def test_about_the_past_it_says_what_was_known_then() -> None:
-    seen = observations()
-    known = made(10.0, seen.take(seen.t <= 10.0))
-    np.testing.assert_array_equal(made(10.0).forecast.mean, known.forecast.mean)
 
 
 @pytest.mark.parametrize("seen", [NONE, observations()])

@@ -1,5 +1,6 @@
 """A posterior in the user's unit: another prior mean and scale, from one factor."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +25,8 @@ from tvbandits.gp.posteriors.predictions import (
     Bound,
     SmoothPosterior,
     View,
+    excess_error,
     independent_readings,
-    students_factor,
 )
 from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.queries import Pool
@@ -83,22 +84,31 @@ def test_the_mean_square_of_correlated_readings_has_so_many_degrees_of_freedom()
     assert independent_readings(K) == pytest.approx(degrees, rel=0.05)
 
 
-def test_the_factor_is_students() -> None:
-    for readings in (0.0, 2.5, 40.0):
-        interval = stats.t.ppf(0.975, readings + 1.0) / stats.norm.ppf(0.975)
-        assert students_factor(readings) == pytest.approx(interval)
-
-
 def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> None:
     known = view(Exact(), None)
     learned, far = replace(known, learned=True), np.array([[90.0, 90.0]])
-    factor = students_factor(independent_readings(KERNEL(X)))
+    factor = stats.t.ppf(0.975, independent_readings(KERNEL(X)) + 1.0) / stats.norm.ppf(0.975)
     mean, deviation = learned.reward(far)
     np.testing.assert_array_equal(mean, known.reward(far)[0])
     np.testing.assert_allclose(deviation, factor * SCALE, rtol=1e-9)
     near = learned.reward(X)[1] / known.reward(X)[1]
     np.testing.assert_allclose(near, 1.0 + (factor - 1.0) * (known.reward(X)[1] ** 2 / SCALE**2))
     np.testing.assert_array_equal(learned.predict(far), known.predict(far))
+
+
+def test_what_is_shown_is_wider_where_places_are_far_from_what_all_others_say() -> None:
+    learned, values = replace(view(Exact(), None), learned=True), (Y - Y.mean()) / SCALE
+    tests, noise, kernel = [], NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
+    for i, others in enumerate(~np.eye(18, dtype=bool)):
+        said = Dense(kernel, X[others], values[others, None], noise[others])
+        off, left = values[i] - said.mean(X[[i]]).item(), said.variance(X[[i]]).item()
+        tests.append((left, min(off**2 / (left + noise[i]), 25.0)))
+    share, squares = np.array(tests).T
+    excess = math.sqrt(share @ squares / (share.sum() + math.sqrt(share.sum() / 2.0)))
+    assert excess > 1.05
+    shown, deviation = learned.shown(POINTS)[1], learned.reward(POINTS)[1]
+    np.testing.assert_allclose(shown, excess * deviation, rtol=1e-6)
+    assert excess_error(KERNEL(X), noise, 0.1 * values) == 1.0
 
 
 # --- slopes
