@@ -194,8 +194,9 @@ class Bandit:
         """Posterior mean and deviation of the reward, in its unit; changes nothing.
 
         A learned kernel that has missed more than it said shows wider deviations
-        (`IntervalCalibration`), and where no reading has tested a learned variance, they are Student's
-        (`View.reward`); decisions take them as they are.
+        (`IntervalCalibration`); where no reading has tested a learned variance, they are Student's
+        (`View.reward`); and where places are further from what the others say of them than they should
+        be, all are wider (`excess_error`). Decisions take them as they are.
 
         Parameters
         ----------

@@ -97,8 +97,8 @@ def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> Non
 
 
 def test_what_is_shown_is_wider_where_places_are_far_from_what_all_others_say() -> None:
-    learned, values = replace(view(Exact(), None), learned=True), (Y - Y.mean()) / SCALE
-    tests, noise, kernel = [], NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
+    learned, tests = replace(view(Exact(), None), learned=True, dimension=2), []
+    values, noise, kernel = (Y - Y.mean()) / SCALE, NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
     for i, others in enumerate(~np.eye(18, dtype=bool)):
         said = Dense(kernel, X[others], values[others, None], noise[others])
         off, left = values[i] - said.mean(X[[i]]).item(), said.variance(X[[i]]).item()

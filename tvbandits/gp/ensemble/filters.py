@@ -685,6 +685,5 @@ def held(settings: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...
     """Those of the models whose features hold a function on the points (A, d); all, if none's do."""
     if len(points) <= LARGEST_RANK:
         return settings
-    spaces = {each.drift_space for each in settings}
-    left = {space: features(space, points)[1].mean() for space in spaces}
+    left = {s: features(s, points)[1].mean() for s in {each.drift_space for each in settings}}
     return tuple(each for each in settings if left[each.drift_space] <= MOST_LEFT) or settings

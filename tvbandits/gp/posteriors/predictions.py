@@ -326,7 +326,8 @@ class View:
     learned : bool
         Whether the prior variance was learned from the readings themselves.
     dimension : int, optional
-        Coordinates of a point, the first columns of `inputs`; by default all of them are.
+        Coordinates of a point, the first columns of `inputs`. None: readings are not held against each
+        other, as beside a control, where each time has a level of its own.
     """
 
     posterior: Posterior
@@ -344,15 +345,16 @@ class View:
     def shown(self, X: Array) -> tuple[Array, Array]:
         """As `reward`, wider where readings are further from each other than their model says."""
         mean, deviation = self.reward(X)
-        return mean, deviation * (self._excess if self.learned and self.posterior.size else 1.0)
+        tested = self.learned and self.dimension and self.posterior.size
+        return mean, self._excess * deviation if tested else deviation
 
     @cached_property
     def _excess(self) -> float:
         """`excess_error` of the latest reading of each place."""
         Z, Y, noise = (each[-MOST_TESTS:] for each in self.posterior.data)
         latest = len(Z) - 1 - np.unique(Z[::-1, : self.dimension], axis=0, return_index=True)[1]
-        K, new = self.posterior.prior_covariance(Z[latest]), self.nugget / self.scale**2
-        return excess_error(K, noise[latest] + new, Y[latest, 0] / self.scale)
+        K, noise = self.posterior.prior_covariance(Z[latest]), noise + self.nugget / self.scale**2
+        return excess_error(K, noise[latest], Y[latest, 0] / self.scale)
 
     def reward(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn.
