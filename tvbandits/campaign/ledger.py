@@ -289,7 +289,8 @@ class OnRecord:
     def add(self, told: Told) -> None:
         """It is told, too."""
         read = told.rewards
-        self._readings |= _by_play(read, read.y, read.variance)
+        for play, said in _by_play(read, read.y, read.variance).items():
+            self._readings.setdefault(play, []).extend(said)
         self._failed |= {*_plays(told.failed)}
 
     @cached_property
@@ -312,11 +313,12 @@ class OnRecord:
         for play, y, variance in zip(_plays(read), read.y, read.variance, strict=True):
             if play in self._readings:
                 found.add(play)
-                was, noise = self._readings[play]
-                alike = noise == variance or (np.isnan(noise) and np.isnan(variance))
                 # Of counts the variance is another one when more is counted at their time.
-                alike = alike or ("counts" in given and self._counts.get(play) == given["counts"])
-                same = same and was == y and alike
+                counted = "counts" in given and self._counts.get(play) == given["counts"]
+                same = same and any(
+                    was == y and (counted or np.array_equal(noise, variance, equal_nan=True))
+                    for was, noise in self._readings[play]
+                )
         found |= {
             play for play in _plays(told.failed) if play in self._readings or play in self._failed
         }
@@ -328,11 +330,12 @@ class OnRecord:
             read_there = as_values(values, len(plays), name, missing=True)
             for play, t, value in zip(plays, told.t, read_there, strict=True):
                 if play in found and t >= self._until and not np.isnan(value):
-                    same = same and self._outcomes[name].get(play) == [value]
+                    same = same and [value] in self._outcomes[name].get(play, [])
         first = min(map(plays.index, found))
+        was = self._readings.get(plays[first], [[np.nan]])[-1][0]
         return ConflictError(
             f"{names.name(told.X[first])} at {when(float(told.t[first]))} was told already, as "
-            f"{self._readings.get(plays[first], [np.nan])[0]:g}: give a key (--key) if another reading "
+            f"{was:g}: give a key (--key) if another reading "
             "is to count beside it, or let `campaign correct` replace it",
             same=bool(same),
         )
@@ -343,8 +346,12 @@ def _plays(plays: Observations | Plays) -> list[bytes]:
     return row_keys(at_times(plays.X, plays.t))
 
 
-def _by_play(plays: Observations, *columns: Array) -> dict[bytes, list[float]]:
-    return dict(zip(_plays(plays), np.column_stack(columns).tolist(), strict=True))
+def _by_play(plays: Observations, *columns: Array) -> dict[bytes, list[list[float]]]:
+    """What was read at each place and time, the latest last."""
+    found: dict[bytes, list[list[float]]] = {}
+    for play, said in zip(_plays(plays), np.column_stack(columns).tolist(), strict=True):
+        found.setdefault(play, []).append(said)
+    return found
 
 
 def _with_gone(known: Ledger, told: Iterable[Row]) -> Ledger:

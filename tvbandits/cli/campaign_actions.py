@@ -503,12 +503,11 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
         # Names as they stand there: of two that are the same pandas makes different ones.
         with unpacked(path) as stream:
             heading = stream.peek(1 << 16).partition(b"\n")[0]
-        cells = csv.reader(
-            [heading.decode(errors="replace")], delimiter=separator_of(heading, SEPARATORS)
-        )
-        given = [name.strip().lower() for row in cells for name in row if name.strip()]
-        if len({*given}) < len(given):
-            raise ValueError(f'there are two columns "{max(given, key=given.count)}"')
+        separator = separator_of(heading, SEPARATORS)
+        for names_there in csv.reader([heading.decode(errors="replace")], delimiter=separator):
+            said = [name.strip().lower() for name in names_there if name.strip()]
+            if len({*said}) < len(said):
+                raise ValueError(f'there are two columns "{max(said, key=said.count)}"')
         frame = read_spreadsheet(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
         there = frame.columns = [str(name).strip().lower() for name in frame.columns]
         for other, name in ALIKE.items():
@@ -533,9 +532,8 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
             if near and column != near[0].lower():
                 raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
         readings = []
-        for line, row in zip(
-            frame.index + 2, frame.itertuples(index=False, name=None), strict=True
-        ):
+        rows = frame.itertuples(index=False, name=None)
+        for line, row in zip(frame.index + 2, rows, strict=True):
             cells = {name: str(cell).strip() for name, cell in zip(frame.columns, row, strict=True)}
             try:
                 readings.append(_reading(cells, names, limits, counted, line))
