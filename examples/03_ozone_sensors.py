@@ -73,12 +73,7 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
     points, days = problem.points, min(DAYS, problem.horizon)
     sensors = SensorExpert(
         stations_at(points, problem.labels, noise_variance=1.0),
-        StubTransport(
-            problem.values,
-            problem.labels,
-            noise_variance=1.0,
-            faults=Faults(loss=0.1),
-        ),
+        StubTransport(problem.values, problem.labels, noise_variance=1.0, faults=Faults(loss=0.1)),
         cost=1.0,  # a reading
     )
     bandit = policies.frugal_gp_ucb(

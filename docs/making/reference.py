@@ -51,11 +51,7 @@ TOPICS = (
         "learning",
         "Policies that learn or ask",
         "`adaptive_gp_ucb`, `frugal_gp_ucb`, `sparq_gp_ucb`.",
-        (
-            "tvbandits.policies.expert",
-            "tvbandits.policies.expert",
-            "tvbandits.policies.setting",
-        ),
+        ("tvbandits.policies.expert", "tvbandits.policies.expert", "tvbandits.policies.setting"),
     ),
     Topic(
         "drifting",
@@ -137,10 +133,7 @@ TOPICS = (
         "tables",
         "Tables and networks",
         "Problems made of your readings, and of ozone measurements.",
-        (
-            "tvbandits.datasets.tables",
-            "tvbandits.datasets.epa_ozone",
-        ),
+        ("tvbandits.datasets.tables", "tvbandits.datasets.epa_ozone"),
     ),
     Topic(
         "comparison",

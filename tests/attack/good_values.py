@@ -251,6 +251,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Bandit.save.path": new_place,
     "tvbandits.Campaign.open.place": campaign_place,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,
+    "tvbandits.Campaign.record.readings": lambda: [{"X": asking().pending, "y": [0.5]}],
     "tvbandits.Campaign.backup.path": new_place,
     "tvbandits.load.path": saved,
     "datasets.GPDrift.value.X": lambda: [[0.0, 0.0]],

@@ -123,10 +123,7 @@ def use(made: Any) -> None:
 
 
 # Parts of a recipe, and what they are called there.
-PARTS: tuple[tuple[Any, str], ...] = (
-    (Exact | Nystrom | StateSpace, "posterior"),
-    (Every, "learn"),
-)
+PARTS: tuple[tuple[Any, str], ...] = ((Exact | Nystrom | StateSpace, "posterior"), (Every, "learn"))
 
 
 def use_as_a_part(made: Any) -> None:

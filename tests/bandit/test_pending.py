@@ -210,12 +210,12 @@ def test_telling_ends_them_in_any_order(variant: str) -> None:
 @pytest.mark.parametrize("variant", KINDS)
 def test_a_reward_without_a_time_takes_the_time_it_was_asked_for(variant: str) -> None:
     player = made(variant)
-    X = np.concatenate([player.ask(t, n=1) for t in (2.0, 3.5, 4.0)])
+    X = np.concatenate([player.ask(t, n=1) for t in (2.0, 9.0, 16.0)])
     assert distinct(X) == 3
     player.tell(X[[1]], [0.5])
     player.tell(X[[2, 0]], [0.1, 0.2])
     table = player.history.query("kind == 'reward'")[["time", "x0", "reward"]].to_numpy()
-    expected = [[2.0, X[0, 0], 0.2], [3.5, X[1, 0], 0.5], [4.0, X[2, 0], 0.1]]
+    expected = [[2.0, X[0, 0], 0.2], [9.0, X[1, 0], 0.5], [16.0, X[2, 0], 0.1]]
     np.testing.assert_array_equal(table, expected)
     assert len(player.pending) == 0
 

@@ -184,18 +184,6 @@ def test_a_quick_command_runs(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_a_sentence_has_at_most_35_words(path: Path) -> None:
-    """Code, formulas and addresses count as a word, and what made a table counts as nothing."""
-    text = re.sub(r"(?ms)<!--.*?-->|<textarea.*?</textarea>|^\*Made by.*?$", "", TEXTS[path])
-    text = re.sub(r"(?s)\$\$.*?\$\$|`[^`]*`|\]\([^)]*\)", "`", FENCED.sub("", text))
-    for sentence in re.split(r"[.!?:;]\s|\||·|\n\s*\n|\n(?=- |\d+\. )", text):
-        assert len(sentence.split()) <= 35, sentence
-
-
 # --- links ---------------------------------------------------------------------------------------
 
 

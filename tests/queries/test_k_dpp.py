@@ -195,9 +195,7 @@ def test_every_sampler_returns_k_distinct_items(
     assert sets[2].tolist() == sorted(sets[2].tolist())
 
 
-def test_draws_repeat_and_leave_inputs_and_globals_alone(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_draws_repeat_and_leave_inputs_and_globals_alone(capfd: pytest.CaptureFixture[str]) -> None:
     K, start = KERNEL.copy(), np.array([4, 1, 0])
     state = np.random.mtrand._rand  # the generator behind numpy's global functions
     before = state.get_state(legacy=False)["state"]["key"].tolist()

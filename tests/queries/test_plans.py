@@ -155,13 +155,7 @@ def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
     return float(max(total - max(mean[j] for j in among), 0.0))
 
 
-def by_hand(
-    k: int,
-    asked: int,
-    mean: Array,
-    beta: float,
-    ties: Sequence[int] = (),
-) -> list[int]:
+def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = ()) -> list[int]:
     """The questions, one after the other, by looking at every point.
 
     Where gains differ by no more than rounding, what was found in `ties` is as good.

@@ -178,9 +178,9 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
             points = np.concatenate([points, domain.sample(DRAWN, rng)])
     else:
         points = domain.X
-    # Where nothing is said of them, those that are retired are not asked about all the same.
-    free = available_of(domain, None, None, any_context=True) if available is None else available
-    return points if free is None else points[free(points)]
+    if available is None and isinstance(domain, Candidates) and domain.retired:  # not asked about
+        available = available_of(domain, None, None, any_context=True)
+    return points if available is None else points[available(points)]
 
 
 def joint_beliefs(

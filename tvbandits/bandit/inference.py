@@ -290,7 +290,7 @@ class Model:
             nugget=posterior.nugget,
             widening=calibration.widening if calibration.count else 1.0,
             learned=self._self_learning or state.model.learned is not None,
-            dimension=self.recipe.domain.dimension if self.recipe.control is None else None,
+            dimension=state.rewards.X.shape[1] if self.recipe.control is None else None,
         )
 
     def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:

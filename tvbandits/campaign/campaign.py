@@ -26,7 +26,14 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among
 from tvbandits.bandit.told import zero_or_one
 from tvbandits.campaign.ledger import Ledger, NotFollowedError, OnRecord, columns_of
-from tvbandits.campaign.naming import Names, clock_of, length_of, number_of, numbers_of
+from tvbandits.campaign.naming import (
+    Names,
+    check_options,
+    clock_of,
+    length_of,
+    number_of,
+    numbers_of,
+)
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, StorageError, reading
 from tvbandits.campaign.store.store import (
@@ -40,15 +47,7 @@ from tvbandits.campaign.store.store import (
     points,
     same_operation,
 )
-from tvbandits.core.arrays import (
-    Array,
-    as_floats,
-    as_time,
-    flag,
-    not_negative,
-    positive_number,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, several
@@ -167,7 +166,7 @@ class Campaign:
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
             length_of(about.get("drop_after", ""))
-        _check_options(trusted, who, patience, snapshot_every)
+        check_options(trusted, who, patience, snapshot_every)
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
         known = None if expert is None else state_of(JournaledExpert(expert))
@@ -214,7 +213,7 @@ class Campaign:
         DamagedCampaignError
             If a row is not as it was written.
         """
-        _check_options(trusted, who, patience, snapshot_every)
+        check_options(trusted, who, patience, snapshot_every)
         if expert is not None:
             check_part("expert", expert, "an expert, or None", "query")
         with opened(place, patience) as store:
@@ -464,9 +463,8 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        self._done(
-            "told", self._told(self.placed(X, context, t), y, t, variance, outcomes), key, who
-        )
+        told = self._told(self.placed(X, context, t), y, t, variance, outcomes)
+        self._done("told", told, key, who)
         return self.info
 
     def record(self, readings: Iterable[Mapping[str, Any]]) -> int:
@@ -476,9 +474,8 @@ class Campaign:
         [successes, trials] or [events, exposure]. By these it is known again, though its variance is
         another one once more is counted at its time. What is on record as it is given is passed over.
 
-        Where a bandit that is told does no more than take note, which is so for those that neither ask
-        an expert nor fit a number in between, no bandit is made for it. Others are told one by one, and
-        what comes before a reading that is refused stays told.
+        No bandit is made where it would do no more than take note: it asks no expert, and fits no number
+        in between. Others are told one by one, and what comes before a refused reading stays told.
         """
         known, names = self.ledger, self.names
         operations = []
@@ -799,14 +796,5 @@ class Campaign:
     ) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)
-        at = numbers_of(self.clock, t)
-        return self.ledger.placed(self.names.points(X), context, at, played=played)
-
-
-def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
-    if trusted is not None:
-        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
-    if who is not None:
-        as_name("who", who)
-    not_negative("patience", patience)
-    whole_number("snapshot_every", snapshot_every)
+        X, t = self.names.points(X), numbers_of(self.clock, t)
+        return self.ledger.placed(X, context, t, played=played)

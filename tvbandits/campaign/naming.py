@@ -17,19 +17,20 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Among, at_hand, available
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.store import Row, points
+from tvbandits.campaign.store.store import Row, as_name, points
 from tvbandits.core.arrays import (
     Array,
     as_floats,
     as_points,
     as_time,
+    not_negative,
     positive_number,
     refuse,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
@@ -409,3 +410,13 @@ def _numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         return []
+
+
+def check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
+    """Raise a `ValueError` unless a campaign can be opened with these."""
+    if trusted is not None:
+        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
+    if who is not None:
+        as_name("who", who)
+    not_negative("patience", patience)
+    whole_number("snapshot_every", snapshot_every)

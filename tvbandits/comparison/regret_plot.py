@@ -221,10 +221,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def _draw_panel(
-    axes: Axes,
-    group: pd.DataFrame,
-    references: References | None,
-    styles: Mapping[str, PlotStyle],
+    axes: Axes, group: pd.DataFrame, references: References | None, styles: Mapping[str, PlotStyle]
 ) -> None:
     ends: list[tuple[float, Line2D]] = []
     count = group["policy"].nunique()

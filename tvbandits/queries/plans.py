@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index, finite_number, flag, not_negative, whole_number
-from tvbandits.core.coercion import check_part, choice, function, optional, several
+from tvbandits.core.coercion import check_part, choice, optional, several, shown
 from tvbandits.core.linalg import first_largest
 from tvbandits.core.protocols import Expert
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
@@ -156,8 +156,10 @@ def as_budget(budget: Budget | int) -> Budget:
     """A number is a number per step."""
     if isinstance(budget, int | np.integer) and not isinstance(budget, bool | np.timedelta64):
         return PerStep(whole_number("budget", budget, at_least=0))
-    function("budget", budget, "a whole number per step, or a budget such as OnAverage(3)")
-    return budget  # type: ignore[return-value]  # it can be called
+    if isinstance(budget, type) or not callable(budget):
+        needs = "a whole number per step, or a budget such as OnAverage(3)"
+        raise ValueError(f"budget must be {needs}; got {shown(budget)}")
+    return budget
 
 
 def whole(schedule: Callable[[int], int], told: int) -> int:

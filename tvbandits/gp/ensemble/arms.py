@@ -199,7 +199,7 @@ class ArmFilters:
 def _by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
     """The different time scales, few of those (M,) of many models, and the sum of their parts (M,)."""
     scales, which = np.unique(scale, return_inverse=True)
-    return scales, np.bincount(which, part)
+    return scales, np.asarray(np.bincount(which, part), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)

@@ -41,12 +41,7 @@ from tvbandits.gp.ensemble.catching_up import (
 )
 from tvbandits.gp.ensemble.filters import Filters, Innovations, filters_of, held
 from tvbandits.gp.ensemble.mixture import Components, Forecast, Mixture, Transform
-from tvbandits.gp.ensemble.models import (
-    SMALL_NETWORK,
-    ModelSpec,
-    may_be_both,
-    settings_for,
-)
+from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec, may_be_both, settings_for
 from tvbandits.gp.fitting.calibration import HALF, LARGEST
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
@@ -200,12 +195,7 @@ class Inactive:
     backlog: tuple[Read, ...] = ()
 
     def turned(
-        self,
-        active: Sequence[Filters],
-        score: Array,
-        over: Read,
-        due: int | None,
-        step: float,
+        self, active: Sequence[Filters], score: Array, over: Read, due: int | None, step: float
     ) -> tuple[tuple[Filters, ...], Array, Inactive]:
         """Who is active, their scores, and who is not, after a step.
 

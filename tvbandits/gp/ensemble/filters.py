@@ -457,13 +457,7 @@ class Filters:
     group: int = 0
 
     @classmethod
-    def prior(
-        cls,
-        layout: Layout,
-        variance: float,
-        count: float = 1.0,
-        group: int = 0,
-    ) -> Filters:
+    def prior(cls, layout: Layout, variance: float, count: float = 1.0, group: int = 0) -> Filters:
         """Before any observation; `variance` is the first guess of the squared scale, worth `count`."""
         M, S, _ = layout.prior.shape
         squares, counts = np.full(M, count * float(variance)), np.full(M, count)
@@ -654,10 +648,7 @@ def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
 
 
 def filters_of(
-    settings: Sequence[ModelSpec],
-    points: Array,
-    variance: float,
-    count: float = 1.0,
+    settings: Sequence[ModelSpec], points: Array, variance: float, count: float = 1.0
 ) -> tuple[Filters, ...]:
     """Models at their prior, those with the same features together.
 

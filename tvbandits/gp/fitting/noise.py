@@ -83,10 +83,7 @@ def due(before: int, now: int) -> bool:
 
 
 def estimated_noise(
-    kernel: Any,
-    seen: Observations,
-    mean: float | None = None,
-    rival: Any | None = None,
+    kernel: Any, seen: Observations, mean: float | None = None, rival: Any | None = None
 ) -> NoiseEstimate:
     """The noise variance of the observations that have none of their own (NaN).
 

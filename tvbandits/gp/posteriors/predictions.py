@@ -399,8 +399,10 @@ class View:
 
     def bound(self, beta: float) -> Callable[[Array], Array]:
         """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
-        field, upper = self._field, partial(self.upper_bound, beta=beta)
-        return upper if field is None else self._bound_of(field, field, beta * self.scale)
+        field = None if self.surface is not None else self._field
+        if field is None:
+            return partial(self.upper_bound, beta=beta)
+        return self._bound_of(field, field, beta * self.scale)
 
     def mean_to_climb(self) -> Callable[[Array], Array]:
         """The mean as a function of points (n, d); with slopes where there are any."""
