@@ -477,9 +477,9 @@ class Campaign:
         No bandit is made where it would do no more than take note: it asks no expert, and fits no number
         in between. Others are told one by one, and what comes before a refused reading stays told.
         """
-        known, names = self.ledger, self.names
-        operations = []
+        known, names, operations = self.ledger, self.names, []
         for each in readings:
+            of_kind("readings", each, Mapping, "mappings by the names of tell")
             said = dict(each)
             key, who = said.pop("key", None), said.pop("who", None) or self._who
             at = numbers_of(self.clock, said.get("t"))
