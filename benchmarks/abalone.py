@@ -232,7 +232,7 @@ def draw(found: Sequence[Curve], path: Path) -> None:
     """Mean ratios with bands of 95%, both axes logarithmic; the legend has the order of the ends."""
     figure = Figure(figsize=(10.5, 6), layout="constrained")
     axes = figure.subplots()
-    for one in sorted(found, key=lambda each: -each.row.ratio):
+    for place, one in sorted(enumerate(found), key=lambda each: -each[1].row.ratio):
         steps = np.arange(1, one.ratios.shape[1] + 1)
         shown = np.unique(np.geomspace(FIRST, len(steps), 300).astype(int)) - 1
         mean = one.ratios.mean(axis=0)
@@ -249,6 +249,7 @@ def draw(found: Sequence[Curve], path: Path) -> None:
             linestyle=style.line,
             color=style.shade,
             linewidth=style.weight,
+            zorder=2.0 + 0.01 * place,  # as the contestants stand
             label=style.name if len(steps) == HORIZON else f"{style.name}, to t = {len(steps)}",
         )
     axes.set(
