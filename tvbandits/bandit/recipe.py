@@ -449,8 +449,8 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
 def check_state(recipe: object, state: object) -> None:
     """Raise a `ValueError` unless a bandit of `recipe` can go on from `state`."""
     if not (isinstance(recipe, Recipe) and isinstance(state, State)):
-        names = f"{type(recipe).__name__} and {type(state).__name__}"
-        raise ValueError(f"recipe and state must be a Recipe and a State, got {names}")
+        names = f"{type(recipe).__name__} and {type(state).__name__} as recipe and state"
+        raise ValueError(f"from_state takes a Recipe and then a State, got {names}")
     held, d = state.rewards.dimension, recipe.domain.dimension
     if held != d:
         raise ValueError(f"the state has points of {held} coordinates, the recipe's domain of {d}")
