@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import difflib
-import functools
 import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -37,9 +36,6 @@ from tvbandits.core.files.reading import (
     unpacked,
 )
 from tvbandits.core.space import Arms
-
-if TYPE_CHECKING:
-    pass
 
 # --- what is odd about a time or a reading --------------------------------------------------------
 
@@ -383,7 +379,7 @@ def _bring(
 
         about = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
 
-    @functools.cache
+    @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
         return known.placed(names.points(site), names.context(context), t)
 
