@@ -31,7 +31,6 @@ from tvbandits.core.arrays import as_time, positive_number
 from tvbandits.core.coercion import function
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.experts.sensors.mqtt_link import (
-    Address,
     ClientSource,
     Link,
     Question,
@@ -44,24 +43,7 @@ from tvbandits.experts.sensors.mqtt_link import (
 _log = logging.getLogger(__name__)
 
 
-class _Connected:
-    """What connects to a broker."""
-
-    _link: Link | None = None
-
-    def __init__(self, host: str, port: int, prefix: str, client: ClientSource) -> None:
-        self._address = Address(host, port, prefix, client)
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the connection, for good."""
-        if self._link is not None:
-            self._link.close()
-
-
-class MQTTTransport(_Connected):
+class MQTTTransport(Link):
     """Asks stations over an MQTT broker; a `tvbandits.experts.Transport`.
 
     It connects when it is first used, and again by itself after the broker was away. It may be used by
@@ -98,9 +80,7 @@ class MQTTTransport(_Connected):
         super().__init__(host, port, prefix, client)
         self._time_out = positive_number("time_out", time_out)
         self._name = secrets.token_hex(8)
-        self._connecting = threading.Lock()
-        self._closed = False
-        self._requests = 0  # this, and what is open, is guarded by the link
+        self._requests = 0
         self._open: dict[int, _OpenRequest] = {}
 
     def __repr__(self) -> str:
@@ -114,11 +94,6 @@ class MQTTTransport(_Connected):
     def __enter__(self) -> Self:
         return self
 
-    def close(self) -> None:
-        """End the connection, for good."""
-        self._closed = True
-        super().close()
-
     def request(self, stations: Sequence[str], t: float) -> list[Reading]:
         """Ask stations, and wait until all have answered or the time is out.
 
@@ -130,11 +105,12 @@ class MQTTTransport(_Connected):
         now = as_time(t)
         topics = [self._address.topic(name, "ask") for name in stations]
         asked = _OpenRequest(tuple(dict.fromkeys(stations)), now)
-        link, deadline = self._linked(), time.monotonic() + self._time_out
-        with link.changed:
-            link.changed.wait_for(lambda: link.ready or link.refusal, self._time_out)
-            if not link.ready:
-                why = f": {link.refusal}" if link.refusal else ""
+        self._connect(f"{self._address.prefix}/+/say/{self._name}")
+        deadline = time.monotonic() + self._time_out
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._refusal, self._time_out)
+            if not self._ready:
+                why = f": {self._refusal}" if self._refusal else ""
                 raise ConnectionError(f"no connection to {self._address}{why}")
             self._requests += 1
             number = self._requests
@@ -142,27 +118,17 @@ class MQTTTransport(_Connected):
         try:
             question = Question(number, self._name, now).written()
             for topic in topics:
-                link.publish(topic, question)
-            with link.changed:
-                link.changed.wait_for(
+                self._publish(topic, question)
+            with self._changed:
+                self._changed.wait_for(
                     lambda: asked.lost or asked.complete, deadline - time.monotonic()
                 )
                 if asked.lost and not asked.complete:
                     raise ConnectionError(f"lost the connection to {self._address}")
                 return asked.result()
         finally:
-            with link.changed:
+            with self._changed:
                 del self._open[number]
-
-    def _linked(self) -> Link:
-        with self._connecting:
-            if self._closed:
-                raise ValueError(f"{self!r} is closed")
-            if self._link is None:
-                topic = f"{self._address.prefix}/+/say/{self._name}"
-                self._link = Link(self._address, topic, self._heard, self._lost)
-                self._link.start()
-            return self._link
 
     def _lost(self) -> None:
         for asked in self._open.values():
@@ -170,9 +136,8 @@ class MQTTTransport(_Connected):
 
     def _heard(self, topic: str, payload: bytes | bytearray) -> None:
         """Put an answer where it belongs; what is late, or was not asked, is left out."""
-        assert self._link is not None
         station = self._address.station_of(topic)
-        with self._link.changed:
+        with self._changed:
             try:
                 content = object_in(payload)
                 about = self._open.get(request_number(content))
@@ -182,7 +147,7 @@ class MQTTTransport(_Connected):
             else:
                 if about is not None:
                     about.hear(station, content)
-            self._link.changed.notify_all()
+            self._changed.notify_all()
 
 
 @dataclass
@@ -220,7 +185,7 @@ class _OpenRequest:
         return [reading for reading in found if reading is not None]
 
 
-class MQTTStation(_Connected):
+class MQTTStation(Link):
     """A station that answers over MQTT, for the program of a measuring device.
 
     It connects on entering it as a context, and again by itself after the broker was away. A whole
@@ -249,19 +214,17 @@ class MQTTStation(_Connected):
     ) -> None:
         function("read", read, "a function of t")
         super().__init__(host, port, prefix, client)
-        self._id = station_id
-        self._topic = self._address.topic(station_id, "ask")
-        self._read = read
+        self._id, self._read = station_id, read
+        self._asked = self._address.topic(station_id, "ask")
         self._stopped = threading.Event()
 
     def __repr__(self) -> str:
         return f"<MQTTStation {self._id!r}: {self._address}>"
 
     def __enter__(self) -> Self:
-        if self._link is not None:
+        if self._topic:
             raise ValueError(f"{self!r} has been started before")
-        self._link = Link(self._address, self._topic, self._heard)
-        self._link.start()
+        self._connect(self._asked)
         return self
 
     def run(self) -> None:
@@ -275,7 +238,6 @@ class MQTTStation(_Connected):
         super().close()
 
     def _heard(self, _topic: str, payload: bytes | bytearray) -> None:
-        assert self._link is not None
         try:
             question = Question.read(payload)
         except ValueError as error:
@@ -290,4 +252,4 @@ class MQTTStation(_Connected):
             why = f"{type(error).__name__}: {error}"
             none = Reading(self._id, question.time, math.nan, note=why)
             said = answer(question.request, self._id, none)
-        self._link.publish(self._address.topic(self._id, "say", question.client), said)
+        self._publish(self._address.topic(self._id, "say", question.client), said)

@@ -12,6 +12,7 @@ import math
 import re
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -106,59 +107,50 @@ def _without_delay(_client: object, _data: object, connection: Any) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-class Link:
-    """A connection with its subscription, which paho makes again whenever it is lost.
+class Link(ABC):
+    """What connects to a broker, with one subscription, which paho makes again when it is lost.
 
     Its callbacks run in the thread of the client, which an exception would end: they do not raise.
-    What `heard` raises is logged; `lost` may not.
-
-    Parameters
-    ----------
-    address : Address
-    topic : str
-        What to subscribe to.
-    heard : callable
-        `heard(topic, payload)` takes a message.
-    lost : callable
-        Called, under the lock, when the connection is lost.
-
-    Attributes
-    ----------
-    changed : threading.Condition
-        Guards the attributes; notified whenever one changes.
-    ready : bool
-        Whether it is connected and subscribed.
-    refusal : str
-        Why the broker does not let us in; empty if it does, or is not there.
+    What `_heard` raises is logged; `_lost` may not. `_changed` guards what changes, and is notified.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        topic: str,
-        heard: Callable[[str, bytes | bytearray], None],
-        lost: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.changed = threading.Condition()
-        self.ready = False
-        self.refusal = ""
-        self._address, self._topic, self._heard, self._lost = address, topic, heard, lost
-        client = address.make_client()
-        self._client: paho.Client | None = client
-        client.on_connect = self._on_connect
-        client.on_subscribe = self._on_subscribe
-        client.on_disconnect = self._on_disconnect
-        client.on_message = self._on_message
-        if client.on_socket_open is None:
-            client.on_socket_open = _without_delay
+    def __init__(self, host: str, port: int, prefix: str, client: ClientSource) -> None:
+        self._address = Address(host, port, prefix, client)
+        self._changed = threading.Condition()
+        self._client: paho.Client | None = None
+        self._topic = ""  # that it is subscribed to, from the start on
+        self._ready = self._closed = False  # ready: connected and subscribed
+        self._refusal = ""  # why the broker does not let us in; empty if it does, or is not there
 
-    def start(self) -> None:
-        """Connect, now or later, and stay connected."""
-        if self._client is not None:
-            self._client.connect_async(self._address.host, self._address.port)
-            self._client.loop_start()
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
-    def publish(self, topic: str, payload: str) -> None:
+    @abstractmethod
+    def _heard(self, topic: str, payload: bytes | bytearray) -> None:
+        """Take a message."""
+
+    def _lost(self) -> None:  # noqa: B027 - nobody needs to know
+        """The connection is lost; called under the lock."""
+
+    def _connect(self, topic: str) -> None:
+        """Connect, now or later, and stay connected, with a subscription to `topic`."""
+        with self._changed:
+            if self._closed:
+                raise ValueError(f"{self!r} is closed")
+            if self._client is not None:
+                return
+            client = self._client = self._address.make_client()
+            self._topic = topic
+            client.on_connect = self._on_connect
+            client.on_subscribe = self._on_subscribe
+            client.on_disconnect = self._on_disconnect
+            client.on_message = self._on_message
+            if client.on_socket_open is None:
+                client.on_socket_open = _without_delay
+            client.connect_async(self._address.host, self._address.port)
+            client.loop_start()
+
+    def _publish(self, topic: str, payload: str) -> None:
         """Send at least once; what cannot be sent is logged, and its answer does not come."""
         client = self._client
         if client is None:  # closed by another thread
@@ -169,7 +161,9 @@ class Link:
 
     def close(self) -> None:
         """End the connection, for good."""
-        client, self._client = self._client, None
+        with self._changed:
+            self._closed = True
+            client, self._client = self._client, None
         if client is None:
             return
         client.disconnect()
@@ -198,21 +192,21 @@ class Link:
         if any(code.is_failure for code in codes):
             self._refused(f"subscribing to {self._topic} is not allowed")
             return
-        with self.changed:
-            self.ready, self.refusal = True, ""
-            self.changed.notify_all()
+        with self._changed:
+            self._ready, self._refusal = True, ""
+            self._changed.notify_all()
 
     def _on_disconnect(self, *_: object) -> None:
-        with self.changed:
-            self.ready = False
+        with self._changed:
+            self._ready = False
             self._lost()
-            self.changed.notify_all()
+            self._changed.notify_all()
 
     def _refused(self, why: str) -> None:
         _log.warning("the broker does not let us in: %s", why)
-        with self.changed:
-            self.refusal = why
-            self.changed.notify_all()
+        with self._changed:
+            self._refusal = why
+            self._changed.notify_all()
 
 
 # Bytes of a message; a longer one is not read.

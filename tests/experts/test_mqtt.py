@@ -583,11 +583,12 @@ def test_a_message_that_cannot_be_read_does_not_end_the_thread() -> None:
 
     heard: list[str] = []
 
-    def hear(topic: str, _: bytes | bytearray) -> None:
-        heard.append(topic)
-        raise LookupError(topic)
+    class Deaf(Link):
+        def _heard(self, topic: str, payload: bytes | bytearray) -> None:  # noqa: ARG002
+            heard.append(topic)
+            raise LookupError(topic)
 
-    link = Link(Address("localhost", 1883, "tvbandits", None), "", hear)
+    link = Deaf("localhost", 1883, "tvbandits", None)
     link._on_message(None, None, Message())
     link._on_message(None, None, SimpleNamespace(topic="tvbandits/a/state", payload=b""))
     assert heard == ["tvbandits/a/state"]
