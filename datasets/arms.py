@@ -23,14 +23,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.problem import (
-    Drawn,
-    MadeUp,
-    OnCandidates,
-    OnPath,
-    OnPieces,
-    autoregressive,
-)
+from tvbandits.datasets.tables.problem import Drawn, MadeUp, OnCandidates, OnPath, autoregressive
 
 MOST_ARMS = 10_000
 
@@ -39,7 +32,7 @@ MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
-class SwitchingArms(OnPieces):
+class SwitchingArms(OnPath):
     """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
 
     The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
@@ -83,17 +76,17 @@ class SwitchingArms(OnPieces):
         return tuple(round(share * self.horizon) for share in (0.15, 0.5))
 
     @cached_property
-    def pieces(self) -> Array:
+    def path(self) -> Array:
         """Rewards between switches, shape (pieces, arms)."""
         root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x49])
         drawn = rng.standard_normal((len(self.switches) + 1, root.shape[1])) @ root.T
         return np.asarray(0.8 * drawn / np.abs(drawn).max(axis=1, keepdims=True))
 
-    def rewards_at(self, t: float) -> Array:
-        """Those of the piece."""
-        row = self.row(t)
-        return np.asarray(self.pieces[sum(row >= switch for switch in self.switches)])
+    def row(self, t: float) -> int:
+        """That of the piece."""
+        step = super().row(t)
+        return sum(step >= switch for switch in self.switches)
 
 
 AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97

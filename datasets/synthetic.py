@@ -15,13 +15,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import (
-    OnInterval,
-    OnPath,
-    OnPieces,
-    autoregressive,
-    mean_change,
-)
+from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, mean_change
 
 # Longest horizon of a made-up reward.
 MOST_STEPS = 10_000_000
@@ -89,7 +83,8 @@ class DriftingBump(OnInterval):
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on a fine grid."""
         X = np.linspace(-50.0, 50.0, 2001)[:, None]
-        return mean_change(self.value(X, step) for step in range(1, self.horizon + 1))
+        values = (self.value(X, step) for step in range(1, self.horizon + 1))
+        return mean_change(values, self.horizon)
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
@@ -160,7 +155,7 @@ class GPDrift(OnPath):
 
 
 @dataclass(frozen=True)
-class Switching(OnPieces):
+class Switching(OnPath):
     """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
 
     The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
@@ -198,16 +193,16 @@ class Switching(OnPieces):
         return RBF(self.length_scale)
 
     @cached_property
-    def pieces(self) -> Array:
+    def path(self) -> Array:
         """One reward for each piece between switches, shape (pieces, A)."""
         root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x53])
         count = -(-self.horizon // self.every)
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
-    def rewards_at(self, t: float) -> Array:
-        """Those of the piece."""
-        return np.asarray(self.pieces[self._row_of_piece(t, self.every)])
+    def row(self, t: float) -> int:
+        """That of the piece."""
+        return self._row_of_piece(t, self.every)
 
 
 def bogunovic(
