@@ -10,7 +10,7 @@ online-ml/river, river/bandit/envs/candy_cane.py. (arms that lose at every pull)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.problem import Drawn, MadeUp, OnCandidates, OnPath, autoregressive
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, autoregressive
 
 MOST_ARMS = 10_000
 
@@ -227,8 +227,8 @@ class WearingArms(OnCandidates, Drawn):
         return Candidates(np.linspace(0.0, 1.0, self.arms)[:, None])
 
     @cached_property
-    def fresh(self) -> Array:
-        """Rewards of arms that nobody has played, shape (arms,)."""
+    def left(self) -> Array:
+        """Rewards of the arms, shape (arms,): what is left of them."""
         rng = np.random.default_rng([self.seed, 0xCC])
         if self.length_scale == 0:
             return rng.random(self.arms)
@@ -237,32 +237,21 @@ class WearingArms(OnCandidates, Drawn):
 
     def begin(self) -> WornArms:
         """A copy of its own for one player."""
-        return WornArms(self)
-
-    def rewards_at(self, t: float) -> Array:
-        """Those of arms that nobody has played."""
-        self.row(t)
-        return self.fresh
-
-
-class WornArms(OnCandidates, MadeUp):
-    """What one player has left of `WearingArms`; a problem, with `wear` besides."""
-
-    def __init__(self, new: WearingArms) -> None:
-        self._new = new
-        self._left = new.fresh.copy()
-        self.domain, self.name = new.domain, new.name
-        self.horizon, self.noise_variance = new.horizon, new.noise_variance
+        return WornArms(**asdict(self))
 
     def rewards_at(self, t: float) -> Array:
         """What is left."""
         self.row(t)
-        return self._left
+        return self.left
+
+
+class WornArms(WearingArms):
+    """Those of one player."""
 
     def wear(self, X: Array) -> None:
         """Arms (n, 1) were played, one after the other."""
         for row in self.domain.index(X):
-            self._left[row] *= 1.0 - self._new.loss
+            self.left[row] *= 1.0 - self.loss
 
 
 @dataclass(frozen=True)

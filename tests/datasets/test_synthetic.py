@@ -341,7 +341,7 @@ def test_a_comparison_wears_each_run_by_itself() -> None:
     problem = WearingArms(arms=6, loss=0.2, horizon=30)
     runs = list(iterate(Comparison(problem, ["uniform", "gp-ucb"], 2)))
     for run in runs:
-        left = problem.realise(run.seed).fresh.copy()
+        left = problem.realise(run.seed).left
         for row in run.rows:
             i = problem.domain.index([[row["x0"]]])[0]
             assert row["reward"] == pytest.approx(left[i])
