@@ -17,30 +17,312 @@ service 1, at least once: the transport takes the first good answer of a station
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import math
+import re
 import secrets
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Self
+from urllib.parse import quote, unquote
 
-from tvbandits.core.arrays import as_time, positive_number
-from tvbandits.core.coercion import function
-from tvbandits.experts.sensors.expert import Reading
-from tvbandits.experts.sensors.mqtt_link import (
-    ClientSource,
-    Link,
-    Question,
-    answer,
-    object_in,
-    reading_in,
-    request_number,
+from tvbandits.core.arrays import (
+    as_time,
+    finite_number,
+    is_finite_number,
+    is_whole,
+    positive_number,
+    whole_number,
 )
+from tvbandits.core.coercion import function, of_kind, optional, shown
+from tvbandits.core.files.values import no_constant
+from tvbandits.experts.sensors.expert import Reading, check_id
+
+try:
+    import paho.mqtt.client as paho
+    from paho.mqtt.enums import CallbackAPIVersion
+except ImportError as error:
+    raise ImportError(
+        'stations over MQTT need the package paho-mqtt: pip install "tvbandits[mqtt]"'
+    ) from error
+
+# A function that makes a client of paho that is not connected; None: a plain one.
+ClientSource = Callable[[], paho.Client] | None
+
+
+_PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
+
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the broker is, how topics are called, and who connects.
+
+    Examples
+    --------
+    >>> from tvbandits.experts.sensors.mqtt import Address
+    >>> print(Address("localhost", 1883, "tvbandits", None).topic("read", "mill"))
+    tvbandits/read/mill
+    """
+
+    host: str
+    port: int
+    prefix: str
+    client: ClientSource = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.host, str) and self.host):
+            raise ValueError(f"host must be a name or an address, got {shown(self.host)}")
+        whole_number("port", self.port, at_most=65535)
+        if not (isinstance(self.prefix, str) and re.fullmatch(_PREFIX, self.prefix)):
+            raise ValueError(
+                "prefix must be a topic without + and #, and must not begin or end with /, "
+                f"got {shown(self.prefix)}"
+            )
+        optional(function, "client", self.client, "a function that makes a client of paho")
+
+    def __str__(self) -> str:
+        return f"the broker {self.host}:{self.port}/{self.prefix}"
+
+    def topic(self, station: str, *levels: str) -> str:
+        """A topic of a station, whose id may hold any character."""
+        check_id(station)
+        return "/".join((self.prefix, quote(station, safe=""), *levels))
+
+    def station_of(self, topic: str) -> str:
+        """The station of a topic."""
+        return unquote(topic.removeprefix(f"{self.prefix}/").partition("/")[0])
+
+    def make_client(self) -> paho.Client:
+        """The client to connect with."""
+        if self.client is None:
+            plain = paho.Client(CallbackAPIVersion.VERSION2)
+            plain.reconnect_delay_set(1, 10)
+            return plain
+        made: object = self.client()
+        if not isinstance(made, paho.Client):
+            raise ValueError(f"client must make a client of paho, it made {made!r}")
+        if made.callback_api_version is not CallbackAPIVersion.VERSION2:
+            raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
+        return made
+
+
+def _without_delay(_client: object, _data: object, connection: Any) -> None:
+    """Send small messages at once: questions and answers would otherwise wait for one another."""
+    with contextlib.suppress(OSError, AttributeError):  # not a TCP connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class Link(ABC):
+    """What connects to a broker, with one subscription, which paho makes again when it is lost.
+
+    Its callbacks run in the thread of the client, which an exception would end: they do not raise.
+    What `_heard` raises is logged; `_lost` may not. `_changed` guards what changes, and is notified.
+    """
+
+    def __init__(self, host: str, port: int, prefix: str, client: ClientSource) -> None:
+        self._address = Address(host, port, prefix, client)
+        self._changed = threading.Condition()
+        self._client: paho.Client | None = None
+        self._topic = ""  # that it is subscribed to, from the start on
+        self._ready = self._closed = False  # ready: connected and subscribed
+        self._refusal = ""  # why the broker does not let us in; empty if it does, or is not there
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def _heard(self, topic: str, payload: bytes | bytearray) -> None:
+        """Take a message."""
+
+    def _lost(self) -> None:  # noqa: B027 - nobody needs to know
+        """The connection is lost; called under the lock."""
+
+    def _connect(self, topic: str) -> None:
+        """Connect, now or later, and stay connected, with a subscription to `topic`."""
+        with self._changed:
+            if self._closed:
+                raise ValueError(f"{self!r} is closed")
+            if self._client is not None:
+                return
+            client = self._client = self._address.make_client()
+            self._topic = topic
+            client.on_connect = self._on_connect
+            client.on_subscribe = self._on_subscribe
+            client.on_disconnect = self._on_disconnect
+            client.on_message = self._on_message
+            if client.on_socket_open is None:
+                client.on_socket_open = _without_delay
+            client.connect_async(self._address.host, self._address.port)
+            client.loop_start()
+
+    def _publish(self, topic: str, payload: str) -> None:
+        """Send at least once; what cannot be sent is logged, and its answer does not come."""
+        client = self._client
+        if client is None:  # closed by another thread
+            return
+        sent = client.publish(topic, payload, qos=1)
+        if sent.rc not in (paho.MQTT_ERR_SUCCESS, paho.MQTT_ERR_NO_CONN):
+            _log.warning("cannot send to %s: %s", topic, paho.error_string(sent.rc))
+
+    def close(self) -> None:
+        """End the connection, for good."""
+        with self._changed:
+            self._closed = True
+            client, self._client = self._client, None
+        if client is None:
+            return
+        client.disconnect()
+        client.loop_stop()
+        # Nothing of ours refers to the client any more: being let go, it closes its last sockets.
+        client.on_connect = client.on_subscribe = client.on_disconnect = client.on_message = None
+
+    def _on_message(self, _client: object, _data: object, message: Any) -> None:
+        """Hand a message on; whatever is wrong with it, the thread of the client goes on."""
+        try:
+            self._heard(message.topic, message.payload)
+        except Exception as error:  # a topic that is no text, for one
+            _log.warning("a message is dropped: %s: %s", type(error).__name__, error)
+
+    def _on_connect(
+        self, client: paho.Client, _data: object, _flags: object, code: Any, _more: object
+    ) -> None:
+        if code.is_failure:
+            self._refused(str(code))
+        else:
+            client.subscribe(self._topic, qos=1)
+
+    def _on_subscribe(
+        self, _client: object, _data: object, _mid: int, codes: Any, _more: object
+    ) -> None:
+        if any(code.is_failure for code in codes):
+            self._refused(f"subscribing to {self._topic} is not allowed")
+            return
+        with self._changed:
+            self._ready, self._refusal = True, ""
+            self._changed.notify_all()
+
+    def _on_disconnect(self, *_: object) -> None:
+        with self._changed:
+            self._ready = False
+            self._lost()
+            self._changed.notify_all()
+
+    def _refused(self, why: str) -> None:
+        _log.warning("the broker does not let us in: %s", why)
+        with self._changed:
+            self._refusal = why
+            self._changed.notify_all()
+
+
+# Bytes of a message; a longer one is not read.
+LONGEST = 65536
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a station is asked.
+
+    Attributes
+    ----------
+    request : int
+        Number of the request, to be repeated in the answer.
+    client : str
+        Who asks; last part of the topic of the answer.
+    time : float
+        The time the reading must speak about.
+    """
+
+    request: int
+    client: str
+    time: float
+
+    def written(self) -> str:
+        """The message."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, payload: bytes | bytearray) -> Question:
+        """The question in a message; `ValueError` says what is wrong with it."""
+        content = object_in(payload)
+        client = _field(content, "client")
+        if not (isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)):
+            raise ValueError(
+                f'"client" must be 1 to 64 letters, digits, _ or -, got {shown(client)}'
+            )
+        return cls(request_number(content), client, _number(content, "time"))
+
+
+def answer(request: int, station: str, reading: object) -> str:
+    """The message of a station with its reading, or None; `ValueError` if a number of it is none."""
+    content: dict[str, object] = {"request": request, "station": station, "value": None}
+    if reading is not None:
+        if not isinstance(reading, Reading):
+            raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
+        if reading.note:
+            content["note"] = str(reading.note)
+        if is_finite_number(reading.value) or not reading.note:
+            content["time"] = finite_number("its time", reading.time)
+            content["value"] = finite_number("its value", reading.value)
+            if reading.variance is not None:
+                content["variance"] = finite_number("its variance", reading.variance)
+    return json.dumps(content)
+
+
+def object_in(payload: bytes | bytearray) -> dict[str, Any]:
+    """The object of a message; `ValueError` says what is wrong with it."""
+    if len(payload) > LONGEST:
+        raise ValueError(f"a message of {len(payload)} bytes, more than {LONGEST}")
+    try:
+        content = json.loads(payload, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"malformed JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"a message must be a JSON object, got {type(content).__name__}")
+    return content
+
+
+def request_number(content: Mapping[str, Any]) -> int:
+    """The number of the request that a message is about."""
+    value = _field(content, "request")
+    if not is_whole(value):
+        raise ValueError(f'"request" must be a whole number, got {shown(value)}')
+    return value
+
+
+def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
+    """The reading of an answer; None if the station has none and does not say why."""
+    said = _field(content, "station")
+    if said != station:
+        raise ValueError(f'"station" must be {station!r}, as in the topic, got {shown(said)}')
+    note = content.get("note", "")
+    of_kind('"note"', note, str, "a text")
+    if _field(content, "value") is None:
+        return Reading(station, math.nan, math.nan, note=note) if note else None
+    value, when = _number(content, "value"), _number(content, "time")
+    variance = content.get("variance")
+    if variance is not None:
+        variance = positive_number('"variance"', variance)
+    return Reading(station, when, value, variance, note)
+
+
+def _field(content: Mapping[str, Any], name: str) -> Any:
+    if name not in content:
+        raise ValueError(f'the field "{name}" is missing')
+    return content[name]
+
+
+def _number(content: Mapping[str, Any], name: str) -> float:
+    return finite_number(f'"{name}"', _field(content, name))
 
 
 class MQTTTransport(Link):

@@ -18,8 +18,8 @@ from tests.places import DATA
 from tvbandits import Candidates, Problem
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import Lifted
+from tvbandits.datasets.finite import abalone, california
 from tvbandits.datasets.lifted import FUNCTIONS
-from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.policies.names import parameters_of, parse_call
 

@@ -37,10 +37,11 @@ from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
-from tvbandits.experts.sensors.mqtt import MQTTStation, MQTTTransport  # noqa: E402
-from tvbandits.experts.sensors.mqtt_link import (  # noqa: E402
+from tvbandits.experts.sensors.mqtt import (  # noqa: E402
     Address,
     Link,
+    MQTTStation,
+    MQTTTransport,
     Question,
     answer,
     object_in,
