@@ -17,8 +17,8 @@ from tvbandits.core.arrays import Array, flag, noise_variance_number, positive_n
 from tvbandits.core.coercion import file_path, optional, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.columns import Form, coded, merged, named, numbers, standardised
 from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.tables.readings import Form, coded, merged, named, numbers, standardised
 
 TIME = ("t", "time")
 

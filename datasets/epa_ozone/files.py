@@ -18,7 +18,7 @@ import pandas as pd
 
 from tvbandits.core.coercion import file_paths
 from tvbandits.core.files.reading import File, bounded, check_regular, check_size, naming, read_csv
-from tvbandits.datasets.tables.columns import Form, coded, few, named
+from tvbandits.datasets.tables.readings import Form, coded, few, named
 
 # AQS parameter code of ozone.
 OZONE = "44201"

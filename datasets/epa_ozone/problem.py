@@ -16,9 +16,8 @@ from tvbandits.core.coercion import optional, text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.epa_ozone.files import of_state, read_files
-from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import even, spanned
+from tvbandits.datasets.tables.readings import even, few, spanned
 from tvbandits.datasets.tables.sensor_field import check_places, complete, filled_in, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own

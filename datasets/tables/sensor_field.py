@@ -13,7 +13,6 @@ import pandas as pd
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     LATITUDE,
@@ -22,7 +21,9 @@ from tvbandits.datasets.tables.readings import (
     as_ids,
     as_numbers,
     even,
+    few,
     naming_source,
+    plain,
     read_table,
     spanned,
     wide,

@@ -188,8 +188,7 @@ class StubTransport:
         ValueError
             If the table has no such station.
         """
-        when = as_time(t)
-        columns = self._columns_of(stations)
+        when, columns = as_time(t), self._columns_of(stations)
         for fault, _ in self._hits:
             if fault.stations is None and fault.is_down(when):
                 raise ConnectionError(f"all stations are down at t = {when:g}")
