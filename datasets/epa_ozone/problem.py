@@ -68,7 +68,12 @@ def ozone(
     noise_variance_number("noise_variance", noise_variance)
     for name, word in (("state", state), ("start", start), ("end", end)):
         optional(text, name, word)
-    rows = _in_state(read_files(files), state)
+    rows = read_files(files)
+    if state is not None:
+        known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
+        rows = rows[of_state(state, rows["state"], rows["state_code"])]
+        if rows.empty:
+            raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
     table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
     enough = complete(table, min_completeness, sites or 1, "sites").sort_index()
@@ -87,16 +92,6 @@ def ozone(
         summary=f"{len(chosen)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
         f"({len(table)} days), {filled_in(table)}",
     )
-
-
-def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
-    if state is None:
-        return rows
-    kept = rows[of_state(state, rows["state"], rows["state_code"])]
-    if kept.empty:
-        known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
-        raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
-    return kept
 
 
 def site_means(rows: pd.DataFrame) -> pd.DataFrame:
