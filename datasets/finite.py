@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, flag, noise_variance_number, positive_number, whole_number
+from tvbandits.core.arrays import Array, noise_variance_number, whole_number
 from tvbandits.core.coercion import file_path, optional, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
@@ -27,7 +27,6 @@ def table(
     file: File,
     *,
     reward: str = "reward",
-    scale_inputs: bool = True,
     horizon: int | None = None,
     noise_variance: float | None = None,
 ) -> TableProblem:
@@ -35,7 +34,7 @@ def table(
 
     Without times each row is a candidate with its reward, rows of equal inputs are one candidate with
     their mean, and nothing moves. With times the rewards of every point at every time must be there,
-    once; times are taken in their order, as steps 1, 2, ...
+    once; times are taken in their order, as steps 1, 2, ... Inputs are standardised over the points.
 
     Parameters
     ----------
@@ -43,8 +42,6 @@ def table(
         CSV (packed or not) or Parquet, with a header.
     reward : str
         Name of the column of rewards, of which more is better.
-    scale_inputs : bool
-        Divide inputs by their deviation over the points.
     horizon : int, optional
         Steps of a run: 500, or as many as there are times.
     noise_variance : float, optional
@@ -67,7 +64,6 @@ def table(
     """
     path = file_path("file", file)
     text("reward", reward)
-    flag("scale_inputs", scale_inputs)
     optional(whole_number, "horizon", horizon)
     optional(noise_variance_number, "noise_variance", noise_variance)
     with naming(path):
@@ -98,7 +94,7 @@ def table(
             size = f"{len(values)} times, {len(points)} points"
         return TableProblem(
             values=values[:horizon],
-            points=standardised(points) if scale_inputs else points,
+            points=standardised(points),
             name=path.name,
             unit="",
             noise_variance=noise if noise_variance is None else noise_variance,
@@ -139,7 +135,7 @@ def _by_time(rows: pd.DataFrame, X: Array, points: Array) -> Array:
 SEX = {"m": 0.0, "f": 1.0, "i": 2.0}
 
 
-# Default noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1].
+# Noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1].
 NOISE_VARIANCE = 1e-4
 
 
@@ -155,13 +151,7 @@ CALIFORNIA = Form(
 )
 
 
-def abalone(
-    file: File,
-    *,
-    bandwidth: float = 17.5,
-    horizon: int = 10_000,
-    noise_variance: float = NOISE_VARIANCE,
-) -> TableProblem:
+def abalone(file: File) -> TableProblem:
     """Find the abalone with the most rings among 4177, by 8 measurements.
 
     Inputs are standardised to zero mean and unit deviation over the rows, rings scaled to [0, 1].
@@ -173,28 +163,16 @@ def abalone(
     file : path
         A CSV or Parquet file with a header: sex, length, diameter, height, whole_weight,
         shucked_weight, viscera_weight, shell_weight, rings (case and punctuation are free).
-    bandwidth : float
-        Length scale of the recommended RBF kernel, in deviations of the inputs.
-    horizon : int
-        Number of steps of a full run.
-    noise_variance : float
-        Noise variance of a told reward, whose range is [0, 1].
 
     Raises
     ------
     ValueError
-        If the file cannot be used (one line that names it and why), or a parameter is not positive.
+        If the file cannot be used (one line that names it and why).
     """
-    return _problem("abalone", ABALONE, file, bandwidth, horizon, noise_variance)
+    return _problem("abalone", ABALONE, RBF(17.5), file)
 
 
-def california(
-    file: File,
-    *,
-    bandwidth: float = 12.5,
-    horizon: int = 10_000,
-    noise_variance: float = NOISE_VARIANCE,
-) -> TableProblem:
+def california(file: File) -> TableProblem:
     """Find the dearest of 20,640 Californian blocks of houses ("cadata"), by 8 of its figures.
 
     Inputs are standardised to zero mean and unit deviation over the rows, the median house value
@@ -206,25 +184,16 @@ def california(
     file : path
         A CSV or Parquet file with a header: MedInc, HouseAge, AveRooms, AveBedrms, Population,
         AveOccup, Latitude, Longitude, MedHouseVal (case and punctuation are free).
-    bandwidth : float
-        Length scale of the recommended RBF kernel, in deviations of the inputs.
-    horizon : int
-        Number of steps of a full run.
-    noise_variance : float
-        Noise variance of a told reward, whose range is [0, 1].
 
     Raises
     ------
     ValueError
-        If the file cannot be used (one line that names it and why), or a parameter is not positive.
+        If the file cannot be used (one line that names it and why).
     """
-    return _problem("california", CALIFORNIA, file, bandwidth, horizon, noise_variance)
+    return _problem("california", CALIFORNIA, RBF(12.5), file)
 
 
-def _problem(
-    name: str, form: Form, file: File, bandwidth: float, horizon: int, noise_variance: float
-) -> TableProblem:
-    positive_number("bandwidth", bandwidth)
+def _problem(name: str, form: Form, kernel: RBF, file: File) -> TableProblem:
     path = file_path("file", file)
     *_, (rewarded, *_) = form.required.values()
     with naming(path):
@@ -238,9 +207,9 @@ def _problem(
         points=points,
         name=name,
         unit="",
-        noise_variance=noise_variance_number("noise_variance", noise_variance),
-        kernel=RBF(float(bandwidth)),
-        steps=whole_number("horizon", horizon),
+        noise_variance=NOISE_VARIANCE,
+        kernel=kernel,
+        steps=10_000,
         summary=(
             f"{len(target)} rows, {len(target) - len(points)} of them merged into others with the "
             f"same inputs; {rewarded} from {low:g} to {high:g}, scaled to [0, 1]"

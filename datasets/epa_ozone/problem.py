@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tvbandits.core.arrays import finite_number, noise_variance_number, whole_number
+from tvbandits.core.arrays import noise_variance_number, whole_number
 from tvbandits.core.coercion import optional, text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
@@ -24,6 +24,9 @@ from tvbandits.datasets.tables.sensor_field import check_places, complete, fille
 # precision at these levels is about as large.
 NOISE_VARIANCE = 1.0
 
+# Share of the days on which a site that is kept has readings.
+COMPLETE = 0.75
+
 
 def ozone(
     files: File | Iterable[File],
@@ -32,7 +35,6 @@ def ozone(
     state: str | None = None,
     start: str | None = None,
     end: str | None = None,
-    min_completeness: float = 0.75,
     noise_variance: float = NOISE_VARIANCE,
 ) -> TableProblem:
     """Choose, day by day, the site with the highest ozone level: points in km, rewards in ppb.
@@ -53,8 +55,6 @@ def ozone(
     start, end : str, optional
         Days from one to another, both included: 2008-01-31, or 2008 for all of a year. None: of the rows
         that are left.
-    min_completeness : float
-        Keep sites with readings on at least this fraction of the days.
     noise_variance : float
         Of a told reward (ppb^2).
 
@@ -64,7 +64,6 @@ def ozone(
         If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
     """
     optional(whole_number, "sites", sites)
-    finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
     noise_variance_number("noise_variance", noise_variance)
     for name, word in (("state", state), ("start", start), ("end", end)):
         optional(text, name, word)
@@ -76,7 +75,7 @@ def ozone(
             raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
     table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
-    enough = complete(table, min_completeness, sites or 1, "sites").sort_index()
+    enough = complete(table, COMPLETE, sites or 1, "sites").sort_index()
     ranked = enough.sort_values(ascending=False, kind="stable").index
     chosen = sorted(str(site) for site in ranked[:sites])
     table = table[chosen]

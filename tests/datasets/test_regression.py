@@ -21,7 +21,6 @@ from tvbandits.datasets import Lifted
 from tvbandits.datasets.finite import abalone, california
 from tvbandits.datasets.lifted import FUNCTIONS
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.policies.names import parameters_of, parse_call
 
 REAL = DATA / "tables"
 
@@ -135,14 +134,6 @@ def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
             problem.value(problem.domain.X[order], t), problem.values[0, order]
         )
         assert problem.best(t) == 1.0
-
-
-@pytest.mark.parametrize("make", [abalone, california])
-def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
-    text = "name:bandwidth=3,horizon=7,noise_variance=0.5"
-    path = csv(tmp_path / "table.csv", SHELLS if make is abalone else BLOCKS)
-    made = make(path, **parse_call(parameters_of(make, given=1), text))
-    assert (made.kernel, made.horizon, made.noise_variance) == (RBF(3.0), 7, 0.5)
 
 
 def test_references(shells: TableProblem) -> None:
