@@ -28,7 +28,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 from urllib.parse import quote, unquote
@@ -228,38 +228,13 @@ class Link(ABC):
 LONGEST = 65536
 
 
-@dataclass(frozen=True)
-class Question:
-    """What a station is asked.
-
-    Attributes
-    ----------
-    request : int
-        Number of the request, to be repeated in the answer.
-    client : str
-        Who asks; last part of the topic of the answer.
-    time : float
-        The time the reading must speak about.
-    """
-
-    request: int
-    client: str
-    time: float
-
-    def written(self) -> str:
-        """The message."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls, payload: bytes | bytearray) -> Question:
-        """The question in a message; `ValueError` says what is wrong with it."""
-        content = object_in(payload)
-        client = _field(content, "client")
-        if not (isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)):
-            raise ValueError(
-                f'"client" must be 1 to 64 letters, digits, _ or -, got {shown(client)}'
-            )
-        return cls(request_number(content), client, _number(content, "time"))
+def question_in(payload: bytes | bytearray) -> tuple[int, str, float]:
+    """Number, client and time of a question; `ValueError` says what is wrong with it."""
+    content = object_in(payload)
+    client = _field(content, "client")
+    if not (isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)):
+        raise ValueError(f'"client" must be 1 to 64 letters, digits, _ or -, got {shown(client)}')
+    return request_number(content), client, _number(content, "time")
 
 
 def answer(request: int, station: str, reading: object) -> str:
@@ -398,7 +373,7 @@ class MQTTTransport(Link):
             number = self._requests
             self._open[number] = asked
         try:
-            question = Question(number, self._name, now).written()
+            question = json.dumps({"request": number, "client": self._name, "time": now})
             for topic in topics:
                 self._publish(topic, question)
             with self._changed:
@@ -521,17 +496,14 @@ class MQTTStation(Link):
 
     def _heard(self, _topic: str, payload: bytes | bytearray) -> None:
         try:
-            question = Question.read(payload)
+            request, client, t = question_in(payload)
         except ValueError as error:
             _log.warning("station %r was asked what it does not understand: %s", self._id, error)
             return
         try:
-            said = answer(question.request, self._id, self._read(question.time))
+            said = answer(request, self._id, self._read(t))
         except Exception as error:  # the device's own program: whatever is wrong with it is told
-            _log.warning(
-                "station %r has no reading for t = %g", self._id, question.time, exc_info=True
-            )
+            _log.warning("station %r has no reading for t = %g", self._id, t, exc_info=True)
             why = f"{type(error).__name__}: {error}"
-            none = Reading(self._id, question.time, math.nan, note=why)
-            said = answer(question.request, self._id, none)
-        self._publish(self._address.topic(self._id, "say", question.client), said)
+            said = answer(request, self._id, Reading(self._id, t, math.nan, note=why))
+        self._publish(self._address.topic(self._id, "say", client), said)

@@ -214,12 +214,6 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     refused(ValueError, match, california, path)
 
 
-@pytest.mark.parametrize(("make", "table"), [(abalone, SHELLS), (california, BLOCKS)])
-def test_noise_is_a_number(make: Make, table: pd.DataFrame, tmp_path: Path) -> None:
-    path = csv(tmp_path / "table.csv", table)
-    refused(ValueError, "noise_variance must be .*, got None", make, path, noise_variance=None)
-
-
 def test_one_file_only(tmp_path: Path) -> None:
     both = [tmp_path / "a.csv", tmp_path / "b.csv"]
     match = '"abalone" reads files: give 1 by --data FILE, got 2'
