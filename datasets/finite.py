@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, noise_variance_number, whole_number
+from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
 from tvbandits.core.coercion import file_path, optional, text
 from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
@@ -27,6 +27,7 @@ def table(
     file: File,
     *,
     reward: str = "reward",
+    scale_inputs: bool = True,
     horizon: int | None = None,
     noise_variance: float | None = None,
 ) -> TableProblem:
@@ -34,7 +35,7 @@ def table(
 
     Without times each row is a candidate with its reward, rows of equal inputs are one candidate with
     their mean, and nothing moves. With times the rewards of every point at every time must be there,
-    once; times are taken in their order, as steps 1, 2, ... Inputs are standardised over the points.
+    once; times are taken in their order, as steps 1, 2, ...
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ def table(
         CSV (packed or not) or Parquet, with a header.
     reward : str
         Name of the column of rewards, of which more is better.
+    scale_inputs : bool
+        Divide inputs by their deviation over the points.
     horizon : int, optional
         Steps of a run: 500, or as many as there are times.
     noise_variance : float, optional
@@ -64,6 +67,7 @@ def table(
     """
     path = file_path("file", file)
     text("reward", reward)
+    flag("scale_inputs", scale_inputs)
     optional(whole_number, "horizon", horizon)
     optional(noise_variance_number, "noise_variance", noise_variance)
     with naming(path):
@@ -94,7 +98,7 @@ def table(
             size = f"{len(values)} times, {len(points)} points"
         return TableProblem(
             values=values[:horizon],
-            points=standardised(points),
+            points=standardised(points) if scale_inputs else points,
             name=path.name,
             unit="",
             noise_variance=noise if noise_variance is None else noise_variance,

@@ -111,10 +111,10 @@ def test_a_table_that_drifts(tmp_path: Path) -> None:
     frame = pd.DataFrame(rows, columns=["x", "Time", "gain"])
     for path in (tmp_path / "a.csv", tmp_path / "a.parquet"):
         (frame.to_csv if path.suffix == ".csv" else frame.to_parquet)(path, index=False)  # type: ignore[operator]
-        made = make_problem(f"table:{path}:reward=gain", [], 2)
+        made = make_problem(f"table:{path}:reward=gain,scale_inputs=false", [], 2)
         assert isinstance(made, TableProblem)
         assert made.horizon == 2
-        assert made.value(np.array([[1.0], [-1.0]]), 2.0).tolist() == [2.0, -4.0]
+        assert made.value(np.array([[1.0], [-2.0]]), 2.0).tolist() == [2.0, -4.0]
         assert made.best(1.0) == 1.0
 
 
