@@ -280,7 +280,12 @@ class Calibrated(Wrapper):
             return Answers.none(0)
         known = self.report()
         said = ask(self.expert, points, when)
-        self._remember(points, when, said)
+        with self._lock.now:  # as the expert gave them, paired with rewards that wait for them
+            for row in np.flatnonzero(said.answered):
+                answer = (float(said.values[row]), float(said.variance[row]))
+                self._keep(self._answers, _key(points[row], when), answer)
+            while len(self._answers) > REMEMBERED:
+                del self._answers[next(iter(self._answers))]
         values, variance, notes = said.values, said.variance, said.notes
         if known.pairs >= FEWEST:
             values = values - known.bias
@@ -288,15 +293,6 @@ class Calibrated(Wrapper):
             if known.biased or known.verdict in ("over-confident", "too modest"):
                 notes += (f"calibration: {known}",)
         return Answers(values, variance, said.cost, notes)
-
-    def _remember(self, points: Array, t: float, said: Answers) -> None:
-        """Keep the answers as the expert gave them, and pair those that a reward waits for."""
-        with self._lock.now:
-            for row in np.flatnonzero(said.answered):
-                answer = (float(said.values[row]), float(said.variance[row]))
-                self._keep(self._answers, _key(points[row], t), answer)
-            while len(self._answers) > REMEMBERED:
-                del self._answers[next(iter(self._answers))]
 
     def _keep(
         self, mine: dict[_Key, tuple[float, float]], key: _Key, value: tuple[float, float]

@@ -63,59 +63,6 @@ _PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where the broker is, how topics are called, and who connects.
-
-    Examples
-    --------
-    >>> from tvbandits.experts.sensors.mqtt import Address
-    >>> print(Address("localhost", 1883, "tvbandits", None).topic("read", "mill"))
-    tvbandits/read/mill
-    """
-
-    host: str
-    port: int
-    prefix: str
-    client: ClientSource = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.host, str) and self.host):
-            raise ValueError(f"host must be a name or an address, got {shown(self.host)}")
-        whole_number("port", self.port, at_most=65535)
-        if not (isinstance(self.prefix, str) and re.fullmatch(_PREFIX, self.prefix)):
-            raise ValueError(
-                "prefix must be a topic without + and #, and must not begin or end with /, "
-                f"got {shown(self.prefix)}"
-            )
-        optional(function, "client", self.client, "a function that makes a client of paho")
-
-    def __str__(self) -> str:
-        return f"the broker {self.host}:{self.port}/{self.prefix}"
-
-    def topic(self, station: str, *levels: str) -> str:
-        """A topic of a station, whose id may hold any character."""
-        check_id(station)
-        return "/".join((self.prefix, quote(station, safe=""), *levels))
-
-    def station_of(self, topic: str) -> str:
-        """The station of a topic."""
-        return unquote(topic.removeprefix(f"{self.prefix}/").partition("/")[0])
-
-    def make_client(self) -> paho.Client:
-        """The client to connect with."""
-        if self.client is None:
-            plain = paho.Client(CallbackAPIVersion.VERSION2)
-            plain.reconnect_delay_set(1, 10)
-            return plain
-        made: object = self.client()
-        if not isinstance(made, paho.Client):
-            raise ValueError(f"client must make a client of paho, it made {made!r}")
-        if made.callback_api_version is not CallbackAPIVersion.VERSION2:
-            raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
-        return made
-
-
 def _without_delay(_client: object, _data: object, connection: Any) -> None:
     """Send small messages at once: questions and answers would otherwise wait for one another."""
     with contextlib.suppress(OSError, AttributeError):  # not a TCP connection
@@ -130,7 +77,17 @@ class Link(ABC):
     """
 
     def __init__(self, host: str, port: int, prefix: str, client: ClientSource) -> None:
-        self._address = Address(host, port, prefix, client)
+        if not (isinstance(host, str) and host):
+            raise ValueError(f"host must be a name or an address, got {shown(host)}")
+        whole_number("port", port, at_most=65535)
+        if not (isinstance(prefix, str) and re.fullmatch(_PREFIX, prefix)):
+            raise ValueError(
+                "prefix must be a topic without + and #, and must not begin or end with /, "
+                f"got {shown(prefix)}"
+            )
+        optional(function, "client", client, "a function that makes a client of paho")
+        self._host, self._port, self._prefix, self._make_client = host, port, prefix, client
+        self._broker = f"the broker {host}:{port}/{prefix}"
         self._changed = threading.Condition()
         self._client: paho.Client | None = None
         self._topic = ""  # that it is subscribed to, from the start on
@@ -139,6 +96,27 @@ class Link(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def topic(self, station: str, *levels: str) -> str:
+        """A topic of a station, whose id may hold any character."""
+        check_id(station)
+        return "/".join((self._prefix, quote(station, safe=""), *levels))
+
+    def station_of(self, topic: str) -> str:
+        """The station of a topic."""
+        return unquote(topic.removeprefix(f"{self._prefix}/").partition("/")[0])
+
+    def _made_client(self) -> paho.Client:
+        if self._make_client is None:
+            plain = paho.Client(CallbackAPIVersion.VERSION2)
+            plain.reconnect_delay_set(1, 10)
+            return plain
+        made: object = self._make_client()
+        if not isinstance(made, paho.Client):
+            raise ValueError(f"client must make a client of paho, it made {made!r}")
+        if made.callback_api_version is not CallbackAPIVersion.VERSION2:
+            raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
+        return made
 
     @abstractmethod
     def _heard(self, topic: str, payload: bytes | bytearray) -> None:
@@ -154,7 +132,7 @@ class Link(ABC):
                 raise ValueError(f"{self!r} is closed")
             if self._client is not None:
                 return
-            client = self._client = self._address.make_client()
+            client = self._client = self._made_client()
             self._topic = topic
             client.on_connect = self._on_connect
             client.on_subscribe = self._on_subscribe
@@ -162,7 +140,7 @@ class Link(ABC):
             client.on_message = self._on_message
             if client.on_socket_open is None:
                 client.on_socket_open = _without_delay
-            client.connect_async(self._address.host, self._address.port)
+            client.connect_async(self._host, self._port)
             client.loop_start()
 
     def _publish(self, topic: str, payload: str) -> None:
@@ -341,12 +319,11 @@ class MQTTTransport(Link):
         self._open: dict[int, _OpenRequest] = {}
 
     def __repr__(self) -> str:
-        return f"<MQTTTransport: {self._address}, {self._time_out:g} s>"
+        return f"<MQTTTransport: {self._broker}, {self._time_out:g} s>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        address = self._address
-        more: Any = {"prefix": address.prefix, "client": address.client, "time_out": self._time_out}
-        return partial(MQTTTransport, address.host, address.port, **more), ()
+        more: Any = {"time_out": self._time_out, "client": self._make_client}
+        return partial(MQTTTransport, self._host, self._port, prefix=self._prefix, **more), ()
 
     def __enter__(self) -> Self:
         return self
@@ -360,15 +337,15 @@ class MQTTTransport(Link):
             If there is no connection to the broker, or it is lost before all have answered.
         """
         now = as_time(t)
-        topics = [self._address.topic(name, "ask") for name in stations]
+        topics = [self.topic(name, "ask") for name in stations]
         asked = _OpenRequest(tuple(dict.fromkeys(stations)), now)
-        self._connect(f"{self._address.prefix}/+/say/{self._name}")
+        self._connect(f"{self._prefix}/+/say/{self._name}")
         deadline = time.monotonic() + self._time_out
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._refusal, self._time_out)
             if not self._ready:
                 why = f": {self._refusal}" if self._refusal else ""
-                raise ConnectionError(f"no connection to {self._address}{why}")
+                raise ConnectionError(f"no connection to {self._broker}{why}")
             self._requests += 1
             number = self._requests
             self._open[number] = asked
@@ -381,7 +358,7 @@ class MQTTTransport(Link):
                     lambda: asked.lost or asked.complete, deadline - time.monotonic()
                 )
                 if asked.lost and not asked.complete:
-                    raise ConnectionError(f"lost the connection to {self._address}")
+                    raise ConnectionError(f"lost the connection to {self._broker}")
                 return asked.result()
         finally:
             with self._changed:
@@ -393,7 +370,7 @@ class MQTTTransport(Link):
 
     def _heard(self, topic: str, payload: bytes | bytearray) -> None:
         """Put an answer where it belongs; what is late, or was not asked, is left out."""
-        station = self._address.station_of(topic)
+        station = self.station_of(topic)
         with self._changed:
             try:
                 content = object_in(payload)
@@ -472,11 +449,11 @@ class MQTTStation(Link):
         function("read", read, "a function of t")
         super().__init__(host, port, prefix, client)
         self._id, self._read = station_id, read
-        self._asked = self._address.topic(station_id, "ask")
+        self._asked = self.topic(station_id, "ask")
         self._stopped = threading.Event()
 
     def __repr__(self) -> str:
-        return f"<MQTTStation {self._id!r}: {self._address}>"
+        return f"<MQTTStation {self._id!r}: {self._broker}>"
 
     def __enter__(self) -> Self:
         if self._topic:
@@ -506,4 +483,4 @@ class MQTTStation(Link):
             _log.warning("station %r has no reading for t = %g", self._id, t, exc_info=True)
             why = f"{type(error).__name__}: {error}"
             said = answer(request, self._id, Reading(self._id, t, math.nan, note=why))
-        self._publish(self._address.topic(self._id, "say", client), said)
+        self._publish(self.topic(self._id, "say", client), said)

@@ -38,7 +38,6 @@ from tvbandits.experts.sensors.stub import StubTransport
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
 from tvbandits.experts.sensors.mqtt import (  # noqa: E402
-    Address,
     Link,
     MQTTStation,
     MQTTTransport,
@@ -79,7 +78,7 @@ def test_numbers_cross_exactly(value: float, when: float, variance: float | None
 @given(station=st.text(min_size=1).filter(lambda text: text.isprintable()))
 @settings(deadline=None)
 def test_any_id_fits_into_a_topic(station: str) -> None:
-    address = Address("localhost", 1883, "my/prefix", None)
+    address = MQTTTransport(prefix="my/prefix")
     topic = address.topic(station, "say", "c0")
     assert not set(topic) & set("+#\0 ")
     assert topic.count("/") == 4
