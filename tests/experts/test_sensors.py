@@ -507,7 +507,6 @@ def test_faults_hit_those_they_name() -> None:
     ("options", "match"),
     [
         ({"loss": 1.5}, r"loss must lie in \[0, 1\], got 1\.5"),
-        ({"time_out": 0.0}, "time_out must be positive and finite, got 0.0"),
         ({"variance_factor": -0.1}, "variance_factor must be positive and finite, got -0.1"),
         ({"down": 3.0}, "down must be a pair of times"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),
