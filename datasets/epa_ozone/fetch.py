@@ -22,7 +22,7 @@ from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import cleaned, file_path, function, optional, several, text
 from tvbandits.core.files.reading import File, check_size, naming
 from tvbandits.core.files.saving import locked, put_in_place
-from tvbandits.datasets.epa_ozone.problem import AIRDATA, OZONE, of_state
+from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
 from tvbandits.datasets.tables.readings import few
 
 with warnings.catch_warnings():
