@@ -37,15 +37,8 @@ from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
-from tvbandits.experts.sensors.mqtt import (  # noqa: E402
-    Link,
-    MQTTStation,
-    MQTTTransport,
-    answer,
-    object_in,
-    question_in,
-    reading_in,
-)
+from tvbandits.experts.sensors.messages import answer, object_in, question_in, reading_in  # noqa: E402
+from tvbandits.experts.sensors.mqtt import Link, MQTTStation, MQTTTransport  # noqa: E402
 
 
 def needs_broker(test: Any) -> Any:
