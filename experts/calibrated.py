@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,9 +32,11 @@ from scipy.special import ndtr
 
 from tvbandits.core.arrays import (
     Array,
+    Index,
     as_points,
     as_time,
     finite_number,
+    flag,
     positive_number,
     usable_variances,
 )
@@ -232,6 +234,10 @@ class Calibrated(Wrapper):
     ----------
     expert : Expert
         One whose bias and ratio are about the same everywhere and for long.
+    probe : bool
+        Whether the point last rewarded is asked about first, even if it is not among the points: that
+        is one more answer, paid, for calibration only. Pairs are few without it where a query plan
+        seldom picks the newest point, or a budget inside seldom gets to it.
 
     Examples
     --------
@@ -243,13 +249,16 @@ class Calibrated(Wrapper):
     """
 
     expert: Expert
+    probe: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
+        flag("probe", self.probe)
         # Value and variance by point and time, and the pairs: what the first one of each came to.
         self._answers: dict[_Key, tuple[float, float]] = {}
         self._rewards: dict[_Key, tuple[float, float]] = {}
         self._pairs: dict[_Key, tuple[float, float, float]] = {}
+        self._newest: tuple[Array, float] | None = None
         self._latest: tuple[int, Calibration] | None = None  # of so many pairs
         self._lock = SharedLock()
 
@@ -268,31 +277,58 @@ class Calibrated(Wrapper):
         inform(self.expert, rewards)
         with self._lock.now:
             for row in np.flatnonzero(rewards.source == Source.REWARD):
-                key = _key(rewards.X[row], float(rewards.t[row]))
-                self._keep(
-                    self._rewards, key, (float(rewards.y[row]), float(rewards.variance[row]))
-                )
+                point, t = rewards.X[row], float(rewards.t[row])
+                if self._newest is None or t >= self._newest[1]:
+                    self._newest = (point.copy(), t)
+                reward = (float(rewards.y[row]), float(rewards.variance[row]))
+                self._keep(self._rewards, _key(point, t), reward)
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask, and correct by what was known before."""
         points, when = as_points(X), as_time(t)
-        if len(points) == 0:
+        q = len(points)
+        if q == 0:
             return Answers.none(0)
         known = self.report()
-        said = ask(self.expert, points, when)
-        with self._lock.now:  # as the expert gave them, paired with rewards that wait for them
-            for row in np.flatnonzero(said.answered):
-                answer = (float(said.values[row]), float(said.variance[row]))
-                self._keep(self._answers, _key(points[row], when), answer)
-            while len(self._answers) > REMEMBERED:
-                del self._answers[next(iter(self._answers))]
-        values, variance, notes = said.values, said.variance, said.notes
+        asked, rows = self._probed(points, when) if self.probe else (points, np.arange(q))
+        said = ask(self.expert, asked, when)
+        self._remember(asked, when, said)
+        values, variance, notes = said.values[rows], said.variance[rows], said.notes
+        if len(asked) > q:
+            point = asked[0].tolist()
+            notes += (f"calibration: {point}, last rewarded, was asked about too",)
         if known.pairs >= FEWEST:
             values = values - known.bias
             variance = usable_variances(known.used * variance + known.standard_error**2)
             if known.biased or known.verdict in ("over-confident", "too modest"):
                 notes += (f"calibration: {known}",)
         return Answers(values, variance, said.cost, notes)
+
+    def _probed(self, points: Array, t: float) -> tuple[Array, Index]:
+        """Points with the one last rewarded first, and in which rows `points` are.
+
+        It comes first because a budget inside answers the first ones only.
+        """
+        rows = np.arange(len(points))
+        with self._lock.now:
+            newest = self._newest
+        if newest is None or newest[1] != t or len(newest[0]) != points.shape[1]:
+            return points, rows
+        point = newest[0]
+        same = (points == point).all(axis=1)
+        if not same.any():
+            return np.vstack([point, points]), rows + 1
+        order = np.concatenate([rows[same], rows[~same]])
+        return points[order], np.argsort(order)
+
+    def _remember(self, points: Array, t: float, said: Answers) -> None:
+        """Keep the answers as the expert gave them, and pair those that a reward waits for."""
+        with self._lock.now:
+            for row in np.flatnonzero(said.answered):
+                answer = (float(said.values[row]), float(said.variance[row]))
+                self._keep(self._answers, _key(points[row], t), answer)
+            while len(self._answers) > REMEMBERED:
+                del self._answers[next(iter(self._answers))]
 
     def _keep(
         self, mine: dict[_Key, tuple[float, float]], key: _Key, value: tuple[float, float]
@@ -307,13 +343,15 @@ class Calibrated(Wrapper):
             self._pairs[key] = (answer - reward, stated, variance)
 
     def state(self) -> dict[str, Any]:
-        """Pairs, answers and rewards; what the expert knows."""
+        """Pairs, answers and rewards, the point last rewarded; what the expert knows."""
         with self._lock.now:
+            newest = self._newest
             return {
                 "pairs": [list(pair) for pair in self._pairs.values()],
                 "paired": [_listed(key) for key in self._pairs],
                 "answers": [[*_listed(key), *value] for key, value in self._answers.items()],
                 "rewards": [[*_listed(key), *value] for key, value in self._rewards.items()],
+                "newest": None if newest is None else [newest[0].tolist(), newest[1]],
                 "expert": state_of(self.expert),
             }
 
@@ -330,13 +368,14 @@ class Calibrated(Wrapper):
                 {_key(*_place(point, t)): _moments(*moments) for point, t, *moments in state[name]}
                 for name in ("answers", "rewards")
             )
+            newest = None if state["newest"] is None else _place(*state["newest"])
             inside = state["expert"]
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a calibration: {error!r}") from error
         restored(self.expert, inside)
         with self._lock.now:
             self._pairs, self._answers, self._rewards = pairs, answers, rewards
-            self._latest = None
+            self._newest, self._latest = newest, None
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything, as it is at this moment."""

@@ -173,6 +173,7 @@ def wrapped(expert: Any, rng: np.random.Generator) -> Any:
     options: Options = {
         "expert": lambda _: expert,
         "total": lambda rng: int(rng.integers(3, 60)),
+        "probe": lambda rng: bool(rng.random() < 0.5),
         "sleep": lambda _: nothing,
     }
     for _ in range(int(rng.integers(0, 3))):

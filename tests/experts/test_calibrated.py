@@ -280,12 +280,44 @@ def test_old_answers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expert.report().pairs == 1
 
 
+# --- the probe ------------------------------------------------------------------------------------
+
+
+def test_the_probe_asks_about_the_newest_point_too() -> None:
+    off = Off()
+    expert = Calibrated(off, probe=True)
+    expert.observe(reward(9.0, 3.0))
+    said = expert.query(POINTS[:2], 3.0)
+    assert off.asked == [([9.0, 0.0, 1.0], 3.0)]
+    assert (len(said), said.cost) == (2, 3.0)
+    assert said.notes == ("inner", "calibration: [9.0], last rewarded, was asked about too")
+    assert expert.report().pairs == 1
+    np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
+
+
+def test_the_probe_is_not_needed_always() -> None:
+    off = Off()
+    expert = Calibrated(off, probe=True)
+    expert.query(POINTS[:2], 3.0)  # nothing rewarded yet
+    expert.observe(reward(1.0, 3.0))
+    said = expert.query(POINTS[:2], 3.0)  # among the points
+    assert off.asked[-1] == ([1.0, 0.0], 3.0)
+    np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
+    expert.observe(reward(9.0, 3.0))
+    expert.query(POINTS[:2], 4.0)  # not about this time
+    expert.observe(reward(5.0, 2.0))  # late: the newest is still that of t = 3
+    expert.query(POINTS[:2], 3.0)
+    assert [len(x) for x, _ in off.asked] == [2, 2, 2, 3]
+    Calibrated(off).query(POINTS[:2], 3.0)
+    assert len(off.asked[-1][0]) == 2
+
+
 # --- the rest -------------------------------------------------------------------------------------
 
 
 def test_rewards_are_handed_on_and_a_copy_goes_on() -> None:
     off = Off(bias=1.0)
-    expert = taught(Calibrated(Calibrated(off)), 8)
+    expert = taught(Calibrated(Calibrated(off), probe=True), 8)
     assert len(off.shown) == 8
     again = pickle.loads(pickle.dumps(expert))
     assert again.report() == expert.report()
@@ -293,6 +325,7 @@ def test_rewards_are_handed_on_and_a_copy_goes_on() -> None:
         one.observe(reward(2.0, 9.0))
     np.testing.assert_array_equal(again.query(POINTS, 9.0).values, expert.query(POINTS, 9.0).values)
     assert again.report() == expert.report()
+    assert repr(expert).endswith("), probe=True)")
     assert isinstance(expert, Expert)
 
 

@@ -102,8 +102,8 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
     def said(X: Any, t: float) -> Any:
         return np.sin(X[:, 0] + t) + 0.8
 
-    expert = Calibrated(Budgeted(CallableExpert(said, 0.01), total=500))
-    bandit = policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, queries=KDPP(3))
+    expert = Calibrated(Budgeted(CallableExpert(said, 0.01), total=500), probe=True)
+    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, budget=2)
     with campaign(tmp_path, bandit, unit="ppb") as made:
         assert Facts(made).calibrations == []
         rng = np.random.default_rng(1)
@@ -113,7 +113,7 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
     known = expert.report()
     with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
         (sentence,) = Facts(made).calibrations
-        assert Facts(made).budget == "3 a decision"
+        assert Facts(made).budget == "2 a decision on average"
     assert known.biased
     assert f"by {known.pairs} answers" in sentence
     assert f"biased: {known.bias:+.3g} [ppb]" in sentence
