@@ -77,8 +77,6 @@ def biased(problem: Problem) -> Faults:
 
 CASES = (
     *(lost(share) for share in (0.0, 0.1, 0.3, 0.5, 0.9)),
-    Case("delay, mean 2 time-outs", lambda _: Faults(delay=2.0, time_out=1.0)),
-    Case("delay beyond time-out", lambda _: Faults(delay=NEVER, time_out=1.0)),
     Case("stuck from mid-run, all", lambda p: Faults(stuck_from=p.horizon // 2)),
     Case(
         "stuck from mid-run, 1 in 10",

@@ -10,14 +10,18 @@ from tvbandits.datasets.arms import (
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
-from tvbandits.datasets.exoskeleton import Exoskeleton, TimedParabola
 from tvbandits.datasets.fields import Field
-from tvbandits.datasets.finite import table
+from tvbandits.datasets.finite import abalone, california, table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
-from tvbandits.datasets.regression import abalone, california
-from tvbandits.datasets.synthetic import DriftingBump, GPDrift, Switching
+from tvbandits.datasets.synthetic import (
+    DriftingBump,
+    Exoskeleton,
+    GPDrift,
+    Switching,
+    TimedParabola,
+)
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.sensor_field import sensor_field
 

@@ -10,7 +10,7 @@ online-ml/river, river/bandit/envs/candy_cane.py. (arms that lose at every pull)
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -23,14 +23,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.problem import (
-    Drawn,
-    MadeUp,
-    OnCandidates,
-    OnPath,
-    OnPieces,
-    autoregressive,
-)
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, autoregressive
 
 MOST_ARMS = 10_000
 
@@ -39,7 +32,7 @@ MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
-class SwitchingArms(OnPieces):
+class SwitchingArms(OnPath):
     """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
 
     The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
@@ -83,17 +76,17 @@ class SwitchingArms(OnPieces):
         return tuple(round(share * self.horizon) for share in (0.15, 0.5))
 
     @cached_property
-    def pieces(self) -> Array:
+    def path(self) -> Array:
         """Rewards between switches, shape (pieces, arms)."""
         root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x49])
         drawn = rng.standard_normal((len(self.switches) + 1, root.shape[1])) @ root.T
         return np.asarray(0.8 * drawn / np.abs(drawn).max(axis=1, keepdims=True))
 
-    def rewards_at(self, t: float) -> Array:
-        """Those of the piece."""
-        row = self.row(t)
-        return np.asarray(self.pieces[sum(row >= switch for switch in self.switches)])
+    def row(self, t: float) -> int:
+        """That of the piece."""
+        step = super().row(t)
+        return sum(step >= switch for switch in self.switches)
 
 
 AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97
@@ -234,8 +227,8 @@ class WearingArms(OnCandidates, Drawn):
         return Candidates(np.linspace(0.0, 1.0, self.arms)[:, None])
 
     @cached_property
-    def fresh(self) -> Array:
-        """Rewards of arms that nobody has played, shape (arms,)."""
+    def left(self) -> Array:
+        """Rewards of the arms, shape (arms,): what is left of them."""
         rng = np.random.default_rng([self.seed, 0xCC])
         if self.length_scale == 0:
             return rng.random(self.arms)
@@ -244,32 +237,21 @@ class WearingArms(OnCandidates, Drawn):
 
     def begin(self) -> WornArms:
         """A copy of its own for one player."""
-        return WornArms(self)
-
-    def rewards_at(self, t: float) -> Array:
-        """Those of arms that nobody has played."""
-        self.row(t)
-        return self.fresh
-
-
-class WornArms(OnCandidates, MadeUp):
-    """What one player has left of `WearingArms`; a problem, with `wear` besides."""
-
-    def __init__(self, new: WearingArms) -> None:
-        self._new = new
-        self._left = new.fresh.copy()
-        self.domain, self.name = new.domain, new.name
-        self.horizon, self.noise_variance = new.horizon, new.noise_variance
+        return WornArms(**asdict(self))
 
     def rewards_at(self, t: float) -> Array:
         """What is left."""
         self.row(t)
-        return self._left
+        return self.left
+
+
+class WornArms(WearingArms):
+    """Those of one player."""
 
     def wear(self, X: Array) -> None:
         """Arms (n, 1) were played, one after the other."""
         for row in self.domain.index(X):
-            self._left[row] *= 1.0 - self._new.loss
+            self.left[row] *= 1.0 - self.loss
 
 
 @dataclass(frozen=True)

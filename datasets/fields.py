@@ -95,11 +95,10 @@ def _square(side: int) -> Array:
 
 
 class Kind(NamedTuple):
-    """What a field is drawn by: its candidates, its rewards at all steps, its noise variance."""
+    """What a field is drawn by: its candidates, and its rewards at all steps."""
 
     points: Array
     draw: Callable[[Array, np.random.Generator, int], Array]
-    noise_variance: float
     summary: str
 
 
@@ -109,26 +108,17 @@ def _scattered(seed: int, low: float, high: float, shape: tuple[int, int]) -> Ar
 
 KINDS = {
     "bumps": Kind(
-        np.linspace(0.0, 1.0, 101)[:, None], _bumps, 0.01, "two bumps that trade places, on a line"
+        np.linspace(0.0, 1.0, 101)[:, None], _bumps, "two bumps that trade places, on a line"
     ),
-    "ridge": Kind(_scattered(5, -1.0, 1.0, (250, 3)), _ridge, 0.01, "a ridge that turns, in space"),
-    "waves": Kind(_square(14), _waves, 0.04, "a sum of forty waves, each of its own speed"),
-    "graph": Kind(
-        _scattered(11, 0.0, 10.0, (48, 2)), _graph, 0.1, "a random walk on a graph of 48"
-    ),
-    "orbit": Kind(_square(20), _orbit, 0.01, "a peak on an orbit in the plane"),
+    "ridge": Kind(_scattered(5, -1.0, 1.0, (250, 3)), _ridge, "a ridge that turns, in space"),
+    "waves": Kind(_square(14), _waves, "a sum of forty waves, each of its own speed"),
+    "graph": Kind(_scattered(11, 0.0, 10.0, (48, 2)), _graph, "a random walk on a graph of 48"),
+    "orbit": Kind(_square(20), _orbit, "a peak on an orbit in the plane"),
     "jumps": Kind(
-        np.linspace(0.0, 10.0, 150)[:, None],
-        _jumps,
-        0.01,
-        "a function that jumps each 28 to 44 steps",
+        np.linspace(0.0, 10.0, 150)[:, None], _jumps, "a function that jumps each 28 to 44 steps"
     ),
-    "tide": Kind(
-        np.linspace(-3.0, 3.0, 121)[:, None], _tide, 0.02, "bumps on a line that a tide moves"
-    ),
-    "arms": Kind(
-        _scattered(3, 0.0, 1.0, (30, 2)), _arms, 0.09, "thirty arms, each of its own rate"
-    ),
+    "tide": Kind(np.linspace(-3.0, 3.0, 121)[:, None], _tide, "bumps on a line that a tide moves"),
+    "arms": Kind(_scattered(3, 0.0, 1.0, (30, 2)), _arms, "thirty arms, each of its own rate"),
 }
 
 
@@ -141,7 +131,6 @@ class Field(OnPath):
     kind : "bumps", "ridge", "waves", "graph", "orbit", "jumps", "tide" or "arms"
     horizon : int
     noise_variance : float
-        0.01 for every kind, also by name on the command line; `KINDS` has what suits each.
     seed : int
 
     Examples

@@ -289,7 +289,8 @@ class Lifted(MadeUp):
         bits = qmc.Sobol(self.domain.dimension, scramble=False).random_base2(10)
         low, high = FUNCTIONS[self.function].bounds
         X = low + bits * (high - low)
-        return mean_change(self.value(X, t) for t in range(1, self.horizon + 1))
+        values = (self.value(X, t) for t in range(1, self.horizon + 1))
+        return mean_change(values, self.horizon)
 
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""

@@ -197,17 +197,12 @@ def _location(difference: Array, total: Array, clip: float) -> float:
     mean = float((precision * difference).sum() / precision.sum())
     if (np.abs(difference - mean) <= clip * deviation).all():
         return mean  # what is minimised is convex, so that this is the only solution
-    order = np.argsort(difference)
-    half = np.searchsorted(np.cumsum(precision[order]), precision.sum() / 2)
-    centre = float(difference[order[min(int(half), len(order) - 1)]])  # the weighted median
-    for _ in range(100):
-        away = np.maximum(np.abs(difference - centre) / deviation, 1e-300)
-        weights = precision * np.minimum(1.0, clip / away)
-        new = float((weights * difference).sum() / weights.sum())
-        if abs(new - centre) <= 1e-10 * float(deviation.min()):
-            return new
-        centre = new
-    return centre
+
+    def pull(centre: float) -> float:
+        return float((np.clip((difference - centre) / deviation, -clip, clip) / deviation).sum())
+
+    at_most = 1e-10 * float(deviation.min())
+    return float(brentq(pull, difference.min(), difference.max(), xtol=at_most))
 
 
 def _clipped_moments(clip: float) -> tuple[float, float]:

@@ -24,15 +24,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import function
 from tvbandits.core.protocols import Answers, as_effective
-from tvbandits.forgetting.aging import (
-    Ages,
-    Aging,
-    Composition,
-    Constant,
-    DiscardAbove,
-    ResetEvery,
-    Window,
-)
+from tvbandits.forgetting.aging import Ages, Aging, Constant
 
 
 class CachedLogExpert:
@@ -54,8 +46,8 @@ class CachedLogExpert:
         Largest age of an answer, in the unit of time; may be infinite.
     aging : Aging, optional
         What the variance of an answer becomes at its age t - t'; nothing changes it by default. Where
-        it becomes infinite there is no answer. Maps that count rewards have nothing to count here.
-        A map of one's own sees `newer` 0 and `told` 1.
+        it becomes infinite there is no answer. It sees `newer` 0 and `told` 1, so the maps that make
+        sense are those of age: `Linear`, `Wiener`, `Exponential`, `Constant`, `Window(within=)`.
     cost : float
         Cost of one answer.
 
@@ -87,7 +79,8 @@ class CachedLogExpert:
         self._staleness = staleness
         if not is_infinite(staleness):
             not_negative("staleness", staleness)
-        self._aging = _timed(Constant() if aging is None else aging)
+        self._aging = Constant() if aging is None else aging
+        function("aging", self._aging, "an aging map such as Linear(0.1)")
         self._cost = not_negative("cost", cost)
         X, rows = _answers_in(frame)
         places, place = np.unique(X, axis=0, return_inverse=True)
@@ -131,21 +124,6 @@ class CachedLogExpert:
         if forgotten:
             notes.append(f"{forgotten} of {q} recorded answers are too old at t = {now:g}")
         return Answers(values, variance, self._cost * answered, tuple(notes))
-
-
-def _timed(aging: Aging) -> Aging:
-    """Return `aging`; a `ValueError` if it counts rewards, of which a log has none."""
-    function("aging", aging, "an aging map such as Linear(0.1)")
-    parts = aging.maps if isinstance(aging, Composition) else ()
-    for part in parts:
-        _timed(part)
-    counts = isinstance(aging, ResetEvery | DiscardAbove)
-    if counts or (isinstance(aging, Window) and aging.last is not None):
-        raise ValueError(
-            f"aging must go by age alone, but {aging!r} counts rewards; "
-            "a log can take Constant, Linear, Wiener, Exponential, Window(within=) and compositions"
-        )
-    return aging
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:

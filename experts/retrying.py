@@ -8,16 +8,15 @@ import time
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import tenacity
 
-from tvbandits.core.arrays import Array, as_points, as_time, flag, positive_number, whole_number
+from tvbandits.core.arrays import Array, as_points, as_time, positive_number, whole_number
 from tvbandits.core.coercion import check_part, function, optional
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
-from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
+from tvbandits.experts.asking import NEEDS, Wrapper, ask
 
 # Seconds of the first wait, and of the longest.
 FIRST, LONGEST = 0.5, 30.0
@@ -37,15 +36,13 @@ class Retrying(Wrapper):
     time_out : float, optional
         Seconds for each attempt. The call then runs in a thread of its own, and is given up, not
         stopped: Python cannot stop a thread. Until it returns, no other call joins it, every attempt
-        counts as timed out at once, and its late answer is dropped; a note says so, and its cost is
-        added to that of the next answers. The thread does not keep a program from ending.
+        counts as timed out at once, and its late answer is dropped. The thread does not keep a program
+        from ending.
     attempts : int
         At least 1.
     wait : callable
         Seconds to wait before the next attempt: any wait of the package tenacity. By default half a
         second, doubled each time up to half a minute.
-    refusals : bool
-        Whether points without an answer are asked again, they alone; costs are added.
     sleep : callable, optional
         Called with the seconds to wait.
 
@@ -70,12 +67,8 @@ class Retrying(Wrapper):
     time_out: float | None = field(default=None, kw_only=True)
     attempts: int = field(default=3, kw_only=True)
     wait: Callable[[tenacity.RetryCallState], float] | None = field(default=None, kw_only=True)
-    refusals: bool = field(default=False, kw_only=True)
     sleep: Callable[[float], None] | None = field(default=None, kw_only=True)
-    _given_up: list[tuple[float, Future[Answers]]] = field(
-        default_factory=list, init=False, repr=False
-    )
-    _lock: SharedLock = field(default_factory=SharedLock, init=False, repr=False)
+    _hanging: set[Future[Answers]] = field(default_factory=set, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
@@ -83,7 +76,6 @@ class Retrying(Wrapper):
         optional(function, "sleep", self.sleep)
         self.time_out = optional(positive_number, "time_out", self.time_out)
         self.attempts = whole_number("attempts", self.attempts)
-        self.refusals = flag("refusals", self.refusals)
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask until there is an answer.
@@ -94,55 +86,36 @@ class Retrying(Wrapper):
             If no attempt returned; its cause is the last error.
         """
         points, when = as_points(X), as_time(t)
-        values = np.full(len(points), np.nan)
-        variance = values.copy()
-        came: list[Answers] = []
-        errors: list[Exception] = []
+        errors: list[BaseException | None] = []
 
-        def attempt() -> bool:
-            """Ask about what is still open; whether that was the last of it."""
-            missing = np.isnan(values)
-            try:
-                said = self._asked(points[missing], when)
-            except Exception as error:
-                errors.append(error)
-                raise
-            came.append(said)
-            values[missing], variance[missing] = said.values, said.variance
-            return not self.refusals or bool(said.answered.all())
+        def failed(state: tenacity.RetryCallState) -> None:
+            assert state.outcome is not None
+            errors.append(state.outcome.exception())
 
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
             wait=self.wait or tenacity.wait_exponential(FIRST, LONGEST),
             sleep=self.sleep or time.sleep,
-            retry=tenacity.retry_if_exception(_may_pass)
-            | tenacity.retry_if_result(lambda complete: not complete),
-            retry_error_callback=lambda _: True,
+            retry=tenacity.retry_if_exception(_may_pass),
+            after=failed,
         )
-        retry(attempt)
-        attempts = len(came) + len(errors)
-        if not came:
+        try:
+            said = retry(self._asked, points, when)
+        except tenacity.RetryError:
+            attempts = f"{len(errors)} attempt{'s' * (len(errors) > 1)}"
             raise ExpertUnavailableError(
-                f"no answer after {attempts} attempt{'s' * (attempts > 1)}, "
-                f"at last {_described(errors[-1])}"
+                f"no answer after {attempts}, at last {_described(errors[-1])}"
             ) from errors[-1]
-        cost = sum(said.cost for said in came)
-        notes = [note for said in came for note in said.notes]
-        if attempts > 1:
-            why = f", one failed with {_described(errors[-1])}" if errors else ""
-            notes.append(f"{attempts} of {self.attempts} attempts{why}")
-        for asked_at, call in self._late():
-            error = call.exception()
-            paid = call.result().cost if error is None else 0.0
-            cost += paid
-            what = "answer" if error is None else "failure"
-            notes.append(f"a late {what} about t = {asked_at:g} was dropped (cost {paid:g})")
-        return Answers(values, variance, cost, tuple(notes))
+        if not errors:
+            return said
+        attempts = f"{len(errors) + 1} of {self.attempts} attempts"
+        note = f"{attempts}, one failed with {_described(errors[-1])}"
+        return replace(said, notes=(*said.notes, note))
 
     def _asked(self, points: Array, t: float) -> Answers:
         if self.time_out is None:
             return ask(self.expert, points, t)
-        if not all(call.done() for _, call in self._given_up):
+        if self._hanging:
             raise TimeoutError("an earlier call still hangs")
         call: Future[Answers] = Future()
 
@@ -155,32 +128,25 @@ class Retrying(Wrapper):
         # A copy of the context: what numpy does on overflow is set there, for one.
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(work,), daemon=True, name=repr(self)).start()
-        given_up = True
+        done = False
         try:
-            given_up = not futures.wait([call], self.time_out).done
+            done = bool(futures.wait([call], self.time_out).done)
         finally:  # an interrupt gives the call up, too
-            if given_up:
-                self._given_up.append((t, call))
-        if given_up:
+            if not done:
+                self._hanging.add(call)
+                call.add_done_callback(self._hanging.discard)
+        if not done:
             raise TimeoutError(f"no answer within {self.time_out:g} s")
         return call.result()
 
-    def _late(self) -> list[tuple[float, Future[Answers]]]:
-        """Calls that returned after they were given up; each is listed once."""
-        with self._lock.now:
-            late = [each for each in self._given_up if each[1].done()]
-            for each in late:
-                self._given_up.remove(each)
-            return late
-
     def __getstate__(self) -> dict[str, Any]:
         """Calls that hang stay behind."""
-        return {**vars(self), "_given_up": []}
+        return {**vars(self), "_hanging": set()}
 
 
 def _may_pass(error: BaseException) -> bool:
     return isinstance(error, Exception) and not is_mistake(error)
 
 
-def _described(error: Exception) -> str:
+def _described(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {error}"

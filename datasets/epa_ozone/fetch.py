@@ -23,7 +23,7 @@ from tvbandits.core.coercion import cleaned, file_path, function, optional, seve
 from tvbandits.core.files.reading import File, check_size, naming
 from tvbandits.core.files.saving import locked, put_in_place
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
-from tvbandits.datasets.tables.columns import few
+from tvbandits.datasets.tables.readings import few
 
 with warnings.catch_warnings():
     # In a notebook without widgets: of a progress bar that nobody here uses.

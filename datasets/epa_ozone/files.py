@@ -18,7 +18,7 @@ import pandas as pd
 
 from tvbandits.core.coercion import file_paths
 from tvbandits.core.files.reading import File, bounded, check_regular, check_size, naming, read_csv
-from tvbandits.datasets.tables.columns import Form, coded, few, named
+from tvbandits.datasets.tables.readings import Form, coded, few, named
 
 # AQS parameter code of ozone.
 OZONE = "44201"
@@ -42,7 +42,6 @@ AIRDATA = Form(
     optional={
         "parameter": ("Parameter Code",),
         "duration": ("Sample Duration",),
-        "name": ("Local Site Name",),
         "state": ("State Name",),
     },
 )
@@ -56,7 +55,7 @@ DOWNLOAD = Form(
         **named("POC", "Date", "UNITS"),
         "value": ("Daily Max 8-hour Ozone Concentration",),
     },
-    optional={"name": ("Site Name", "Local Site Name"), **named("STATE")},
+    optional=named("STATE"),
 )
 
 
@@ -68,7 +67,7 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     DataFrame
         One row for each reading of one instrument on one day: site ("36-001-0012"), poc, date
         (midnight), ppb (daily maximum of the 8-hour mean), latitude and longitude (degrees),
-        name, state and state_code ("36"); what a file does not say is an empty string.
+        state and state_code ("36"); what a file does not say is an empty string.
 
     Raises
     ------
@@ -139,7 +138,6 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
         # Spreadsheets drop leading zeros, so the codes are brought back to their full width.
         site = raw["state_code"].str.zfill(2) + raw["county_code"].str.zfill(3)
         site += raw["site_num"].str.zfill(4)
-    texts = {key: raw.get(key, "") for key in ("name", "state")}
     return pd.DataFrame(
         {
             "site": site.str[:2] + "-" + site.str[2:5] + "-" + site.str[5:],
@@ -150,7 +148,7 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
             "latitude": raw["latitude"],
             "longitude": raw["longitude"],
             "state_code": site.str[:2],
-            **texts,
+            "state": raw.get("state", ""),
         }
     ).dropna(subset=["ppb"])
 

@@ -11,19 +11,21 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tvbandits.core.arrays import finite_number, noise_variance_number, whole_number
+from tvbandits.core.arrays import noise_variance_number, whole_number
 from tvbandits.core.coercion import optional, text
 from tvbandits.core.files.reading import File
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.epa_ozone.files import of_state, read_files
-from tvbandits.datasets.tables.columns import few
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import even, spanned
+from tvbandits.datasets.tables.readings import even, few, spanned
 from tvbandits.datasets.tables.sensor_field import check_places, complete, filled_in, kilometres
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
 # precision at these levels is about as large.
 NOISE_VARIANCE = 1.0
+
+# Share of the days on which a site that is kept has readings.
+COMPLETE = 0.75
 
 
 def ozone(
@@ -33,7 +35,6 @@ def ozone(
     state: str | None = None,
     start: str | None = None,
     end: str | None = None,
-    min_completeness: float = 0.75,
     noise_variance: float = NOISE_VARIANCE,
 ) -> TableProblem:
     """Choose, day by day, the site with the highest ozone level: points in km, rewards in ppb.
@@ -54,8 +55,6 @@ def ozone(
     start, end : str, optional
         Days from one to another, both included: 2008-01-31, or 2008 for all of a year. None: of the rows
         that are left.
-    min_completeness : float
-        Keep sites with readings on at least this fraction of the days.
     noise_variance : float
         Of a told reward (ppb^2).
 
@@ -65,14 +64,18 @@ def ozone(
         If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
     """
     optional(whole_number, "sites", sites)
-    finite_number("min_completeness", min_completeness, low=0.0, high=1.0)
     noise_variance_number("noise_variance", noise_variance)
     for name, word in (("state", state), ("start", start), ("end", end)):
         optional(text, name, word)
-    rows = _in_state(read_files(files), state)
+    rows = read_files(files)
+    if state is not None:
+        known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
+        rows = rows[of_state(state, rows["state"], rows["state_code"])]
+        if rows.empty:
+            raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
     table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
-    enough = complete(table, min_completeness, sites or 1, "sites").sort_index()
+    enough = complete(table, COMPLETE, sites or 1, "sites").sort_index()
     ranked = enough.sort_values(ascending=False, kind="stable").index
     chosen = sorted(str(site) for site in ranked[:sites])
     table = table[chosen]
@@ -88,16 +91,6 @@ def ozone(
         summary=f"{len(chosen)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
         f"({len(table)} days), {filled_in(table)}",
     )
-
-
-def _in_state(rows: pd.DataFrame, state: str | None) -> pd.DataFrame:
-    if state is None:
-        return rows
-    kept = rows[of_state(state, rows["state"], rows["state_code"])]
-    if kept.empty:
-        known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
-        raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
-    return kept
 
 
 def site_means(rows: pd.DataFrame) -> pd.DataFrame:

@@ -38,10 +38,10 @@ from tvbandits.core.coercion import (
 from tvbandits.datasets.tables.references import References, as_table, references
 
 
-def mean_change(rewards: Iterable[Array]) -> float:
-    """Mean over time of the largest change of any point in one step, of rewards (A,) at each."""
+def mean_change(rewards: Iterable[Array], steps: int) -> float:
+    """Mean over steps of the largest change of any point, of rewards (A,), one after the other."""
     changes = [np.abs(after - before).max() for before, after in pairwise(rewards)]
-    return float(np.mean(changes)) if changes else 0.0
+    return float(np.sum(changes) / max(steps - 1, 1))
 
 
 def autoregressive(drawn: Array, kept: float, new: float | None = None) -> Array:
@@ -159,30 +159,21 @@ class OnCandidates(ABC):
 
 
 class OnPath(OnCandidates, Drawn):
-    """A reward that is known at whole steps: a row of `path`, shape (horizon, A), each."""
+    """A reward that is known at whole steps: a row of `path`, shape (horizon, A), each.
+
+    One that stays between switches has a row for each piece of time, and says which one by `row`.
+    """
 
     path: Any
 
     @cached_property
     def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path."""
-        return mean_change(self.path)
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) on this path, switches spread over all steps."""
+        return mean_change(self.path, self.horizon)
 
     def rewards_at(self, t: float) -> Array:
         """A row of the path."""
         return np.asarray(self.path[self.row(t)])
-
-
-class OnPieces(OnCandidates, Drawn):
-    """A reward that stays between switches: a row of `pieces`, shape (pieces, A), each."""
-
-    pieces: Any
-
-    @cached_property
-    def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)), switches spread over all steps."""
-        jumps = np.abs(np.diff(self.pieces, axis=0)).max(axis=1, initial=0.0).sum()
-        return float(jumps / max(self.horizon - 1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +272,7 @@ class TableProblem(OnCandidates):
     @property
     def variation(self) -> float | None:
         """Mean over time of the largest change of any point in one step; None for one step."""
-        return None if self.horizon == 1 else mean_change(self.values)
+        return None if self.horizon == 1 else mean_change(self.values, self.horizon)
 
     def references(self) -> References:
         """Average dynamic regret of the players without a model over the whole table."""

@@ -10,7 +10,7 @@ Whoever asks about a few places only, however cleverly, is to be read against it
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -35,61 +35,33 @@ def _missed(expected: Array, values: Array) -> float:
     return float(values.max() - values[expected == expected.max()].mean())
 
 
-class AllRead:
-    """Forecasts of the next step from readings of all places at every step.
-
-    Parameters
-    ----------
-    places : int
-    """
-
-    def __init__(self, places: int) -> None:
-        pairs = np.array(list(product(SHARES, SCALES)))
-        weather, scale = pairs.T
-        # Two numbers a place, slow and weather; all places of a model share one covariance.
-        self._prior = np.stack([1.0 - WHITE - weather, weather], axis=1)
-        self._keep = np.exp(-1.0 / np.stack([np.full(len(pairs), SLOW_SCALE), scale], axis=1))
-        self._covariance = self._prior[:, :, None] * np.eye(2)
-        self._mean = np.zeros((len(pairs), 2, places))
-        self._loss = np.zeros(len(pairs))
-        self._variance = 0.0
-        self._steps = 0
-        self._origin = math.nan
-
-    def forecast(self) -> Array:
-        """Of the next step, shape (places,)."""
-        weights = np.exp(self._loss.min() - self._loss)
-        expected = (self._keep[:, :, None] * self._mean).sum(axis=1)
-        return np.asarray(self._origin + (weights / weights.sum()) @ expected)
-
-    def read(self, values: Array) -> None:
-        """Take the readings (places,) of one step more."""
-        if self._steps == 0:
-            self._origin = float(values.mean())
-        else:
-            self._move()
-        errors = values - self._origin - self._mean.sum(axis=1)
-        self._learn(errors)
-        reach = self._covariance.sum(axis=2)
-        gain = reach / (reach.sum(axis=1, keepdims=True) + WHITE)
-        self._mean = self._mean + gain[:, :, None] * errors[:, None, :]
-        self._covariance = self._covariance - gain[:, :, None] * reach[:, None, :]
-        self._steps += 1
-
-    def _move(self) -> None:
-        keep = self._keep
-        self._mean = keep[:, :, None] * self._mean
-        fresh = ((1.0 - keep**2) * self._prior)[:, :, None] * np.eye(2)
-        self._covariance = keep[:, :, None] * keep[:, None, :] * self._covariance + fresh
-
-    def _learn(self, errors: Array) -> None:
-        """Losses: squared errors of differences, in units of their variance, older ones forgotten."""
+def forecasts(table: Array) -> Iterator[Array]:
+    """Forecasts of the steps 2, ..., T of a table (T, A), each from all readings before it."""
+    pairs = np.array(list(product(SHARES, SCALES)))
+    weather, scale = pairs.T
+    # Two numbers a place, slow and weather; all places of a model share one covariance.
+    prior = np.stack([1.0 - WHITE - weather, weather], axis=1)
+    keep = np.exp(-1.0 / np.stack([np.full(len(pairs), SLOW_SCALE), scale], axis=1))
+    fresh = ((1.0 - keep**2) * prior)[:, :, None] * np.eye(2)
+    covariance = prior[:, :, None] * np.eye(2)
+    mean = np.zeros((len(pairs), 2, table.shape[1]))
+    loss, variance, origin = np.zeros(len(pairs)), 0.0, float(table[0].mean())
+    for step, values in enumerate(table[:-1]):
+        if step:
+            mean = keep[:, :, None] * mean
+            covariance = keep[:, :, None] * keep[:, None, :] * covariance + fresh
+        errors = values - origin - mean.sum(axis=1)
+        # Losses: squared errors of differences, in units of their variance, older ones forgotten.
         squares = errors.var(axis=1)
-        share = max(0.02, 1.0 / (self._steps + 1))
-        self._variance += share * (float(squares.min()) - self._variance)
-        if self._variance > 0:
-            fresh = errors.shape[1] * squares / (2.0 * self._variance)
-            self._loss = FORGETTING * self._loss + fresh
+        variance += max(0.02, 1.0 / (step + 1)) * (float(squares.min()) - variance)
+        if variance > 0:
+            loss = FORGETTING * loss + errors.shape[1] * squares / (2.0 * variance)
+        reach = covariance.sum(axis=2)
+        gain = reach / (reach.sum(axis=1, keepdims=True) + WHITE)
+        mean = mean + gain[:, :, None] * errors[:, None, :]
+        covariance = covariance - gain[:, :, None] * reach[:, None, :]
+        weights = np.exp(loss.min() - loss)
+        yield origin + (weights / weights.sum()) @ (keep[:, :, None] * mean).sum(axis=1)
 
 
 class References(NamedTuple):
@@ -139,10 +111,10 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
     regret = best - table
     drawn = np.mean(regret, axis=1, where=free)
     uniform = float(drawn.mean())
-    reader, forecast, followed = AllRead(table.shape[1]), 0.0, list[float]()
-    for (before, now), here in zip(pairwise(table), free[1:], strict=True):
-        reader.read(before)
-        forecast += _missed(reader.forecast()[here], now[here])
+    forecast, followed = 0.0, list[float]()
+    steps = zip(forecasts(table), pairwise(table), free[1:], strict=True)
+    for expected, (before, now), here in steps:
+        forecast += _missed(expected[here], now[here])
         followed.append(_missed(before[here], now[here]))
     return References(
         uniform=uniform,

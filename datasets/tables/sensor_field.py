@@ -11,9 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import LARGEST_VARIANCE, Array, finite_number
+from tvbandits.core.arrays import Array, finite_number
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.columns import few, plain
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     LATITUDE,
@@ -22,7 +21,9 @@ from tvbandits.datasets.tables.readings import (
     as_ids,
     as_numbers,
     even,
+    few,
     naming_source,
+    plain,
     read_table,
     spanned,
     wide,
@@ -94,7 +95,6 @@ def sensor_field(
     every: str | None = None,
     start: str | float | None = None,
     end: str | float | None = None,
-    noise: float = 0.0,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
 
@@ -121,9 +121,6 @@ def sensor_field(
         Noise variance of a reading (unit squared): give that of the instrument if you know it. None: it
         is estimated from what the readings before and after do not tell (`estimated_noise`); the
         summary says it.
-    noise : float
-        Noise variance that is added to the readings when they are played (unit squared). 0: what is told
-        is the reading itself, which holds the noise of the instrument already.
     name : str
         What rows and pictures call the problem.
     minimum_completeness : float
@@ -155,7 +152,6 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    finite_number("noise", noise, low=0.0, high=LARGEST_VARIANCE / 2)
     given = read_table(sites, "sites")
     rows = read_table(values, "values")
     with naming_source(sites):
@@ -174,8 +170,7 @@ def sensor_field(
         kept = readings[enough]
         if len(kept) < 2:
             raise ValueError(f"expected at least two steps, got {len(kept)}")
-        # What is added is told, and is noise of what is told.
-        estimated = estimated_noise(kept) + noise if noise_variance is None else None
+        estimated = estimated_noise(kept) if noise_variance is None else None
     with naming_source(sites):
         points = points_of(places.loc[kept.columns])
     left_out = {
@@ -189,7 +184,7 @@ def sensor_field(
         name=name,
         unit=unit,
         noise_variance=estimated or noise_variance,
-        added_noise=noise,
+        added_noise=0.0,  # what is told is the reading, which holds the instrument's noise
         labels=tuple(kept.columns),
         summary=_summary(kept, left_out, estimated, in_words(places.columns)),
     )

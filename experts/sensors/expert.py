@@ -260,6 +260,7 @@ class SensorExpert:
     aging: Aging | None = field(default=None, kw_only=True)
     cost: float = field(default=0.0, kw_only=True)
     least_variance: float | None = field(default=None, kw_only=True)
+    _least: float = field(init=False)
     _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -278,9 +279,9 @@ class SensorExpert:
         floor = self.least_variance
         if floor is None:
             floor = max(min(s.noise_variance for s in stations) / 1000, SMALLEST_VARIANCE)
-        noise_variance_number("least_variance", floor)
+        least = noise_variance_number("least_variance", floor)
         places = np.array([s.coordinates for s in stations])
-        settle(self, least_variance=float(floor), stations=stations, _places=places)
+        settle(self, stations=stations, _least=least, _places=places)
 
     def __repr__(self) -> str:
         return f"<SensorExpert: {len(self.stations)} stations through {self.transport!r}>"
@@ -376,8 +377,7 @@ class SensorExpert:
             else:
                 wrong = f"its variance is {variance:g} at the age of {age:.3g}"
                 refused.append(f"the reading of {_shown_briefly(name)} is refused: {wrong}")
-        least = self.least_variance
-        assert least is not None
+        least = self._least
         boasts = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
         notes = [f"variance raised to {least:.3g} for {_named(boasts)}"] if boasts else []
         notes += refused[:MOST_NAMED]
@@ -398,8 +398,7 @@ class SensorExpert:
         if gap > self.staleness:
             side = "older" if reading.time < t else "newer"
             raise ValueError(f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}")
-        assert self.least_variance is not None
-        return max(default if stated is None else stated, self.least_variance)
+        return max(default if stated is None else stated, self._least)
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:

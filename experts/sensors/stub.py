@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtri
+from scipy.special import ndtri
 
 from tvbandits.core.arrays import (
     Array,
@@ -22,7 +22,6 @@ from tvbandits.core.arrays import (
     as_variances,
     finite_number,
     is_finite_number,
-    not_negative,
     positive_number,
     whole_number,
 )
@@ -30,8 +29,8 @@ from tvbandits.core.coercion import of_kind, settle, several, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import Reading
 
-# Streams of draws; the place of a fault in the tuple is added to the last two.
-_NOISE, _LOSS, _DELAY = 0x5E0000, 0x5E1000, 0x5E2000
+# Streams of draws; the place of a fault in the tuple is added to the last.
+_NOISE, _LOSS = 0x5E0000, 0x5E1000
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,7 @@ class Faults:
     Attributes
     ----------
     loss : float
-        Probability that an answer is lost.
-    delay : float
-        Mean of the delay of an answer, which is exponential, in seconds. Nobody waits for it: time is
-        simulated.
-    time_out : float
-        An answer delayed by more than so many seconds does not come.
+        Probability that an answer is lost, or comes too late, which is the same to whoever asked.
     drift : float
         A bias that grows by so much per unit of time (of the bandit), from the first time of the table.
     bias : float
@@ -76,8 +70,6 @@ class Faults:
     """
 
     loss: float = 0.0
-    delay: float = 0.0
-    time_out: float = 1.0
     drift: float = 0.0
     bias: float = 0.0
     stuck_from: float | None = None
@@ -89,9 +81,7 @@ class Faults:
         finite_number("loss", self.loss, low=0.0, high=1.0)
         for name in ("drift", "bias"):
             finite_number(name, getattr(self, name))
-        not_negative("delay", self.delay)
-        for name in ("time_out", "variance_factor"):
-            positive_number(name, getattr(self, name))
+        positive_number("variance_factor", self.variance_factor)
         if self.stuck_from is not None:
             as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
@@ -188,8 +178,7 @@ class StubTransport:
         ValueError
             If the table has no such station.
         """
-        when = as_time(t)
-        columns = self._columns_of(stations)
+        when, columns = as_time(t), self._columns_of(stations)
         for fault, _ in self._hits:
             if fault.stations is None and fault.is_down(when):
                 raise ConnectionError(f"all stations are down at t = {when:g}")
@@ -249,10 +238,6 @@ class StubTransport:
             if fault.loss > 0:
                 draw = keyed_normal(self.seed, _LOSS + place, stations, t)
                 stopped |= draw <= ndtri(fault.loss)  # with probability `loss`
-            if fault.delay > 0:
-                draw = keyed_normal(self.seed, _DELAY + place, stations, t)
-                # -log of a uniform number is exponential.
-                stopped |= -fault.delay * log_ndtr(draw) > fault.time_out
             comes &= ~(stopped & whom[columns])
         return comes
 

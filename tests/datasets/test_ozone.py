@@ -66,7 +66,6 @@ def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
         "3 sites, 2008-01-01 to 2008-01-08 (8 days), 3 of 24 values filled in (12.5%)"
     )
     assert list(ozone(path, sites=2).labels) == sorted([albany, north])
-    assert len(ozone(path, min_completeness=0.0).labels) == 4
     refused(ValueError, r"3 of 4 sites .* 0\.75 of .*; expected 4 or more", ozone, path, sites=4)
 
 
@@ -122,7 +121,6 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
         ({"end": "soon"}, r"end must be a date such as 2008-01-31, got 'soon'"),
         ({"noise_variance": None}, r"noise_variance must be .*, got None"),
         ({"sites": 0}, r"sites must be a whole number of at least 1, got 0"),
-        ({"min_completeness": 75}, r"min_completeness must lie in .0, 1., got 75"),
     ],
 )
 @pytest.mark.usefixtures("reference")

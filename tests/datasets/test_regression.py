@@ -18,10 +18,9 @@ from tests.places import DATA
 from tvbandits import Candidates, Problem
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import Lifted
+from tvbandits.datasets.finite import abalone, california
 from tvbandits.datasets.lifted import FUNCTIONS
-from tvbandits.datasets.regression import abalone, california
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.policies.names import parameters_of, parse_call
 
 REAL = DATA / "tables"
 
@@ -137,14 +136,6 @@ def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
         assert problem.best(t) == 1.0
 
 
-@pytest.mark.parametrize("make", [abalone, california])
-def test_the_command_line_can_call_it(make: Make, tmp_path: Path) -> None:
-    text = "name:bandwidth=3,horizon=7,noise_variance=0.5"
-    path = csv(tmp_path / "table.csv", SHELLS if make is abalone else BLOCKS)
-    made = make(path, **parse_call(parameters_of(make, given=1), text))
-    assert (made.kernel, made.horizon, made.noise_variance) == (RBF(3.0), 7, 0.5)
-
-
 def test_references(shells: TableProblem) -> None:
     uniform = statistics.fmean(1.0 - reward for reward in shells.values[0].tolist())
     np.testing.assert_allclose(shells.references(), (uniform, 0.0, 0.0, 0.0), rtol=1e-14)
@@ -223,12 +214,6 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     refused(ValueError, match, california, path)
 
 
-@pytest.mark.parametrize(("make", "table"), [(abalone, SHELLS), (california, BLOCKS)])
-def test_noise_is_a_number(make: Make, table: pd.DataFrame, tmp_path: Path) -> None:
-    path = csv(tmp_path / "table.csv", table)
-    refused(ValueError, "noise_variance must be .*, got None", make, path, noise_variance=None)
-
-
 def test_one_file_only(tmp_path: Path) -> None:
     both = [tmp_path / "a.csv", tmp_path / "b.csv"]
     match = '"abalone" reads files: give 1 by --data FILE, got 2'
@@ -300,7 +285,6 @@ def test_values_of_the_functions_by_hand() -> None:
         "rastrigin5": 40 + 30 - 40,
         "rosenbrock3": 100 * ((2 - 1) ** 2 + (3 - 4) ** 2 + (4 - 9) ** 2) + 0 + 1 + 4,
         "schwefel4": 418.9828872724339 * 4 - sum(z * np.sin(z**0.5) for z in range(1, 5)),
-        "styblinski4": (354 - 16 * 30 + 5 * 10) / 2,
         "shekel4": -sum(
             1 / (((Z[0] - c) ** 2).sum() + w)
             for c, w in zip(
@@ -312,6 +296,7 @@ def test_values_of_the_functions_by_hand() -> None:
                 strict=True,
             )
         ),
+        "styblinski4": (354 - 16 * 30 + 5 * 10) / 2,
     }  # fmt: skip
     for name, value in expected.items():
         assert FUNCTIONS[name].formula(Z)[0] == pytest.approx(value, rel=1e-12), name

@@ -383,7 +383,7 @@ def test_noise_is_estimated_from_changes() -> None:
     assert estimated_noise(gap) == pytest.approx(0.09, rel=0.05)
 
 
-def test_nothing_is_added_to_readings_unless_asked_for() -> None:
+def test_nothing_is_added_to_readings() -> None:
     rng = np.random.default_rng(2)
     table = pd.DataFrame(rng.standard_normal((50, 3)), columns=["7", "8", "9"])
     problem = made(table, noise_variance=None)
@@ -392,11 +392,6 @@ def test_nothing_is_added_to_readings_unless_asked_for() -> None:
     said = SimulatorExpert(problem).query(X, t)
     assert said.values[0] == problem.value(X, t)[0]
     assert said.variance[0] == problem.noise_variance
-    noisy = made(table, noise_variance=None, noise=0.25)
-    assert added_noise(noisy) == 0.25
-    assert noisy.noise_variance == problem.noise_variance + 0.25
-    assert SimulatorExpert(noisy).query(X, t).values[0] != problem.value(X, t)[0]
-    refused(ValueError, r"noise must lie in \[0, 5e\+99\], got -1", made, table, noise=-1)
 
 
 # --- two files for the command line

@@ -179,9 +179,9 @@ def test_a_switching_reward_stands_still_and_then_jumps() -> None:
 def test_pieces_are_draws_of_the_prior() -> None:
     problem = Switching(every=1, candidates=6, length_scale=0.3, horizon=4000)
     K = problem.kernel(problem.domain.X)
-    covariance = problem.pieces.T @ problem.pieces / 4000
+    covariance = problem.path.T @ problem.path / 4000
     np.testing.assert_allclose(covariance, K, atol=5 * math.sqrt(2 / 4000))
-    assert abs((problem.pieces[1:] * problem.pieces[:-1]).mean()) < 5 / math.sqrt(4000)
+    assert abs((problem.path[1:] * problem.path[:-1]).mean()) < 5 / math.sqrt(4000)
 
 
 def test_a_reward_without_a_switch_does_not_vary() -> None:
@@ -297,7 +297,7 @@ def test_arms_switch_where_they_should() -> None:
     changed = [t for t in range(1, 200) if (problem.value(X, t) != problem.value(X, t + 1)).any()]
     assert changed == [30, 100]
     np.testing.assert_allclose((X**2).sum(axis=1), 1.0)
-    np.testing.assert_allclose(np.abs(problem.pieces).max(axis=1), 0.8)
+    np.testing.assert_allclose(np.abs(problem.path).max(axis=1), 0.8)
 
 
 def test_the_autoregression_has_unit_variance() -> None:
@@ -341,7 +341,7 @@ def test_a_comparison_wears_each_run_by_itself() -> None:
     problem = WearingArms(arms=6, loss=0.2, horizon=30)
     runs = list(iterate(Comparison(problem, ["uniform", "gp-ucb"], 2)))
     for run in runs:
-        left = problem.realise(run.seed).fresh.copy()
+        left = problem.realise(run.seed).left
         for row in run.rows:
             i = problem.domain.index([[row["x0"]]])[0]
             assert row["reward"] == pytest.approx(left[i])

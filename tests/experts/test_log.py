@@ -19,18 +19,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert, functions
-from tvbandits.forgetting.aging import (
-    Ages,
-    Aging,
-    Constant,
-    DiscardAbove,
-    Linear,
-    LogThreshold,
-    ResetEvery,
-    Wiener,
-    Window,
-    compose,
-)
+from tvbandits.forgetting.aging import Ages, Aging, Linear, Wiener, Window, compose
 
 
 def table(*rows: tuple[float | None, ...], columns: str = "x0 t value variance") -> pd.DataFrame:
@@ -159,21 +148,6 @@ def test_variances_age(aging: Aging | None, wanted: float) -> None:
     said = expert.query([[0.0]], 3.0)
     np.testing.assert_allclose(said.variance, [wanted], rtol=1e-15)
     np.testing.assert_array_equal(said.answered, [not math.isnan(wanted)])
-
-
-@pytest.mark.parametrize(
-    "aging",
-    [
-        Window(last=3),
-        Window(last=3, within=2.0),
-        ResetEvery(5),
-        DiscardAbove(LogThreshold(1.0)),
-        compose(Linear(1.0), compose(Constant(), ResetEvery(5))),
-    ],
-)
-def test_maps_that_count_rewards_are_refused(aging: Aging) -> None:
-    with pytest.raises(ValueError, match=r"but (Window|ResetEvery|DiscardAbove)\(.*counts rewards"):
-        CachedLogExpert(table((0.0, 1.0, 7.0, 0.3)), aging=aging)
 
 
 # --- columns and bad rows ---------------------------------------------------------------------------

@@ -345,7 +345,7 @@ NOISE = noise(stub())
 @given(order=st.permutations(IDS), t=st.integers(1, T), seed=st.integers(0, 5))
 @settings(deadline=None, max_examples=30)
 def test_the_same_question_has_the_same_answer(order: list[str], t: int, seed: int) -> None:
-    transport = stub(Faults(loss=0.3, delay=0.4), seed=seed)
+    transport = stub(Faults(loss=0.3), seed=seed)
     said = by_name(transport.request(IDS, float(t)))
     again = pickle.loads(pickle.dumps(transport))
     again.request(IDS[:3], 7.0)  # other questions in between do not matter
@@ -431,17 +431,9 @@ def test_answers_are_lost_at_the_stated_rate(loss: float, seed: int) -> None:
     assert complaints(answered(Faults(loss=loss), seed), 1 - loss) == []
 
 
-@pytest.mark.parametrize(("delay", "time_out"), [(0.5, 1.0), (2.0, 1.0), (1.0, 0.1)])
-def test_answers_are_late_as_exponential_delays_are(delay: float, time_out: float) -> None:
-    came = answered(Faults(delay=delay, time_out=time_out))
-    assert complaints(came, 1 - math.exp(-time_out / delay)) == []
-    # A longer time-out lets the same answers come, and more.
-    assert (answered(Faults(delay=delay, time_out=2 * time_out)) >= came).all()
-
-
 def test_faults_draw_on_their_own() -> None:
-    both = answered((Faults(loss=0.3), Faults(loss=0.3), Faults(delay=1.0)))
-    assert complaints(both, 0.7 * 0.7 * (1 - math.exp(-1))) == []
+    both = answered((Faults(loss=0.3), Faults(loss=0.3)))
+    assert complaints(both, 0.7 * 0.7) == []
 
 
 # --- wrong values -----------------------------------------------------------------------------------
@@ -515,8 +507,6 @@ def test_faults_hit_those_they_name() -> None:
     ("options", "match"),
     [
         ({"loss": 1.5}, r"loss must lie in \[0, 1\], got 1\.5"),
-        ({"delay": -1.0}, "delay must be finite and not negative, got -1.0"),
-        ({"time_out": 0.0}, "time_out must be positive and finite, got 0.0"),
         ({"variance_factor": -0.1}, "variance_factor must be positive and finite, got -0.1"),
         ({"down": 3.0}, "down must be a pair of times"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),

@@ -41,7 +41,7 @@ from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space
-from tvbandits.datasets.tables.columns import numbers
+from tvbandits.datasets.tables.readings import numbers
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.policies import POLICIES

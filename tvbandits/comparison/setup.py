@@ -104,7 +104,7 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     points, variation = _representatives(problem, seed), problem.variation
     if variation is None:
         first = range(1, min(problem.horizon, 20) + 1)
-        variation = mean_change(problem.value(points, t) for t in first)
+        variation = mean_change((problem.value(points, t) for t in first), len(first))
     gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
     known = Setting(
         domain=problem.domain,

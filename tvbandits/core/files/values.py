@@ -192,7 +192,6 @@ OUTSIDE = (
     "tvbandits.core.rows",
     "tvbandits.core.tables",
     "tvbandits.datasets.epa_ozone",
-    "tvbandits.datasets.regression",
     "tvbandits.datasets.tables",
     "tvbandits.experts.conformance",
     "tvbandits.experts.log",
