@@ -332,8 +332,6 @@ class KDPP:
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
-    accuracy : float, optional
-        Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
     budget : Budget or int, optional
         Where given, it says how many instead of the schedule.
 
@@ -348,7 +346,6 @@ class KDPP:
 
     schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
-    accuracy: float | None = None
     budget: Budget | int | None = None
 
     looks_at_posterior: ClassVar[bool] = False
@@ -359,7 +356,6 @@ class KDPP:
         if isinstance(self.schedule, type) or not callable(self.schedule):
             whole_number("schedule, where it is no function,", self.schedule, at_least=0)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
-        optional(finite_number, "accuracy", self.accuracy, above=0.0, below=1.0)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
@@ -372,8 +368,6 @@ class KDPP:
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
         steps = math.ceil(self.sweeps * k)
-        if self.accuracy is not None:
-            steps = k_dpp.mixing_steps(len(pool), k, self.accuracy)
         return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 
 
@@ -485,8 +479,6 @@ class NextDecision:
     ----------
     budget : Budget or int
         A number is a number per step.
-    discover_every : int, optional
-        Each question of this number goes to the point of the largest deviation of the pool; None: none.
 
     Examples
     --------
@@ -500,26 +492,19 @@ class NextDecision:
     """
 
     budget: Budget | int
-    discover_every: int | None = DISCOVER_EVERY
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        optional(whole_number, "discover_every", self.discover_every)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
         allowed = pool.allowed(self.budget)
         if allowed >= len(pool) or allowed == 0:
             return np.arange(len(pool) if allowed else 0)
-        return questions(pool.believed(), allowed, pool.asked, self.discover_every)
+        return questions(pool.believed(), allowed, pool.asked)
 
 
-def questions(
-    beliefs: JointPosterior,
-    budget: int,
-    asked: int = 0,
-    discover_every: int | None = DISCOVER_EVERY,
-) -> Index:
+def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
     """Rows of distinct points to ask about, one after the other as if those before were known.
 
     These count as answered as expected. The mean over answers a deviation above and below, which is the
@@ -532,15 +517,13 @@ def questions(
     budget : int
     asked : int
         Questions asked before: the discovery goes on from there.
-    discover_every : int, optional
-        None: never.
     """
     if budget >= len(beliefs):
         return np.arange(len(beliefs))
     free = np.ones(len(beliefs), dtype=bool)
     chosen: list[int] = []
     while len(chosen) < budget:
-        if discover_every is not None and (asked + len(chosen) + 1) % discover_every == 0:
+        if (asked + len(chosen) + 1) % DISCOVER_EVERY == 0:
             left = np.flatnonzero(free)
             row = int(left[first_largest(beliefs.deviation[left])])
         else:
