@@ -128,7 +128,7 @@ def regret_figure(
     rows: pd.DataFrame,
     references: Mapping[str, References] | None = None,
     units: Mapping[str, str] | None = None,
-) -> Figure:
+) -> NotebookFigure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
     One panel a problem, or one a problem and width where a policy has several. The legend names the
