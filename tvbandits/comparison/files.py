@@ -34,7 +34,7 @@ RUNS = "runs"
 # Of the file of a run: Parquet where pyarrow, which is an extra, is there to write it.
 ENDING = ".parquet" if importlib.util.find_spec("pyarrow") else ".csv.gz"
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
 
 # What comes of files that somebody has changed.
