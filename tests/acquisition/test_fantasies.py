@@ -103,8 +103,6 @@ def test_a_batch_longer_than_the_dictionary() -> None:
     """Then a factor of V takes over from the sum of what each point takes."""
     setting = Setting(KERNELS["matern"], n=6, times=3.0)
     lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
-    for each in (lazy, plain):
-        each.observe(setting.domain.X[:1], np.full(1, 5 * NOISE))  # out, with a noise of its own
     points, steps = built(lazy, 40)
     assert lazy.factor is not None
     others, checks = built(plain, 40)

@@ -324,9 +324,6 @@ class FantasyModel:
         """Variances at points (m, d) of the domain, now, shape (m,)."""
         raise NotImplementedError
 
-    def means_changed(self) -> None:
-        """Ask for the means anew, where they are kept: points have been taken out of the choice."""
-
     def _covariance(self, Z: Array) -> Array:
         """Posterior covariance (k, A) of inputs (k, p) and the fixed points, at the batch's start."""
         assert self.surface is not None
@@ -365,7 +362,8 @@ class LazyFantasy(FantasyModel):
         self.level: Array | None = None
         m = len(self.factor)
         self.taken, self.weighted, self.count = np.empty((m + 1, m)), np.empty((m + 1, m)), 0
-        self.means_changed()
+        self.mean = self.width.mean(self.domain.X)
+        self.bound = self.mean + self.width.times * np.sqrt(self.upper)
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
@@ -391,20 +389,9 @@ class LazyFantasy(FantasyModel):
         """Variances at candidates (m, d), now, shape (m,)."""
         return self._variances(self.domain.index(X))
 
-    def means_changed(self) -> None:
-        """Ask for the means anew; bounds from before are upper bounds still."""
-        self.mean = self.width.mean(self.domain.X)
-        self.bound = self.mean + self.width.times * np.sqrt(self.upper)
-
-    def observe(self, X: Array, noise: Array) -> None:
-        """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
-        for x, own in zip(X, noise.tolist(), strict=True):
-            self.add(x, own)
-
-    def add(self, x: Array, noise: float | None = None) -> BatchStep:
-        """Shrink the variances as if the candidate `x` had been observed, with another noise."""
-        noise = self.noise if noise is None else noise
-        i = self.surface.index(x)
+    def add(self, x: Array) -> BatchStep:
+        """Shrink the variances as if the candidate `x` had been observed."""
+        noise, i = self.noise, self.surface.index(x)
         at = self.domain.index(x[None, :]) if i is None else np.array([i])
         start, now = float(self.start.variance[at[0]]), float(self._variances(at)[0])
         z = self.start.embedding_on_surface(at)[0]
