@@ -81,13 +81,11 @@ class SwapChain:
         unused[self.chosen] = False
         self.others = np.flatnonzero(unused)
         self.accepted = 0
-        self.raised = 0.0
         self.refresh()
 
     def refresh(self) -> None:
         """Compute the table from a Cholesky factor."""
         factor = cholesky(self.L[np.ix_(self.chosen, self.chosen)], "kernel matrix of a k-DPP set")
-        self.raised = max(self.raised, factor.jitter)
         inverse = solve_lower(factor.L, np.eye(len(self.chosen)))
         self.table = np.ascontiguousarray(inverse.T)
         self.age = 0
@@ -174,14 +172,11 @@ class Sample:
         Lazy steps of the chain, holds included.
     accepted : int
         Steps that swapped an item.
-    jitter : float
-        What the diagonal of K was raised by, in the unit of K.
     """
 
     indices: Index
     steps: int
     accepted: int
-    jitter: float
 
     @property
     def acceptance(self) -> float:
@@ -286,11 +281,11 @@ def sample_mcmc(
         if len(first) != k:
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
-        return Sample(_sorted(first), steps, 0, jitter * scale)
+        return Sample(_sorted(first), steps, 0)
     chain = SwapChain(_proper(kernel, scale, jitter), first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
-    return Sample(_sorted(chain.chosen), steps, chain.accepted, (jitter + chain.raised) * scale)
+    return Sample(_sorted(chain.chosen), steps, chain.accepted)
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
