@@ -313,8 +313,8 @@ def test_log_schedule_of_the_paper() -> None:
 
 @given(n=st.integers(1, 25), k=st.integers(0, 30), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=60)
-def test_as_many_distinct_rows_as_the_schedule_says(n: int, k: int, seed: int) -> None:
-    rows = KDPP(lambda told: k + told).choose(pool(n, 2, seed), np.random.default_rng(seed))
+def test_as_many_distinct_rows_as_the_budget_says(n: int, k: int, seed: int) -> None:
+    rows = KDPP(lambda told, _: k + told).choose(pool(n, 2, seed), np.random.default_rng(seed))
     assert len(rows) == len(set(rows.tolist())) == min(k + 2, n)
     assert set(rows.tolist()) <= set(range(n))
     assert rows.dtype.kind == "i"
@@ -324,13 +324,13 @@ def test_as_many_distinct_rows_as_the_schedule_says(n: int, k: int, seed: int) -
 def test_all_points_are_asked_where_there_are_no_more(k: int) -> None:
     rng = np.random.default_rng(1)
     before = rng.bit_generator.state
-    rows = KDPP(lambda _: k).choose(Pool(np.zeros((5, 2)), 9, refuse), rng)
+    rows = KDPP(lambda *_: k).choose(Pool(np.zeros((5, 2)), 9, refuse), rng)
     np.testing.assert_array_equal(rows, np.arange(5))
     assert rng.bit_generator.state == before
 
 
 def test_without_a_chain_the_set_is_the_greedy_one() -> None:
-    plan, given_pool = KDPP(lambda _: 4, sweeps=0.0), pool(12, 3)
+    plan, given_pool = KDPP(lambda *_: 4, sweeps=0.0), pool(12, 3)
     rows = plan.choose(given_pool, np.random.default_rng(0))
     assert set(rows) == set(k_dpp.greedy(given_pool.covariance(), 4))
 
@@ -344,24 +344,24 @@ def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
         return sample(K, k, **options)
 
     monkeypatch.setattr(k_dpp, "sample_mcmc", noted)
-    KDPP(lambda _: 4, sweeps=2.3).choose(pool(12, 3), np.random.default_rng(0))
+    KDPP(lambda *_: 4, sweeps=2.3).choose(pool(12, 3), np.random.default_rng(0))
     assert lengths == [10]
 
 
-def test_a_number_is_a_constant_schedule() -> None:
+def test_a_number_is_a_number_per_step() -> None:
     X = np.random.default_rng(0).random((12, 2))
     for told in (1, 400):
         pool = Pool(X, told, lambda: RBF(0.3)(X))
         assert len(KDPP(5).choose(pool, np.random.default_rng(0))) == 5
-    says = "schedule, where it is no function, must be a whole number of at least 0, got"
+    says = "budget must be a whole number of at least 0, got"
     refused(ValueError, says, KDPP, -1)
 
 
-def test_a_budget_instead_of_a_schedule() -> None:
+def test_a_budget_that_saves() -> None:
     rng = np.random.default_rng(0)
     for told, asked, wanted in ((4, 0, 8), (4, 7, 1), (4, 8, 0)):
         shown = pool(20, told)
         shown = Pool(shown.points, told, shown.covariance, None, asked)
-        assert len(KDPP(budget=OnAverage(2.0)).choose(shown, rng)) == wanted
+        assert len(KDPP(OnAverage(2.0)).choose(shown, rng)) == wanted
     with pytest.raises(ValueError, match=r"budget must be a whole number per step, or a budget"):
-        KDPP(budget=OnAverage)  # type: ignore[arg-type]
+        KDPP(OnAverage)  # type: ignore[arg-type]

@@ -41,9 +41,9 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
 
 # --- budgets ---------------------------------------------------------------------------------------
-# A schedule maps the number t of decisions so far, with this one, to a number of questions. A budget
-# also knows how many questions have been asked, so that what is saved now may be spent later. Both
-# count decisions and not rewards: a batch that is told reward by reward is one decision.
+# A budget maps the number t of decisions so far, with this one, and the number of questions asked before
+# to a number of questions: what is saved now may be spent later. It counts decisions and not rewards: a
+# batch that is told reward by reward is one decision.
 
 # No formula asks for more in a decision.
 MOST_QUESTIONS = 1e9
@@ -51,7 +51,7 @@ MOST_QUESTIONS = 1e9
 
 @dataclass(frozen=True)
 class LogSchedule:
-    """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6.
+    """ceil(factor log t) queries in the t-th decision; the paper's experiments take factor = 6.
 
     `every` is ours: all of them in every so many decisions, and none in between.
 
@@ -71,7 +71,7 @@ class LogSchedule:
         finite_number("factor", self.factor, low=0.0, high=MOST_QUESTIONS)
         whole_number("every", self.every)
 
-    def __call__(self, told: int) -> int:
+    def __call__(self, told: int, asked: int = 0) -> int:  # noqa: ARG002 - one face for all
         """Number of queries."""
         return 0 if told % self.every else math.ceil(self.factor * math.log(max(told, 1)))
 
@@ -160,15 +160,6 @@ def as_budget(budget: Budget | int) -> Budget:
         needs = "a whole number per step, or a budget such as OnAverage(3)"
         raise ValueError(f"budget must be {needs}; got {shown(budget)}")
     return budget
-
-
-def whole(schedule: Callable[[int], int], told: int) -> int:
-    """The number of a schedule, if it is one."""
-    wanted: object = schedule(told)
-    # What a formula such as np.ceil makes is a float that is whole; what people write is an integer.
-    if isinstance(wanted, float | np.floating) and float(wanted).is_integer():
-        wanted = int(wanted)
-    return whole_number(f"schedule({told})", wanted, at_least=0)
 
 
 # --- pools -----------------------------------------------------------------------------------------
@@ -323,17 +314,15 @@ class KDPP:
 
     Parameters
     ----------
-    schedule : callable or int
-        `schedule(t)` returns how many points to ask about in the t-th decision. Where fewer distinct
-        points have been played, all of them are asked. A number is a constant schedule.
+    budget : Budget or int
+        How many points to ask about; a number is a number per step. Where fewer distinct points have been
+        played, all of them are asked.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
         set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
-    budget : Budget or int, optional
-        Where given, it says how many instead of the schedule.
 
     Examples
     --------
@@ -344,27 +333,18 @@ class KDPP:
     3
     """
 
-    schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
+    budget: Budget | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
-    budget: Budget | int | None = None
 
     looks_at_posterior: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.budget is not None:
-            as_budget(self.budget)
-        if isinstance(self.schedule, type) or not callable(self.schedule):
-            whole_number("schedule, where it is no function,", self.schedule, at_least=0)
+        as_budget(self.budget)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
-        if self.budget is not None:
-            k = pool.allowed(self.budget)
-        elif callable(self.schedule):
-            k = whole(self.schedule, pool.decisions)
-        else:
-            k = int(self.schedule)
+        k = pool.allowed(self.budget)
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
         steps = math.ceil(self.sweeps * k)
