@@ -4,7 +4,6 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     KDPP,
     Budget,
-    Following,
     LogSchedule,
     NextDecision,
     OnAverage,
@@ -17,7 +16,6 @@ from tvbandits.queries.plans import (
 __all__ = [
     "KDPP",
     "Budget",
-    "Following",
     "JointPosterior",
     "LogSchedule",
     "NextDecision",
