@@ -19,7 +19,7 @@ import pandas as pd
 
 from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.regret_plot import regret_figure, save_figure
+from tvbandits.comparison.regret_plot import regret_figure
 from tvbandits.comparison.summary import Key, Row, summarise
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.tables.references import References
@@ -34,6 +34,12 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
 # What comes of files that somebody has changed.
 BROKEN = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+
+
+def versions() -> dict[str, str]:
+    """Of this package, of Python, and of the packages that rows may depend on."""
+    found = {"tvbandits": __version__, "python": platform.python_version()}
+    return found | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 class Stored(NamedTuple):
@@ -79,8 +85,7 @@ def write(
     """
     record = {
         "tvbandits": __version__,
-        "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": versions(),
         "arguments": dict(arguments),
         "seeds": sorted(int(seed) for seed in rows["seed"].unique()),
         "units": dict(units),
@@ -101,7 +106,7 @@ def draw(
 ) -> None:
     """Write the picture alone."""
     figure = regret_figure(rows, references, units)
-    put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
+    put_in_place(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
 
 
 def read(out: Path) -> Stored:

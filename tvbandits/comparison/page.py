@@ -123,10 +123,9 @@ def _panel(panel: Panel, references: References | None, unit: str) -> str:
 
 
 def _made(record: Mapping[str, Any]) -> str:
-    versions = {"tvbandits": record["tvbandits"], "Python": record["python"], **record["versions"]}
     seeds = ", ".join(str(seed) for seed in record["seeds"])
     command = escape(command_of(record["arguments"]))
     return (
         f"<p>The command:</p><pre>{command}</pre><p>Seeds {escape(seeds)}.</p>"
-        f'<div class="scroll">{table(["package", "version"], list(versions.items()))}</div>'
+        f'<div class="scroll">{table(["package", "version"], list(record["versions"].items()))}</div>'
     )
