@@ -71,8 +71,24 @@ class Conditions:
 
 
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
-    """One run of one policy."""
-    return _Entry.made(prepared, name, maker, conditions).played()
+    """All steps of one run of one policy; a problem that is moved is copied for it."""
+    prepared, points = begun(prepared), conditions.batch
+    label, known = prepared.label, prepared.known
+    setting = prepared.setting(conditions.confidence, conditions.expert)
+    player = _suited(_player(name, maker, setting, points), prepared.problem, points)
+    names: Row = {"problem": label, "policy": name}
+    names |= {"confidence": _width_text(maker, player, conditions.text), "seed": known.seed}
+    rows: list[Row] = []
+    playing, here = _Playing(prepared, player, points), np.empty((0, known.domain.dimension))
+    while len(rows) < known.horizon:
+        before, step = rows[-1]["cumulative_regret"] if rows else 0.0, len(rows) + 1
+        try:
+            batch, here = playing.batch(step, here, before)
+        except Exception as error:
+            error.add_note(f"{name} on {label}, seed {known.seed}, step {step}")
+            raise
+        rows += [names | row for row in batch]
+    return Run(label, name, known.seed, rows)
 
 
 def _suited(player: Player, problem: Problem, points: int | None) -> Player:
@@ -126,41 +142,14 @@ def _info_of(player: Player) -> Info:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """A policy before its first step: on what it plays, its names, and how many points a step."""
+class _Playing:
+    """A player on a problem, and how many points a step."""
 
     prepared: Prepared
-    name: str
     player: Player
-    width: str
     points: int | None
 
-    @classmethod
-    def made(cls, prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> _Entry:
-        """A policy that is made for a problem, which is copied where it is moved."""
-        prepared, points = begun(prepared), conditions.batch
-        setting = prepared.setting(conditions.confidence, conditions.expert)
-        player = _suited(_player(name, maker, setting, points), prepared.problem, points)
-        return cls(prepared, name, player, _width_text(maker, player, conditions.text), points)
-
-    def played(self) -> Run:
-        """All steps of a run, of so many points each, or as the player decides."""
-        label, known = self.prepared.label, self.prepared.known
-        names: Row = {"problem": label, "policy": self.name}
-        names |= {"confidence": self.width, "seed": known.seed}
-        rows: list[Row] = []
-        here = np.empty((0, known.domain.dimension))
-        while len(rows) < known.horizon:
-            before, step = rows[-1]["cumulative_regret"] if rows else 0.0, len(rows) + 1
-            try:
-                batch, here = self._batch(step, here, before)
-            except Exception as error:
-                error.add_note(f"{self.name} on {label}, seed {known.seed}, step {step}")
-                raise
-            rows += [names | row for row in batch]
-        return Run(label, self.name, known.seed, rows)
-
-    def _batch(self, step: int, here: Array, before: float) -> tuple[list[Row], Array]:
+    def batch(self, step: int, here: Array, before: float) -> tuple[list[Row], Array]:
         """Ask, play and tell, from `here` (0 or 1, d) on: rows of what is told together, and its end.
 
         Each point is a step, or all are one, with its mean. Only the player is clocked, in processor
