@@ -168,20 +168,12 @@ class Sample:
     ----------
     indices : array of shape (k,)
         The distinct items of the set, ascending.
-    steps : int
-        Lazy steps of the chain, holds included.
     accepted : int
         Steps that swapped an item.
     """
 
     indices: Index
-    steps: int
     accepted: int
-
-    @property
-    def acceptance(self) -> float:
-        """Swaps per lazy step (at most 1/2 on average); NaN where no step was asked for."""
-        return self.accepted / self.steps if self.steps else math.nan
 
 
 def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
@@ -281,11 +273,11 @@ def sample_mcmc(
         if len(first) != k:
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
-        return Sample(_sorted(first), steps, 0)
+        return Sample(_sorted(first), 0)
     chain = SwapChain(_proper(kernel, scale, jitter), first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
-    return Sample(_sorted(chain.chosen), steps, chain.accepted)
+    return Sample(_sorted(chain.chosen), chain.accepted)
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:

@@ -272,6 +272,16 @@ class QueryPlan(Protocol):
         """Distinct rows of the pool, shape (q,)."""
 
 
+@dataclass(frozen=True)
+class _WithBudget:
+    """A plan of so many questions; a number is a number per step."""
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+
 # Longest chain, in sweeps: no draw needs a thousandth of it.
 MOST_SWEEPS = 1e6
 
@@ -330,7 +340,7 @@ DISCOVER_EVERY = 4
 
 
 @dataclass(frozen=True)
-class PlausibleMaximisers:
+class PlausibleMaximisers(_WithBudget):
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
@@ -355,11 +365,6 @@ class PlausibleMaximisers:
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
     2
     """
-
-    budget: Budget | int
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
@@ -386,7 +391,7 @@ class PlausibleMaximisers:
 
 
 @dataclass(frozen=True)
-class RandomPoints:
+class RandomPoints(_WithBudget):
     """Points at random, each subset of the size of the budget with the same chance.
 
     Parameters
@@ -403,12 +408,7 @@ class RandomPoints:
     3
     """
 
-    budget: Budget | int
-
     looks_at_posterior: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Look at nothing."""
@@ -417,7 +417,7 @@ class RandomPoints:
 
 
 @dataclass(frozen=True)
-class NextDecision:
+class NextDecision(_WithBudget):
     """One after the other the point whose answer helps the next decision most; some look elsewhere.
 
     Unlike `PlausibleMaximisers` it spends its budget at once, and what it discovers need not be
@@ -438,11 +438,6 @@ class NextDecision:
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
     2
     """
-
-    budget: Budget | int
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
