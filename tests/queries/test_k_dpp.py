@@ -244,7 +244,7 @@ def _with(row: int, column: int, value: float) -> Array:
     ("K", "message"),
     [
         (_with(1, 2, math.nan), r"K must be finite, got nan at \(1, 2\)"),
-        (_with(4, 5, 9.0), r"K must be symmetric, got .* at \(4, 5\) and .* at \(5, 4\)"),
+        (_with(4, 5, 9.0), r"K must be symmetric, got .* at \(4, 5\)"),
         (_with(3, 3, -0.5), r"K must have no negative variance, got -0.5 at \(3, 3\)"),
     ],
 )

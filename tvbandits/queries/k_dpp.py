@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
 from tvbandits.core.arrays import (
@@ -356,21 +356,18 @@ def _checked_kernel(K: ArrayLike) -> Array:
     kernel = as_floats(K, "K")
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1]:
         raise ValueError(f"K must be square, got shape {kernel.shape}")
-    if not np.isfinite(kernel).all():
-        row, column = np.argwhere(~np.isfinite(kernel))[0]
-        raise ValueError(f"K must be finite, got {kernel[row, column]} at ({row}, {column})")
-    diagonal = np.diagonal(kernel)
-    if (diagonal < 0).any():
-        row = int((diagonal < 0).argmax())
-        raise ValueError(f"K must have no negative variance, got {diagonal[row]} at ({row}, {row})")
-    gap = np.abs(kernel - kernel.T)
-    if gap.max(initial=0.0) > 1e-8 * np.abs(kernel).max(initial=0.0):
-        row, column = np.unravel_index(gap.argmax(), gap.shape)
-        raise ValueError(
-            f"K must be symmetric, got {kernel[row, column]} at ({row}, {column}) "
-            f"and {kernel[column, row]} at ({column}, {row})"
-        )
+    _refuse(~np.isfinite(kernel), kernel, "be finite")
+    _refuse(np.diag(np.diagonal(kernel) < 0), kernel, "have no negative variance")
+    apart = np.abs(kernel - kernel.T) > 1e-8 * np.abs(kernel).max(initial=0.0)
+    _refuse(apart, kernel, "be symmetric")
     return kernel
+
+
+def _refuse(bad: NDArray[np.bool_], kernel: Array, needs: str) -> None:
+    """Say which entry of a matrix is the first bad one, if there is any."""
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(f"K must {needs}, got {kernel[row, column]} at ({row}, {column})")
 
 
 def _checked_size(k: int, N: int) -> int:

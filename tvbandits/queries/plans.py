@@ -25,7 +25,7 @@ better on networks that it was not made on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -378,13 +378,9 @@ class PlausibleMaximisers(_WithBudget):
             candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
-            if (pool.asked + len(rows) + 1) % DISCOVER_EVERY == 0:
-                left = plausible[~np.isin(plausible, rows)]
-                rows.append(int(left[first_largest(beliefs.deviation[left])]))
-            else:
-                # Where no answer changes the decision, the point of the largest promise is asked about.
-                gains = beliefs.gains(candidates, ranked[:COMPARED])
-                rows.append(candidates[first_largest(gains)])
+            left = plausible[~np.isin(plausible, rows)]
+            number = pool.asked + len(rows) + 1
+            rows.append(_most_helpful(beliefs, number, left, candidates, ranked))
             if len(rows) < k:
                 beliefs = beliefs.after(rows[-1])
         return np.array(rows, dtype=np.int64)
@@ -466,19 +462,30 @@ def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
     free = np.ones(len(beliefs), dtype=bool)
     chosen: list[int] = []
     while len(chosen) < budget:
-        if (asked + len(chosen) + 1) % DISCOVER_EVERY == 0:
-            left = np.flatnonzero(free)
-            row = int(left[first_largest(beliefs.deviation[left])])
-        else:
-            # The free point whose answer raises the best mean most.
-            ranked = _by_promise(beliefs, np.arange(len(free)))
-            candidates = ranked[free[ranked]][:LOOKED_AT]
-            row = int(candidates[first_largest(beliefs.gains(candidates, ranked[:COMPARED]))])
+        ranked = _by_promise(beliefs, np.arange(len(free)))
+        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(chosen) + 1
+        row = _most_helpful(beliefs, number, np.flatnonzero(free), candidates, ranked)
         chosen.append(row)
         free[row] = False
         if len(chosen) < budget:
             beliefs = beliefs.after(row)
     return np.array(chosen, dtype=np.int64)
+
+
+def _most_helpful(
+    beliefs: JointPosterior,
+    number: int,
+    left: Index,
+    candidates: Sequence[int] | Index,
+    ranked: Index,
+) -> int:
+    """The row for a question of this number: the least known one left now and then, else by the gain.
+
+    Where no answer changes the decision, the point of the largest promise is asked about.
+    """
+    if number % DISCOVER_EVERY == 0:
+        return int(left[first_largest(beliefs.deviation[left])])
+    return int(candidates[first_largest(beliefs.gains(candidates, ranked[:COMPARED]))])
 
 
 def _by_promise(beliefs: JointPosterior, rows: Index) -> Index:
