@@ -331,8 +331,10 @@ class FantasyModel:
         if not isinstance(self.start, NystromPosterior):
             return np.asarray(self.start.cross_covariance(Z, points))
         # What is out need not lead, and be one of the fixed points.
-        prior = np.asarray(self.surface.kernel(Z, points))
-        return _on_surface(self.start, prior, embed(self.start.dictionary, Z))
+        z = embed(self.start.dictionary, Z)
+        half = linalg.solve_lower(self.start.factor, z.T)
+        twist = linalg.solve_lower(self.start.factor, half, transposed=True).T - z
+        return np.asarray(self.surface.kernel(Z, points) + self.start.times_embedding(twist))
 
     def _local(self, z: Array) -> Array:
         """cov_start(x, z)^2 / (var_start(x) v) at every fixed point x ([BB] Lemma 3)."""
@@ -562,13 +564,6 @@ class JointFantasy(FantasyModel):
         Z = self.inputs(X)
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
-
-
-def _on_surface(posterior: NystromPosterior, prior: Array, z: Array) -> Array:
-    """Posterior covariances (k, A) of the fixed points and points of embeddings (k, m)."""
-    half = linalg.solve_lower(posterior.factor, z.T)
-    twist = linalg.solve_lower(posterior.factor, half, transposed=True).T - z
-    return np.asarray(prior + posterior.times_embedding(twist))
 
 
 def _shares(covariance: Array, variance: Array, noise: float) -> Array:

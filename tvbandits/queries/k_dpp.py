@@ -274,7 +274,9 @@ def sample_mcmc(
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
         return Sample(_sorted(first), 0)
-    chain = SwapChain(_proper(kernel, scale, jitter), first, jitter)
+    L = kernel / scale
+    L[np.diag_indices_from(L)] += jitter
+    chain = SwapChain(L, first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
     return Sample(_sorted(chain.chosen), chain.accepted)
@@ -337,13 +339,6 @@ def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
 def _scale(kernel: Array) -> float:
     """Mean of the diagonal; 1 where that is 0 or there is none."""
     return float(np.diagonal(kernel).sum()) / max(len(kernel), 1) or 1.0
-
-
-def _proper(kernel: Array, scale: float, jitter: float) -> Array:
-    """L / mean(diag K)."""
-    L = kernel / scale
-    L[np.diag_indices_from(L)] += jitter
-    return L
 
 
 def _sorted(items: Index) -> Index:
