@@ -59,13 +59,25 @@ def compared(
     horizon: int = 60,
     files: Iterable[Path] = (),
     confidence: float | str = 2.0,
+    equal_information: bool = False,
 ) -> Callable[[], Digest]:
     """A comparison of one seed."""
 
     def go() -> Digest:
         made = {problem: make_problem(problem, list(files), horizon)}
         names = [policies] if isinstance(policies, str) else policies
-        return of_rows(iterate(Comparison(made, names, 1, horizon, confidence=confidence)))
+        return of_rows(
+            iterate(
+                Comparison(
+                    made,
+                    names,
+                    1,
+                    horizon,
+                    confidence=confidence,
+                    equal_information=equal_information,
+                )
+            )
+        )
 
     return go
 
@@ -138,6 +150,8 @@ def on_other_problems() -> Iterator[Case]:
     yield "switching r", compared("switching", "r-gp-ucb", 80)
     yield "network frugal", compared("ozone-network", "frugal-gp-ucb", 40)
     yield "network sparq", compared("ozone-network", "sparq-gp-ucb", 60)
+    names = ["sparq-gp-ucb", "sw-gp-ucb", "adaptive-gp-ucb", "thompson"]
+    yield "equal information", compared(BUMP, names, 40, equal_information=True)
     if not DATA.exists():
         return
     ozone = [DATA / "ozone" / "daily_ozone_2008.csv"]

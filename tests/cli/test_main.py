@@ -207,6 +207,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare drifting-bump --policy r-perp:scale=1e300", "1e300.: scale must lie in .* 1e[+]300"),
         ("board quick --seeds 0", "--seeds.*: must be at least 1, got 0"),
         ("data fetch ozone --years 1900", "--years.*: must be at least 1980, got 1900"),
+        ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
         ("compare drifting-bump --policy r-perp:scale=inf", "scale must lie in .*, got inf"),
         ("compare drifting-bump --policy pe-gp-ucb --confidence theory", "a number for this policy"),
         ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
@@ -226,6 +227,8 @@ def test_version_and_help(command: Command) -> None:
         ("compare ozone --data a.csv", "not an EPA daily ozone file: columns missing: .*Site"),
         ("compare drifting-bump --out a.csv/below", '"a.csv/below": Not a directory'),
         ("plot damaged", 'the comparison in "damaged" cannot be read: '),
+        ("compare drifting-bump --cluster=local:2 --equal-information",
+         "^tvbandits: --cluster plays runs apart, --equal-information together: give one$"),
     ],
 )  # fmt: skip
 def test_a_bad_argument_is_one_line_and_status_2(

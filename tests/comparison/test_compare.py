@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import Parallel
 from numpy.typing import ArrayLike
@@ -326,6 +327,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
          "drifting-bump has 12 steps, got horizon = 13; where it is made up, make"),
         ({"policies": ["sparq-gp-ucb"], "expert": None},
          "sparq-gp-ucb asks an expert, and none is given"),
+        ({"equal_information": True}, "equal information needs a policy that asks an expert"),
         ({"batch": 0}, "batch must be a whole number of at least 1, got 0"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1, got 0"),
         ({"n_jobs": 0}, "n_jobs, unless it is -1 for all cores, must be .* got 0"),
@@ -447,6 +449,30 @@ def test_runs_come_one_by_one() -> None:
     assert isinstance(first, Run)
     assert (first.seed, len(first.rows), sorted(made.made)) == (0, 4, [0])
     assert len(list(runs)) == 2
+
+
+# --- equal information
+
+
+def test_who_asks_nobody_gets_as_many_answers() -> None:
+    asking = "sparq-gp-ucb:queries=2"
+    policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
+    parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "confidence": 2.0}
+    table = pd.DataFrame(compare(LONGER, policies, **parts, equal_information=True))
+    assert list(dict.fromkeys(table["policy"])) == policies
+    counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
+    assert counts[asking].sum() > 40
+    for policy in ("gp-ucb", "adaptive-gp-ucb"):
+        assert counts[policy].to_list() == counts[asking].to_list()
+    assert (counts["uniform"] == 0).all()
+    alone = pd.DataFrame(compare(LONGER, [asking], **parts))
+    asks = table["policy"] == asking
+    assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
+
+
+def test_of_those_played_together_what_is_finished_is_left_out() -> None:
+    plan = Comparison(BUMP, ["gp-ucb", "sparq-gp-ucb"], 2, 3, equal_information=True)
+    assert [run.key for run in iterate(plan, plan.runs[1:])] == plan.runs[:1]
 
 
 # --- learned noise

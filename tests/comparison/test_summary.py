@@ -351,12 +351,12 @@ def test_it_says_how_it_was_made(text: str) -> None:
 
 
 def test_the_command_can_be_said_again() -> None:
-    more = {"data": ["a b.csv"], "confidence": "theory"}
+    more = {"data": ["a b.csv"], "equal_information": True, "confidence": "theory"}
     arguments = {**ARGUMENTS, **more, "command": "frontier"}  # a comparison of such policies
     assert shlex.split(command_of(arguments))[1:] == [
         "compare", "drifting-bump:candidates=31", "--policy", "uniform", "--policy",
         "tv-gp-ucb:epsilon=0.1", "--confidence", "theory", "--horizon", "12", "--seeds", "2",
-        "--data", "a b.csv",
+        "--data", "a b.csv", "--equal-information",
     ]  # fmt: skip
 
 

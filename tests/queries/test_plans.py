@@ -38,6 +38,7 @@ from tvbandits.queries.plans import (
     NOISE as POOL_NOISE,
     PROMISE,
     CandidatePool,
+    Following,
     NextDecision,
     OnAverage,
     PerStep,
@@ -209,6 +210,14 @@ def test_a_number_is_a_number_per_step() -> None:
     assert as_budget(3) == PerStep(3)
     budget = OnAverage(2.0)
     assert as_budget(budget) is budget
+
+
+def test_following_somebody_else() -> None:
+    budget = Following((0, 3, 2, 4))
+    assert [budget(1, 0), budget(2, 0), budget(3, 3), budget(4, 5)] == [0, 3, 2, 4]
+    assert budget(4, 3) == 6  # three rewards were told at once
+    assert budget(9, 9) == 0
+    assert budget(1, 5) == 0
 
 
 # --- the pool of a query plan: everything while it is small, then only what adds to it

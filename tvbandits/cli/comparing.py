@@ -127,6 +127,8 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
 
 def _plan(order: Arguments, policies: list[str]) -> Comparison:
     """What is to be played; what its files hold is said."""
+    if order.cluster is not None and order.equal_information:
+        raise ValueError("--cluster plays runs apart, --equal-information together: give one")
     data, reads = order.data or [], ", ".join(sorted(READS_FILES))
     problems = {
         problem_label(text): make_problem(text, data, order.horizon) for text in order.problems
@@ -146,6 +148,7 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
         order.confidence,
         NamedExpert(order.expert) if order.expert else simulated,
         order.batch,
+        order.equal_information,
     )
 
 

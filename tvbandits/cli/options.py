@@ -97,6 +97,13 @@ class Arguments:
         int | None,
         whole_number("Points a step, whose regret is their mean; as each policy decides."),
     ] = None
+    equal_information: Annotated[
+        bool,
+        Option(
+            "--equal-information",
+            help="Give policies that ask nobody as many answers, at random points.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)

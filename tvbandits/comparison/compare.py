@@ -33,10 +33,10 @@ from tvbandits.comparison.entrants import (
     steps_of,
     text_of_width,
 )
-from tvbandits.comparison.playing import Conditions, Run, play_one
+from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
-from tvbandits.core.arrays import is_whole, whole_number
+from tvbandits.core.arrays import flag, is_whole, whole_number
 from tvbandits.core.coercion import function, optional, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
@@ -134,6 +134,7 @@ class Comparison:
     confidence: Confidence | float | str | None = None
     expert: MakeExpert | None = simulated
     batch: int | None = None
+    equal_information: bool = False
     steps: dict[str, int] = field(init=False, repr=False, compare=False)
     conditions: Conditions = field(init=False, repr=False, compare=False)
 
@@ -143,6 +144,7 @@ class Comparison:
         width = as_width(self.confidence)
         seeds = tuple(as_seeds(self.seeds))
         optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
+        flag("equal_information", self.equal_information)
         optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=MOST_JOBS)
@@ -168,6 +170,7 @@ def compare(
     confidence: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
     batch: int | None = None,
+    equal_information: bool = False,
 ) -> ComparisonResult:
     """Play every policy on every problem with every seed.
 
@@ -191,6 +194,11 @@ def compare(
         So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
         reward and the regret of a step are means over its points, and x0, ... are its first point. By
         default each policy plays as many points as it decides itself.
+    equal_information : bool
+        Every bandit that asks nobody gets as many of the expert's answers, at random points of the
+        domain and in the same steps, as the policy of the comparison that gets most. It takes them as
+        it takes rewards, the latest 300 of them. What is left of the difference is due to where the
+        answers are asked for, and what is done with them.
 
     Returns
     -------
@@ -221,13 +229,18 @@ def compare(
     0     uniform      2       20
     1  eps-greedy      2       20
     """
-    plan = Comparison(problems, policies, seeds, horizon, n_jobs, confidence, expert, batch)
+    plan = Comparison(
+        problems, policies, seeds, horizon, n_jobs, confidence, expert, batch, equal_information
+    )
     rows = {run.key: run.rows for run in iterate(plan)}
     return ComparisonResult(row for key in plan.runs for row in rows[key])
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """The runs of a comparison that are not finished, each as soon as it and all before it are done."""
+    """The runs of a comparison that are not finished, each as soon as it and all before it are done.
+
+    With equal information all policies of a problem and a seed are played together, and come together.
+    """
     wanted = [key for key in plan.runs if key not in finished]
     places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
@@ -240,6 +253,11 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
             [(label, plan.problems[label], seed, plan.steps[label]) for label, seed in places],
         )
     }
+    if plan.equal_information:
+        given = [(made, plan.policies, plan.conditions) for made in prepared.values()]
+        contests = found(play_equally, given)
+        yield from (run for contest in contests for run in contest if run.key not in finished)
+        return
     yield from found(
         play_one,
         [

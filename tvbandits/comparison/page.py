@@ -67,6 +67,7 @@ def command_of(arguments: Mapping[str, Any]) -> str:
             words += [f"--{name}", str(arguments[name])]
     for each in arguments.get("data") or ():
         words += ["--data", str(each)]
+    words += ["--equal-information"] if arguments.get("equal_information") else []
     return shlex.join(words)
 
 

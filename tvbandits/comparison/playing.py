@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -28,9 +29,14 @@ from tvbandits.comparison.summary import NO_WIDTH, Key, Row
 from tvbandits.core.arrays import Array, Index, finite_number
 from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
-from tvbandits.core.protocols import Problem
+from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
+from tvbandits.queries.plans import Asking, Following, RandomPoints
+
+# Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
+# has a use for more, and a step's cost stays bounded.
+KEPT_ANSWERS = 300
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,41 @@ def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions
             raise
         rows += [names | row for row in batch]
     return Run(label, name, known.seed, rows)
+
+
+def play_equally(
+    prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
+) -> list[Run]:
+    """One run of every policy on one realisation, those that ask nobody after those that do."""
+    entries = [_Entry.made(prepared, name, maker, conditions) for name, maker in makers.items()]
+    asking = [
+        each
+        for each in entries
+        if isinstance(each.player, Bandit) and each.player.recipe.asking is not None
+    ]
+    if not asking or conditions.expert is None:
+        raise ValueError(
+            f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
+        )
+    runs = {each.name: each.played() for each in asking}
+    counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
+    for each in entries:
+        if each.name not in runs:
+            expert = conditions.expert(each.prepared.problem, prepared.known.seed)
+            player = _informed(each.player, expert, counts)
+            runs[each.name] = replace(each, player=player).played()
+    return [runs[name] for name in makers]
+
+
+def _informed(player: Player, expert: Expert, counts: list[int]) -> Player:
+    """A bandit with so many answers in each step, at random points, taken as it takes rewards."""
+    if not isinstance(player, Bandit):
+        return player
+    # An ensemble conditions on every answer once, and forgets by itself.
+    most = None if player.recipe.posterior.self_learning else KEPT_ANSWERS
+    plan = RandomPoints(Following(tuple(counts)))
+    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
+    return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
 
 
 def _suited(player: Player, problem: Problem, points: int | None) -> Player:

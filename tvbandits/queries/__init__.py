@@ -4,6 +4,7 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     KDPP,
     Budget,
+    Following,
     LogSchedule,
     NextDecision,
     OnAverage,
@@ -16,6 +17,7 @@ from tvbandits.queries.plans import (
 __all__ = [
     "KDPP",
     "Budget",
+    "Following",
     "JointPosterior",
     "LogSchedule",
     "NextDecision",

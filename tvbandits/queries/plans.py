@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from tvbandits.core.arrays import Array, Index, finite_number, flag, not_negative, whole_number
-from tvbandits.core.coercion import check_part, choice, optional, shown
+from tvbandits.core.coercion import check_part, choice, optional, several, shown
 from tvbandits.core.linalg import first_largest
 from tvbandits.core.protocols import Expert
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
@@ -77,7 +77,10 @@ class LogSchedule:
 
 
 class Budget(Protocol):
-    """How many questions may be asked now."""
+    """How many questions may be asked now.
+
+    A budget may have an attribute `per_reward`: True says that it counts rewards instead of decisions.
+    """
 
     def __call__(self, told: int, asked: int) -> int:
         """In the `told`-th decision, after `asked` questions so far."""
@@ -119,6 +122,34 @@ class OnAverage:
     def __call__(self, told: int, asked: int) -> int:
         """What is left."""
         return max(math.floor(self.rate * told + 1e-9) - asked, 0)
+
+
+@dataclass(frozen=True)
+class Following:
+    """As many questions as somebody else has asked: `counts[t - 1]` for the t-th reward.
+
+    A bandit that is told several rewards at once catches up.
+
+    Examples
+    --------
+    >>> from tvbandits.queries import Following
+    >>> budget = Following((0, 2, 5))  # as many as somebody else asked
+    >>> print([budget(t, 0) for t in (1, 2, 3)])
+    [0, 2, 7]
+    """
+
+    counts: tuple[int, ...]
+    per_reward: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        counts = several("counts", self.counts, "a sequence of whole numbers")
+        for count in counts:
+            whole_number("each of counts", count, at_least=0)
+        object.__setattr__(self, "counts", tuple(counts))
+
+    def __call__(self, told: int, asked: int) -> int:
+        """What the other has asked by now, less what was asked."""
+        return max(sum(self.counts[:told]) - asked, 0)
 
 
 def as_budget(budget: Budget | int) -> Budget:
@@ -248,7 +279,8 @@ class Pool:
 
     def allowed(self, budget: Budget | int) -> int:
         """How many questions a budget has for this decision."""
-        number = as_budget(budget)(self.decisions, self.asked)
+        counted = self.told if getattr(budget, "per_reward", False) else self.decisions
+        number = as_budget(budget)(counted, self.asked)
         return int(whole_number("budget", number, at_least=0))
 
     def believed(self) -> JointPosterior:
@@ -293,8 +325,8 @@ class KDPP:
     Parameters
     ----------
     budget : Budget or int
-        How many points to ask about; a number is a number per step. Where no more distinct points have
-        been played, all of them are asked.
+        How many points to ask about; a number is a number per step. Where fewer distinct points have been
+        played, all of them are asked.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
         set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
