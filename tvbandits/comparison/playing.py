@@ -78,10 +78,25 @@ class Conditions:
 
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
     """All steps of one run of one policy; a problem that is moved is copied for it."""
+    return _run(*_entered(prepared, name, maker, conditions), name, maker, conditions)
+
+
+def _entered(
+    prepared: Prepared, name: str, maker: Maker, conditions: Conditions
+) -> tuple[Prepared, Player]:
+    """A problem before its first step, and who is going to play it."""
     prepared, points = begun(prepared), conditions.batch
-    label, known = prepared.label, prepared.known
-    setting = prepared.setting(conditions.confidence, conditions.expert)
-    player = _suited(_player(name, maker, setting, points), prepared.problem, points)
+    player = _player(
+        name, maker, prepared.setting(conditions.confidence, conditions.expert), points
+    )
+    return prepared, _suited(player, prepared.problem, points)
+
+
+def _run(
+    prepared: Prepared, player: Player, name: str, maker: Maker, conditions: Conditions
+) -> Run:
+    """Play to the horizon."""
+    label, known, points = prepared.label, prepared.known, conditions.batch
     names: Row = {"problem": label, "policy": name}
     names |= {"confidence": _width_text(maker, player, conditions.text), "seed": known.seed}
     rows: list[Row] = []
@@ -101,23 +116,22 @@ def play_equally(
     prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
 ) -> list[Run]:
     """One run of every policy on one realisation, those that ask nobody after those that do."""
-    entries = [_Entry.made(prepared, name, maker, conditions) for name, maker in makers.items()]
+    entries = {name: _entered(prepared, name, makers[name], conditions) for name in makers}
     asking = [
-        each
-        for each in entries
-        if isinstance(each.player, Bandit) and each.player.recipe.asking is not None
+        name
+        for name, (_, player) in entries.items()
+        if isinstance(player, Bandit) and player.recipe.asking is not None
     ]
     if not asking or conditions.expert is None:
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
-    runs = {each.name: each.played() for each in asking}
+    runs = {name: _run(*entries[name], name, makers[name], conditions) for name in asking}
     counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
-    for each in entries:
-        if each.name not in runs:
-            expert = conditions.expert(each.prepared.problem, prepared.known.seed)
-            player = _informed(each.player, expert, counts)
-            runs[each.name] = replace(each, player=player).played()
+    for name in makers.keys() - runs.keys():
+        here, player = entries[name]
+        player = _informed(player, conditions.expert(here.problem, prepared.known.seed), counts)
+        runs[name] = _run(here, player, name, makers[name], conditions)
     return [runs[name] for name in makers]
 
 

@@ -325,8 +325,8 @@ class KDPP:
     Parameters
     ----------
     budget : Budget or int
-        How many points to ask about; a number is a number per step. Where fewer distinct points have been
-        played, all of them are asked.
+        How many points to ask about; a number is a number per step. Where fewer distinct points have
+        been played, all of them are asked.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
         set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
