@@ -62,7 +62,7 @@ def compared(case: Case, repeats: int) -> Row:
     def run_ours(seed: int) -> None:
         rng = np.random.default_rng(seed)
         sample = k_dpp.sample_mcmc(K, k, steps=steps, rng=rng, start=start, jitter=JITTER)
-        acceptances.append(sample.acceptance)
+        acceptances.append(sample.accepted / steps)
 
     def run_peer(seed: int) -> None:
         # The peer counts the start as its first iteration.

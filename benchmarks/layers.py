@@ -40,8 +40,7 @@ from tvbandits.datasets import (
 )
 from tvbandits.gp.ensemble import ensemble, filters, models, rule
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.policies import expert
-from tvbandits.queries.plans import NextDecision
+from tvbandits.queries import plans
 
 # A layer stays if regret without it is that many times as large, or the time of a step.
 STAYS, DEARER = 1.01, 1.25
@@ -98,9 +97,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
     ),
     "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
     "search for seasons": ((rule, "LOOKED_AT", ()),),
-    "every fourth question": (
-        (expert, "PLANS", expert.PLANS | {"next": lambda budget: NextDecision(budget, None)}),
-    ),
+    "every fourth question": ((plans, "DISCOVER_EVERY", 10**9),),
 }
 
 ASKED_ONLY = {"every fourth question"}

@@ -101,7 +101,7 @@ class Budgeted(Wrapper):
     at the price known so far: whoever did not answer may send a bill all the same. A pickled budget
     goes on where it was. A query plan names the points played long ago first, and the same ones come
     first in step after step: where a budget cuts every query short, rather let the plan ask for fewer
-    (`KDPP(schedule)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
+    (`KDPP(budget)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
     `Retrying` around it, not inside, for a budget that counts their extra questions too.
 
     Examples

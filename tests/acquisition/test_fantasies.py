@@ -103,8 +103,6 @@ def test_a_batch_longer_than_the_dictionary() -> None:
     """Then a factor of V takes over from the sum of what each point takes."""
     setting = Setting(KERNELS["matern"], n=6, times=3.0)
     lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
-    for each in (lazy, plain):
-        each.observe(setting.domain.X[:1], np.full(1, 5 * NOISE))  # out, with a noise of its own
     points, steps = built(lazy, 40)
     assert lazy.factor is not None
     others, checks = built(plain, 40)
@@ -387,14 +385,12 @@ def test_srinivas_needs_a_finite_domain() -> None:
 def test_logarithmic(situation: Situation) -> None:
     expected = 0.8 * math.log(4 * (situation.told + 1))
     assert Logarithmic()(situation) == pytest.approx(expected, rel=1e-12)
-    assert Logarithmic(square_root=True)(situation) == pytest.approx(math.sqrt(expected))
     other = Logarithmic(2.0, 30.0)(situation)
     assert other == pytest.approx(2 * math.log(30 * (situation.told + 1)))
 
 
 def test_logarithmic_is_never_negative() -> None:
     assert Logarithmic(c2=0.1)(Situation(0.0, 0, None)) == 0.0
-    assert Logarithmic(c2=0.1, square_root=True)(Situation(0.0, 0, None)) == 0.0
     assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
 
 

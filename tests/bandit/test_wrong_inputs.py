@@ -129,12 +129,12 @@ def test_a_bad_expert(bad: str) -> None:
 
 @dataclass
 class Switchable:
-    """A schedule or a threshold that can go wrong."""
+    """A budget or a threshold that can go wrong."""
 
     good: float
     bad: Any = None
 
-    def __call__(self, told: int) -> Any:
+    def __call__(self, told: int, *_: int) -> Any:
         return min(told, self.good) if self.bad is None else self.bad
 
 
@@ -169,13 +169,13 @@ def tell(bandit: Bandit) -> None:
 
 FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
     **{
-        f"schedule of {bad}": (
+        f"budget of {bad}": (
             lambda: Switchable(3),
             "queries",
             bad,
             tell,
             ValueError,
-            rf"schedule\(7\) must be a whole number of at least 0, got {bad}",
+            f"budget must be a whole number of at least 0, got {bad}",
         )
         for bad in (2.5, -1, NAN, math.inf)
     },
@@ -202,7 +202,7 @@ def test_a_part_that_fails_on_the_way(name: str) -> None:
             return policies.gp_ucb(LINE, given, 0.01, seed=3)
         if option == "threshold":
             return Bandit(replace(make("sparq-gp-ucb").recipe, aging=DiscardAbove(given)))
-        return make("sparq-gp-ucb", **{option: KDPP(given) if "schedule" in name else given})
+        return make("sparq-gp-ucb", **{option: KDPP(given) if "budget" in name else given})
 
     bandit, twin = made(part), made(other)
     for each in (bandit, twin):

@@ -180,7 +180,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
         ("nowhere:problem", '"nowhere:problem": cannot import nowhere: ModuleNotFoundError'),
         ("lab.ours:problm", '"lab.ours:problm": lab.ours has no "problm"; did you mean "problem"?'),
         ("lab.ours:problem:size=3", 'unknown parameter "size"; its parameters: candidates, horizon'),
-        ("lab.ours:narrow", "is not a problem: it has no best, domain"),
+        ("lab.ours:narrow", "Shrinking(first=0.5), which has no best, domain"),
         ("lab.ours:fixed --policy lab.ours:fixed", "must be a policy, or a function of a Setting"),
         ("lab.ours:fixed --confidence lab.ours:fixed", 'confidence must be "theory", a number or'),
         ("lab.ours:fixed --expert lab.ours:fixed", "--expert must be package.module:maker"),

@@ -121,7 +121,6 @@ def test_files(command: Command, tmp_path: Path) -> None:
 
 
 def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="no plotly: no report")
     command("compare", SMALL, "--horizon", 6, "--seeds", 1, "--jobs", 1, "--out", tmp_path)
     assert command("report", tmp_path).status == 0
     assert SMALL in (tmp_path / "report.html").read_text(encoding="utf-8")

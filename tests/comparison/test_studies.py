@@ -7,10 +7,8 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -23,10 +21,9 @@ from tvbandits.cli.options import SuiteRun
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
-from tvbandits.comparison.compare import Cluster, Comparison, _as_done, compare, iterate
+from tvbandits.comparison.compare import Cluster, Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
@@ -50,23 +47,13 @@ def test_finished_runs_are_left_out() -> None:
     assert {run.key for run in iterate(PLAN, PLAN.runs[2:])} == set(PLAN.runs[:2])
 
 
-@pytest.fixture(params=[".parquet", ".csv.gz"])
-def ending(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of the files of runs: with pyarrow, and without it."""
-    if request.param == ".parquet":
-        pytest.importorskip("pyarrow")
-    monkeypatch.setattr(files, "ENDING", request.param)
-    return str(request.param)
-
-
-def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path, ending: str) -> None:
+def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:
     runs = list(RunStore(tmp_path, {"x": 1}, PLAN.steps).keeping(iterate(PLAN)))
-    assert len(list((tmp_path / "runs").glob(f"*{ending}"))) == len(runs)
+    assert len(list((tmp_path / "runs").glob("*.csv.gz"))) == len(runs)
     again = RunStore(tmp_path, {"x": 1}, PLAN.steps).finished()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
 
 
-@pytest.mark.usefixtures("ending")
 def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
     run = next(iterate(PLAN))
@@ -123,26 +110,6 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
         for one, other in zip(found[key], expected, strict=True):
             assert {**one, "confidence": other["confidence"]} == other
     assert said[0].startswith("dashboard: http")
-
-
-def test_a_problem_whose_workers_died_is_prepared_once_more() -> None:
-    prepared: list[Any] = []
-
-    def submit(_: Any, function: Any, *__: Any, pure: bool) -> Any:  # noqa: ARG001
-        future: Future[str] = Future()
-        prepared.extend([future] * (function is prepare))
-        if len(prepared) == 1:
-            future.set_exception(EOFError())
-        else:
-            future.set_result("played")
-        return future
-
-    class Queue(list[Any]):
-        add = list.append
-
-    dask = SimpleNamespace(as_completed=Queue, KilledWorker=EOFError)
-    plan = Comparison(DriftingBump(candidates=3), ["uniform", "gp-ucb"], 1, 2)
-    assert list(_as_done(dask, SimpleNamespace(submit=submit), [plan], ())) == ["played"] * 2
 
 
 @pytest.mark.parametrize("where", ["", "local", "local:0", "somewhere", "http://x:1"])

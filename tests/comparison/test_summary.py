@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import html
-import json
 import math
 import re
 import shlex
@@ -321,7 +321,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def text(folder: Path) -> str:
-    pytest.importorskip("plotly", reason="no plotly: no report")
     return comparison_report(folder)
 
 
@@ -335,15 +334,9 @@ def test_the_table_is_the_summary(folder: Path, text: str) -> None:
         assert row[4] == f"{line['last_fifth_regret']:.4g}"
 
 
-def test_the_curves_are_the_rows(folder: Path, text: str) -> None:
-    (data,) = re.findall(r'id="regret-0-data">(.*?)</script>', text)
-    drawn = {each["name"]: each for each in json.loads(data)["data"] if "name" in each}
-    rows = files.read(folder).rows
-    for policy, group in rows.groupby("policy"):
-        mean = group.groupby("t")["average_regret"].mean()
-        assert drawn[policy]["y"] == pytest.approx(list(mean))
-        assert drawn[policy]["x"] == list(mean.index)
-    assert json.loads(data)["layout"]["yaxis"]["title"]["text"] == "average regret R_t / t [m/s]"
+def test_the_picture_is_in_the_page(text: str) -> None:
+    (drawn,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="[^"]+"', text)
+    assert base64.b64decode(drawn).startswith(b"\x89PNG")
 
 
 def test_names_are_text_only(text: str) -> None:
@@ -368,8 +361,7 @@ def test_the_command_can_be_said_again() -> None:
 
 
 def test_nothing_is_fetched(text: str) -> None:
-    outside_of_scripts = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
-    assert not re.findall(r'(?:src|href)="(?!#)', outside_of_scripts)
+    assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
     assert "default-src 'none'" in text
 
 
@@ -379,11 +371,7 @@ def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -
     place = tmp_path / "report.html"
     place.write_text(text, encoding="utf-8")
     with looking(place.as_uri(), width, dark=dark) as looked:
-        looked.page.wait_for_selector(".plot .main-svg", timeout=180_000)
-        curves = looked.page.locator(".plot .scatterlayer .trace").count()
-        assert curves == 4  # a curve and a band for each policy
-        looked.page.locator(".plot .nsewdrag").first.hover()
-        looked.page.wait_for_selector(".hoverlayer .hovertext, .hoverlayer .legend", timeout=90_000)
+        looked.page.wait_for_selector("figure img")
         assert looked.fits
         assert looked.complaints == []
         assert looked.requests == [place.as_uri()]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats
+from tvbandits.core.arrays import Array, as_rows
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -165,26 +165,12 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     try:
         given = np.asarray(among)
     except ValueError:
-        given = as_floats(among, "among")  # ragged: it says so
+        given = np.empty(0)  # ragged: it is no mask
     if given.dtype == bool:
         return _as_mask(given, len(domain)).copy()
-    numbers = as_floats(among, "among")
-    if numbers.ndim != 1 or (numbers != np.rint(numbers)).any():
-        raise ValueError(
-            f"among must be a mask or row numbers of the candidates, got {shown(among)}"
-        )
-    if len(np.unique(numbers)) < len(numbers):
-        # What is meant as a mask of zeros and ones would name the first two rows again and again.
-        raise ValueError(
-            f"among must name each row once, got {shown(among)}; a mask must be of truth values (bool)"
-        )
-    outside = (numbers < 0) | (numbers >= len(domain))
-    if outside.any():
-        raise ValueError(
-            f"among must be row numbers from 0 to {len(domain) - 1}, got {numbers[outside][0]:g}"
-        )
     mask = np.zeros(len(domain), dtype=bool)
-    mask[numbers.astype(np.int64)] = True
+    # What is meant as a mask of zeros and ones would name the first two rows again and again.
+    mask[as_rows(among, len(domain), "among, a mask of truth values or row numbers,")] = True
     return mask
 
 

@@ -324,9 +324,6 @@ class FantasyModel:
         """Variances at points (m, d) of the domain, now, shape (m,)."""
         raise NotImplementedError
 
-    def means_changed(self) -> None:
-        """Ask for the means anew, where they are kept: points have been taken out of the choice."""
-
     def _covariance(self, Z: Array) -> Array:
         """Posterior covariance (k, A) of inputs (k, p) and the fixed points, at the batch's start."""
         assert self.surface is not None
@@ -334,8 +331,10 @@ class FantasyModel:
         if not isinstance(self.start, NystromPosterior):
             return np.asarray(self.start.cross_covariance(Z, points))
         # What is out need not lead, and be one of the fixed points.
-        prior = np.asarray(self.surface.kernel(Z, points))
-        return _on_surface(self.start, prior, embed(self.start.dictionary, Z))
+        z = embed(self.start.dictionary, Z)
+        half = linalg.solve_lower(self.start.factor, z.T)
+        twist = linalg.solve_lower(self.start.factor, half, transposed=True).T - z
+        return np.asarray(self.surface.kernel(Z, points) + self.start.times_embedding(twist))
 
     def _local(self, z: Array) -> Array:
         """cov_start(x, z)^2 / (var_start(x) v) at every fixed point x ([BB] Lemma 3)."""
@@ -365,7 +364,8 @@ class LazyFantasy(FantasyModel):
         self.level: Array | None = None
         m = len(self.factor)
         self.taken, self.weighted, self.count = np.empty((m + 1, m)), np.empty((m + 1, m)), 0
-        self.means_changed()
+        self.mean = self.width.mean(self.domain.X)
+        self.bound = self.mean + self.width.times * np.sqrt(self.upper)
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
@@ -391,20 +391,9 @@ class LazyFantasy(FantasyModel):
         """Variances at candidates (m, d), now, shape (m,)."""
         return self._variances(self.domain.index(X))
 
-    def means_changed(self) -> None:
-        """Ask for the means anew; bounds from before are upper bounds still."""
-        self.mean = self.width.mean(self.domain.X)
-        self.bound = self.mean + self.width.times * np.sqrt(self.upper)
-
-    def observe(self, X: Array, noise: Array) -> None:
-        """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
-        for x, own in zip(X, noise.tolist(), strict=True):
-            self.add(x, own)
-
-    def add(self, x: Array, noise: float | None = None) -> BatchStep:
-        """Shrink the variances as if the candidate `x` had been observed, with another noise."""
-        noise = self.noise if noise is None else noise
-        i = self.surface.index(x)
+    def add(self, x: Array) -> BatchStep:
+        """Shrink the variances as if the candidate `x` had been observed."""
+        noise, i = self.noise, self.surface.index(x)
         at = self.domain.index(x[None, :]) if i is None else np.array([i])
         start, now = float(self.start.variance[at[0]]), float(self._variances(at)[0])
         z = self.start.embedding_on_surface(at)[0]
@@ -575,13 +564,6 @@ class JointFantasy(FantasyModel):
         Z = self.inputs(X)
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
-
-
-def _on_surface(posterior: NystromPosterior, prior: Array, z: Array) -> Array:
-    """Posterior covariances (k, A) of the fixed points and points of embeddings (k, m)."""
-    half = linalg.solve_lower(posterior.factor, z.T)
-    twist = linalg.solve_lower(posterior.factor, half, transposed=True).T - z
-    return np.asarray(prior + posterior.times_embedding(twist))
 
 
 def _shares(covariance: Array, variance: Array, noise: float) -> Array:

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import finite_number, flag, not_negative, positive_number
+from tvbandits.core.arrays import finite_number, not_negative, positive_number
 from tvbandits.core.coercion import shown
 
 # A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
@@ -127,9 +127,7 @@ class Srinivas:
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """c1 log(c2 t): Bogunovic (2016) plays TV-GP-UCB with c1 = 0.8, c2 = 4 as beta_t = width^2.
-
-    The value is the width itself; take `square_root=True` for the square root that paper uses.
+    """c1 log(c2 t), with the numbers that Bogunovic (2016) plays TV-GP-UCB with.
 
     Examples
     --------
@@ -141,17 +139,14 @@ class Logarithmic:
 
     c1: float = 0.8
     c2: float = 4.0
-    square_root: bool = False
 
     def __post_init__(self) -> None:
         not_negative("c1", self.c1)
         positive_number("c2", self.c2)
-        flag("square_root", self.square_root)
 
     def __call__(self, situation: Situation) -> float:
         """Width from the number of decisions; never below zero."""
-        width = max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
-        return math.sqrt(width) if self.square_root else width
+        return max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
 
 
 @dataclass(frozen=True)

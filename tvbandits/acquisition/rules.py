@@ -311,7 +311,6 @@ class UpperConfidenceBound(Acquisition):
                 )
             if decision.n is not None:
                 allowed.exclude(batch[-1])
-                fantasy.means_changed()
         return np.array(batch)
 
 

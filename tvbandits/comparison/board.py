@@ -15,7 +15,6 @@ Pictures of a board: mean ranks with the critical difference, and performance pr
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import json
 import math
 import os
@@ -30,8 +29,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range
 
-from tvbandits._version import __version__
-from tvbandits.comparison.files import PACKAGES
+from tvbandits.comparison.files import versions
 from tvbandits.comparison.regret_plot import styles_of
 from tvbandits.comparison.summary import Row, by_run, paired, summarise
 from tvbandits.core.arrays import Array
@@ -318,11 +316,9 @@ class Made:
     @classmethod
     def now(cls, suite: str, command: str) -> Made:
         """On this machine, today."""
-        versions = {"tvbandits": __version__, "python": platform.python_version()}
-        versions |= {name: importlib.metadata.version(name) for name in PACKAGES}
         machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
         date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
-        return cls(suite, command, versions, machine, date)
+        return cls(suite, command, versions(), machine, date)
 
 
 @dataclass(frozen=True)

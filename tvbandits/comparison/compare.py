@@ -318,13 +318,9 @@ def as_width(confidence: Confidence | float | str | None) -> Confidence | None:
 
 # --- on a cluster -----------------------------------------------------------------------------------
 # Dask distributed plays runs: workers of this machine, or of any number of them. It gives a task whose
-# worker has died to another one; one that it gives up on, after several workers, is submitted again
-# here, a few times. A run that is done is yielded at once. If the scheduler goes, what was being played
-# is lost, and is played when the same command is said again.
-
-
-# So often a task is submitted once more that Dask has given up on.
-AGAIN = 3
+# worker has died to another one; its option `distributed.scheduler.allowed-failures` says how often. A
+# run that is done is yielded at once. If the scheduler goes, what was being played is lost; the same
+# command, said again, plays it.
 
 LOCAL = re.compile(r"local:([1-9]\d*)")
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
@@ -372,7 +368,9 @@ class Cluster:
             client = stack.enter_context(self._client(dask, stack))
             self.say(f"dashboard: {client.dashboard_link}")
             try:
-                yield from _as_done(dask, client, plans, finished)
+                # A future that is done is let go, and its rows with it.
+                for future in dask.as_completed(list(_submitted(client, plans, finished))):
+                    yield future.result()
             except (CancelledError, dask.comm.CommClosedError) as error:
                 raise ConnectionError(
                     f"the scheduler at {self.where} is gone; runs that are done are kept: when it is "
@@ -396,38 +394,21 @@ class Cluster:
         return dask.Client(stack.enter_context(cluster))
 
 
-def _as_done(
-    dask: Any, client: Any, plans: Sequence[Comparison], finished: Collection[Key]
-) -> Iterator[Run]:
-    """The runs that a client submits, again where Dask has given up on one."""
-    alone = functools.partial(_one_thread, os.getpid())
+def _submitted(
+    client: Any, plans: Sequence[Comparison], finished: Collection[Key]
+) -> Iterator[Any]:
+    """The runs that a client plays, each on a problem that is prepared once, on some worker."""
+    submit = functools.partial(client.submit, functools.partial(_one_thread, os.getpid()))
     prepared: dict[tuple[str, int], Any] = {}
-
-    def submitted(plan: Comparison, key: Key) -> Any:
-        """The run of a problem that is prepared once, on some worker."""
-        label, name, seed = key
-        if (label, seed) not in prepared:
-            given = (label, plan.problems[label], seed, plan.steps[label])
-            prepared[label, seed] = client.submit(alone, prepare, *given, pure=False)
-        made, maker = prepared[label, seed], plan.policies[name]
-        return client.submit(alone, play_one, made, name, maker, plan.conditions, pure=False)
-
-    wanted = [(plan, key) for plan in plans for key in plan.runs if key not in finished]
-    left = {submitted(plan, key): (plan, key, AGAIN) for plan, key in wanted}
-    done = dask.as_completed(list(left))
-    for future in done:
-        plan, key, again = left.pop(future)
-        # Of a future whose scheduler has gone there is a result that cannot be had, but no exception.
-        error = None if future.cancelled() else future.exception()
-        if error is None:
-            yield future.result()
-        elif isinstance(error, dask.KilledWorker) and again > 0:
-            prepared.pop((key[0], key[2]), None)  # it may be what was given up
-            once_more = submitted(plan, key)
-            left[once_more] = (plan, key, again - 1)
-            done.add(once_more)
-        else:
-            raise error
+    for plan in plans:
+        for label, name, seed in plan.runs:
+            if (label, name, seed) in finished:
+                continue
+            if (label, seed) not in prepared:
+                given = label, plan.problems[label], seed, plan.steps[label]
+                prepared[label, seed] = submit(prepare, *given, pure=False)
+            play = play_one, prepared[label, seed], name, plan.policies[name], plan.conditions
+            yield submit(*play, pure=False)
 
 
 def _distributed() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static
@@ -216,19 +215,13 @@ def labelled_problems(
 
 
 def _checked_kind(problem: Any) -> Problem:
-    """Refuse what is not a problem, and say what it is if it could make one."""
-    if isinstance(problem, str):
-        raise TypeError(
-            f"problems must be objects such as tvbandits.datasets.DriftingBump(), got {shown(problem)}"
-        )
-    if isinstance(problem, type) or inspect.isroutine(problem):
-        kind = "class" if isinstance(problem, type) else "function"
-        name = problem.__name__
-        raise TypeError(f"{name} is a {kind}, not a problem; problems are made by a call: {name}()")
+    """Refuse what is not a problem; what makes one may have all of its members."""
     missing = [name for name in _MEMBERS if not _has(problem, name)]
-    if missing:
+    if missing or isinstance(problem, type):
+        lacks = f", which has no {', '.join(missing)}" if missing else ""
         raise ValueError(
-            f"problems: {shown(problem)} is not a problem: it has no {', '.join(missing)}"
+            "problems must be objects such as tvbandits.datasets.DriftingBump(), got "
+            f"{shown(problem)}{lacks}"
         )
     made: Problem = problem
     return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -20,9 +19,8 @@ import pandas as pd
 
 from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.regret_plot import regret_figure, save_figure
+from tvbandits.comparison.regret_plot import regret_figure
 from tvbandits.comparison.summary import Key, Row, summarise
-from tvbandits.core.files.reading import read_parquet
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.tables.references import References
 
@@ -31,14 +29,17 @@ ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.j
 # Folder of the finished runs of a comparison that is not done yet.
 RUNS = "runs"
 
-# Of the file of a run: Parquet where pyarrow, which is an extra, is there to write it.
-ENDING = ".parquet" if importlib.util.find_spec("pyarrow") else ".csv.gz"
-
-PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "dppy", "joblib", "matplotlib")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
 
 # What comes of files that somebody has changed.
 BROKEN = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+
+
+def versions() -> dict[str, str]:
+    """Of this package, of Python, and of the packages that rows may depend on."""
+    found = {"tvbandits": __version__, "python": platform.python_version()}
+    return found | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 class Stored(NamedTuple):
@@ -84,8 +85,7 @@ def write(
     """
     record = {
         "tvbandits": __version__,
-        "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": versions(),
         "arguments": dict(arguments),
         "seeds": sorted(int(seed) for seed in rows["seed"].unique()),
         "units": dict(units),
@@ -106,7 +106,7 @@ def draw(
 ) -> None:
     """Write the picture alone."""
     figure = regret_figure(rows, references, units)
-    put_in_place(out / PICTURE, lambda path: save_figure(figure, path))
+    put_in_place(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
 
 
 def read(out: Path) -> Stored:
@@ -143,24 +143,11 @@ def _records(run: pd.DataFrame) -> list[Row]:
 
 
 def _write_rows(rows: pd.DataFrame, path: Path) -> None:
-    if path.suffix == ".parquet":
-        rows.attrs["sha256"] = _digest(rows)  # the format's own checksums leave the footer out
-        rows.to_parquet(path, index=False)
-    else:
-        rows.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
-
-
-def _digest(rows: pd.DataFrame) -> str:
-    return hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()
+    rows.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
 
 
 def _rows(path: Path) -> pd.DataFrame:
     """The rows in a file, to the last bit."""
-    if path.suffix == ".parquet":
-        rows = read_parquet(path)
-        if rows.attrs.pop("sha256", None) != _digest(rows):
-            raise ValueError(f"{path.name} is not as it was written")
-        return rows
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, compression="gzip")
     if rows.empty:
         raise ValueError(f"{path.name} holds no rows")
@@ -268,4 +255,4 @@ def file_name(key: Key) -> str:
     """The name of a run's file: readable, and different for every run."""
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     words = re.sub(r"[^\w.=-]+", "_", "--".join(map(str, key)))[:80]
-    return f"{words}--{digest}{ENDING}"
+    return f"{words}--{digest}.csv.gz"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from tvbandits.comparison.regret_plot import styles_of
 from tvbandits.comparison.summary import counted, panels_of, summarise
 from tvbandits.plots.figure import NotebookFigure
 from tvbandits.policies.expert import PLANS
@@ -18,13 +18,6 @@ from tvbandits.policies.names import parse_spec
 
 # What the curves are read against: the same learning without an expert, and the paper's policy.
 WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"
-
-
-# Of the plans: colour, dashes and marker.
-STYLES = (
-    *(("#000000", "-", "o"), ("#d55e00", "--", "s")),
-    *(("#0072b2", "-.", "D"), ("#00805d", ":", "^")),
-)
 
 
 def policies(budgets: Sequence[float], plans: Sequence[str]) -> list[str]:
@@ -58,15 +51,6 @@ def frontier(rows: pd.DataFrame) -> pd.DataFrame:
     return summary
 
 
-def margins(summary: pd.DataFrame) -> pd.DataFrame:
-    """Regret of every plan over that of random points, by budget: below 1 is better than random."""
-    asked = summary[summary["budget"].notna()]
-    table = asked.pivot_table(index="plan", columns="budget", values="average_regret", sort=False)
-    if "random" not in table.index:
-        return table.iloc[:0]
-    return table / table.loc["random"]
-
-
 def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figure:
     """One panel a problem: means and 95% intervals over seeds, queries per step in powers of two."""
     summary = frontier(rows)
@@ -94,22 +78,19 @@ def _draw(axes: Axes, mine: pd.DataFrame) -> None:
 
     The policy that asks nobody is a line, the paper's a point.
     """
+    styles = styles_of([*PLANS, PAPER])
     for plan, lines in mine.groupby("plan", sort=False):
         if plan == WITHOUT:
             (level,) = lines["average_regret"]
             axes.axhline(level, color="0.5", linewidth=1.2, label=f"{WITHOUT}, no questions")
             continue
-        style: dict[str, Any] = {"color": "0.35", "ls": "none", "marker": "*", "markersize": 11}
-        if plan != PAPER:
-            colour, dashes, marker = STYLES[list(PLANS).index(str(plan)) % len(STYLES)]
-            style = {"color": colour, "ls": dashes, "marker": marker}
         axes.errorbar(
             lines["queries_per_step"],
             lines["average_regret"],
             yerr=lines["average_regret_ci95"].fillna(0.0),
             label=str(plan),
             capsize=3,
-            **style,
+            **styles[str(plan)].line,
         )
 
 

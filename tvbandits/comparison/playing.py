@@ -77,31 +77,61 @@ class Conditions:
 
 
 def play_one(prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> Run:
-    """One run of one policy."""
-    return _Entry.made(prepared, name, maker, conditions).played()
+    """All steps of one run of one policy; a problem that is moved is copied for it."""
+    return _run(*_entered(prepared, name, maker, conditions), name, maker, conditions)
+
+
+def _entered(
+    prepared: Prepared, name: str, maker: Maker, conditions: Conditions
+) -> tuple[Prepared, Player]:
+    """A problem before its first step, and who is going to play it."""
+    prepared, points = begun(prepared), conditions.batch
+    player = _player(
+        name, maker, prepared.setting(conditions.confidence, conditions.expert), points
+    )
+    return prepared, _suited(player, prepared.problem, points)
+
+
+def _run(
+    prepared: Prepared, player: Player, name: str, maker: Maker, conditions: Conditions
+) -> Run:
+    """Play to the horizon."""
+    label, known, points = prepared.label, prepared.known, conditions.batch
+    names: Row = {"problem": label, "policy": name}
+    names |= {"confidence": _width_text(maker, player, conditions.text), "seed": known.seed}
+    rows: list[Row] = []
+    playing, here = _Playing(prepared, player, points), np.empty((0, known.domain.dimension))
+    while len(rows) < known.horizon:
+        before, step = rows[-1]["cumulative_regret"] if rows else 0.0, len(rows) + 1
+        try:
+            batch, here = playing.batch(step, here, before)
+        except Exception as error:
+            error.add_note(f"{name} on {label}, seed {known.seed}, step {step}")
+            raise
+        rows += [names | row for row in batch]
+    return Run(label, name, known.seed, rows)
 
 
 def play_equally(
     prepared: Prepared, makers: Mapping[str, Maker], conditions: Conditions
 ) -> list[Run]:
     """One run of every policy on one realisation, those that ask nobody after those that do."""
-    entries = [_Entry.made(prepared, name, maker, conditions) for name, maker in makers.items()]
+    entries = {name: _entered(prepared, name, makers[name], conditions) for name in makers}
     asking = [
-        each
-        for each in entries
-        if isinstance(each.player, Bandit) and each.player.recipe.asking is not None
+        name
+        for name, (_, player) in entries.items()
+        if isinstance(player, Bandit) and player.recipe.asking is not None
     ]
     if not asking or conditions.expert is None:
         raise ValueError(
             f"equal information needs a policy that asks an expert; there are: {', '.join(makers)}"
         )
-    runs = {each.name: each.played() for each in asking}
+    runs = {name: _run(*entries[name], name, makers[name], conditions) for name in asking}
     counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
-    for each in entries:
-        if each.name not in runs:
-            expert = conditions.expert(each.prepared.problem, prepared.known.seed)
-            player = _informed(each.player, expert, counts)
-            runs[each.name] = replace(each, player=player).played()
+    for name in makers.keys() - runs.keys():
+        here, player = entries[name]
+        player = _informed(player, conditions.expert(here.problem, prepared.known.seed), counts)
+        runs[name] = _run(here, player, name, makers[name], conditions)
     return [runs[name] for name in makers]
 
 
@@ -167,41 +197,14 @@ def _info_of(player: Player) -> Info:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """A policy before its first step: on what it plays, its names, and how many points a step."""
+class _Playing:
+    """A player on a problem, and how many points a step."""
 
     prepared: Prepared
-    name: str
     player: Player
-    width: str
     points: int | None
 
-    @classmethod
-    def made(cls, prepared: Prepared, name: str, maker: Maker, conditions: Conditions) -> _Entry:
-        """A policy that is made for a problem, which is copied where it is moved."""
-        prepared, points = begun(prepared), conditions.batch
-        setting = prepared.setting(conditions.confidence, conditions.expert)
-        player = _suited(_player(name, maker, setting, points), prepared.problem, points)
-        return cls(prepared, name, player, _width_text(maker, player, conditions.text), points)
-
-    def played(self) -> Run:
-        """All steps of a run, of so many points each, or as the player decides."""
-        label, known = self.prepared.label, self.prepared.known
-        names: Row = {"problem": label, "policy": self.name}
-        names |= {"confidence": self.width, "seed": known.seed}
-        rows: list[Row] = []
-        here = np.empty((0, known.domain.dimension))
-        while len(rows) < known.horizon:
-            before, step = rows[-1]["cumulative_regret"] if rows else 0.0, len(rows) + 1
-            try:
-                batch, here = self._batch(step, here, before)
-            except Exception as error:
-                error.add_note(f"{self.name} on {label}, seed {known.seed}, step {step}")
-                raise
-            rows += [names | row for row in batch]
-        return Run(label, self.name, known.seed, rows)
-
-    def _batch(self, step: int, here: Array, before: float) -> tuple[list[Row], Array]:
+    def batch(self, step: int, here: Array, before: float) -> tuple[list[Row], Array]:
         """Ask, play and tell, from `here` (0 or 1, d) on: rows of what is told together, and its end.
 
         Each point is a step, or all are one, with its mean. Only the player is clocked, in processor

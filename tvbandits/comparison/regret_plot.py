@@ -5,12 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -128,7 +126,7 @@ def regret_figure(
     rows: pd.DataFrame,
     references: Mapping[str, References] | None = None,
     units: Mapping[str, str] | None = None,
-) -> Figure:
+) -> NotebookFigure:
     """Average regret R_t / t against t: mean over seeds and a band of one deviation.
 
     One panel a problem, or one a problem and width where a policy has several. The legend names the
@@ -203,21 +201,6 @@ def _free_style(i: int) -> PlotStyle:
         FREE_MARKERS[i % len(FREE_MARKERS)],
         hollow=True,
     )
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from matplotlib.figure import Figure
-    >>> from tvbandits.comparison.regret_plot import save_figure
-    >>> save_figure(Figure(), Path("empty.png"))
-    >>> print(Path("empty.png").exists())
-    True
-    """
-    figure.savefig(path, dpi=130)
 
 
 def _draw_panel(

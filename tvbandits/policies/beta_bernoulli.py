@@ -1,11 +1,9 @@
-"""Thompson sampling for arms that succeed or fail, with counts that fade or expire.
+"""Thompson sampling for arms that succeed or fail, with counts that fade.
 
 References
 ----------
 V. Raj and S. Kalyani. Taming non-stationary bandits: a Bayesian approach. arXiv 1707.09727, 2017.
     ([RK]; discounted Thompson sampling)
-F. Trovo, S. Paladino, M. Restelli and N. Gatti. Sliding-window Thompson sampling for non-stationary
-    environments. Journal of Artificial Intelligence Research 68, 2020. ([Tro])
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Unpack
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number, positive_number, refuse
+from tvbandits.core.arrays import Array, finite_number, refuse
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -32,19 +30,14 @@ class BetaBernoulli:
     ----------
     counts : array of shape (A, 2)
         Faded successes and failures of each arm.
-    window : float or None
-    recent : array of shape (n, 4)
-        Time, arm, success and failure of what may still expire; none without a window.
     time : float
         The latest told.
     """
 
     domain: Candidates
     discount: float
-    window: float | None
     worst: float
     counts: Array
-    recent: Array
     time: float = -np.inf
 
     def check(self, rewards: Observations) -> None:
@@ -63,25 +56,17 @@ class BetaBernoulli:
         if self.time > -np.inf:
             self.counts *= self.discount ** (latest - self.time)
         success = rewards.y - self.worst  # where less is better, the signed rewards lie in [-1, 0]
-        rows = self.domain.index(rewards.X)
-        told = np.column_stack([rewards.t, rows, success, 1.0 - success])
+        told = np.column_stack([success, 1.0 - success])
+        weights = self.discount ** (latest - rewards.t)
+        np.add.at(self.counts, self.domain.index(rewards.X), weights[:, None] * told)
         self.time = latest
-        if self.window is None:
-            weights = self.discount ** (latest - rewards.t)
-            np.add.at(self.counts, rows, weights[:, None] * told[:, 2:])
-            return
-        known = np.concatenate([self.recent, told])
-        self.recent = known[known[:, 0] > latest - self.window]
-        self.counts = np.zeros_like(self.counts)
-        faded = self.discount ** (latest - self.recent[:, :1]) * self.recent[:, 2:]
-        np.add.at(self.counts, self.recent[:, 1].astype(np.int64), faded)
 
 
 @described
 def discounted_thompson(
-    domain: Domain, *, discount: float = 0.99, window: float | None = None, **common: Unpack[Shared]
+    domain: Domain, *, discount: float = 0.99, **common: Unpack[Shared]
 ) -> ruled.PolicyAdapter:
-    """Discounted Thompson sampling for Bernoulli arms ([RK]), and in a sliding window ([Tro]).
+    """Discounted Thompson sampling for Bernoulli arms ([RK]).
 
     With successes S_a and failures F_a of each arm, which fade by the discount gamma in a step, it plays
 
@@ -94,8 +79,6 @@ def discounted_thompson(
     ----------
     discount : float
         gamma, in (0, 1]; 1 is plain Thompson sampling.
-    window : float, optional
-        Only rewards of the last so many units of time count; with discount=1 that is [Tro].
 
     Examples
     --------
@@ -110,9 +93,8 @@ def discounted_thompson(
     """
     arms = ruled.finite(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
-    last = None if window is None else positive_number("window", window)
     worst = -1.0 if common.get("minimise") else 0.0
-    rule = BetaBernoulli(arms, gamma, last, worst, np.zeros((len(arms), 2)), np.empty((0, 4)))
+    rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
     return ruled.adapted(domain, rule, **common)
 
 

@@ -294,7 +294,7 @@ def sparq_gp_ucb(
 PLANS: dict[str, Callable[[plans.Budget], plans.QueryPlan]] = {
     "next": plans.NextDecision,
     "plausible": plans.PlausibleMaximisers,
-    "kdpp": lambda budget: plans.KDPP(budget=budget),
+    "kdpp": plans.KDPP,
     "random": plans.RandomPoints,
 }
 

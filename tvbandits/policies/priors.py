@@ -238,9 +238,20 @@ class SeveralPriors:
     steps: int = field(default=0, kw_only=True)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """All priors see the rewards."""
-        for x, t, y in zip(rewards.X, rewards.t, rewards.y, strict=True):
-            self._observe(float(t), x, float(y))
+        """Every filter sees the rewards; its evidence is that of the prediction of them."""
+        for x, t, y in zip(rewards.X, rewards.t, rewards.y.tolist(), strict=True):
+            row, expected, errors = int(self.domain.index(x[None])[0]), self.centre.before(y), []
+            for member in self.members:
+                now = member.filter.at(float(t))
+                mean, variance = now.moments(row, expected)
+                member.log_evidence += log_density(y - mean, variance + self.noise)
+                member.filter = now.observed(row, y, self.noise)
+                errors.append((y - mean, variance))
+            self.centre, self.steps = self.centre.seen(y), self.steps + 1
+            self._judge(x, errors)
+
+    def _judge(self, x: Array, errors: list[tuple[float, float]]) -> None:
+        """Look at the error of each prior's forecast of a reward, and at its variance."""
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
@@ -250,16 +261,6 @@ class SeveralPriors:
         """Row and point of the largest of values (A,) that may be chosen."""
         x = allowed.best(lambda X: values[self.domain.index(X)], rng)
         return int(self.domain.index(x[None])[0]), x
-
-    def _observe(self, t: float, x: Array, y: float) -> None:
-        """Every filter sees the reward; its evidence is that of the prediction of it."""
-        row = int(self.domain.index(x[None])[0])
-        for member in self.members:
-            now = member.filter.at(t)
-            mean, variance = now.moments(row, self.centre.before(y))
-            member.log_evidence += log_density(y - mean, variance + self.noise)
-            member.filter = now.observed(row, y, self.noise)
-        self.centre, self.steps = self.centre.seen(y), self.steps + 1
 
 
 @dataclass(eq=False)
@@ -308,17 +309,14 @@ class Elimination(SeveralPriors):
         self.chosen[found[2].tobytes()] = found[1]
         return found[2]
 
-    def _observe(self, t: float, x: Array, y: float) -> None:
-        """Charge the prior that chose a point with its error; all see the reward; then it may go."""
+    def _judge(self, x: Array, errors: list[tuple[float, float]]) -> None:
+        """Charge the prior that chose a point with its error; then it may go."""
         p = self.chosen.pop(x.tobytes(), None)
-        before = None if p is None else self.members[p].filter.at(t)
-        row, expected = int(self.domain.index(x[None])[0]), self.centre.before(y)
-        super()._observe(t, x, y)
-        if p is None or before is None:
+        if p is None:
             return
         member, priors = self.members[p], len(self.members)
-        mean, variance = before.moments(row, expected)
-        member.errors += y - mean
+        error, variance = errors[p]
+        member.errors += error
         member.allowance += self.width * math.sqrt(variance)
         member.rounds += 1
         logarithm = math.log(math.pi**2 * self.steps**2 * priors / (3 * self.delta))

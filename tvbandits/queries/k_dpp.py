@@ -1,8 +1,8 @@
-"""Diverse subsets: k-DPPs by greedy search, by swaps, and exactly.
+"""Diverse subsets: k-DPPs by greedy search, and by swaps.
 
 A k-DPP draws a set Z of k out of N items with probability proportional to det K_Z; [S] asks its
 expert at such a set ([S] appendix A; Burt et al. 2020). Kernel matrices of nearby points are
-singular for every practical purpose, so both samplers draw from the k-DPP of
+singular for every practical purpose, so the sampler draws from the k-DPP of
 
     L = K + jitter * mean(diag K) * I,
 
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
 from tvbandits.core.arrays import (
@@ -32,7 +32,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import of_kind
-from tvbandits.core.linalg import cholesky, eigenpairs, greedy_pivots, pivoted_cholesky, solve_lower
+from tvbandits.core.linalg import cholesky, greedy_pivots, pivoted_cholesky, solve_lower
 
 # Proposals drawn at once from the generator.
 CHUNK = 4096
@@ -50,7 +50,7 @@ REFRESH = 256
 CONSISTENCY = 1e-6
 
 
-# Relative size of a negative variance or eigenvalue that rounding does not explain.
+# Relative size of a negative variance that rounding does not explain.
 NOT_PSD = 1e-6
 
 
@@ -81,13 +81,11 @@ class SwapChain:
         unused[self.chosen] = False
         self.others = np.flatnonzero(unused)
         self.accepted = 0
-        self.raised = 0.0
         self.refresh()
 
     def refresh(self) -> None:
         """Compute the table from a Cholesky factor."""
         factor = cholesky(self.L[np.ix_(self.chosen, self.chosen)], "kernel matrix of a k-DPP set")
-        self.raised = max(self.raised, factor.jitter)
         inverse = solve_lower(factor.L, np.eye(len(self.chosen)))
         self.table = np.ascontiguousarray(inverse.T)
         self.age = 0
@@ -170,23 +168,12 @@ class Sample:
     ----------
     indices : array of shape (k,)
         The distinct items of the set, ascending.
-    steps : int
-        Lazy steps of the chain, holds included; 0 for an exact sample.
     accepted : int
         Steps that swapped an item.
-    jitter : float
-        What the diagonal of K was raised by, in the unit of K.
     """
 
     indices: Index
-    steps: int
     accepted: int
-    jitter: float
-
-    @property
-    def acceptance(self) -> float:
-        """Swaps per lazy step (at most 1/2 on average); NaN where no step was asked for."""
-        return self.accepted / self.steps if self.steps else math.nan
 
 
 def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
@@ -253,7 +240,7 @@ def sample_mcmc(
     K, k, jitter
         As `greedy`.
     steps : int
-        Lazy steps, each counted whether or not it moves; see `mixing_steps`.
+        Lazy steps, each counted whether or not it moves.
     start : sequence of k distinct items, optional
         Default: the greedy set, [S] Alg. 3.
 
@@ -286,71 +273,13 @@ def sample_mcmc(
         if len(first) != k:
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
-        return Sample(_sorted(first), steps, 0, jitter * scale)
-    chain = SwapChain(_proper(kernel, scale, jitter), first, jitter)
+        return Sample(_sorted(first), 0)
+    L = kernel / scale
+    L[np.diag_indices_from(L)] += jitter
+    chain = SwapChain(L, first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
-    return Sample(_sorted(chain.chosen), steps, chain.accepted, (jitter + chain.raised) * scale)
-
-
-def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: float = 1e-8) -> Sample:
-    """Exact draw from the k-DPP of K + jitter mean(diag K) I, in O(N^3).
-
-    A k-DPP is a mixture of projection DPPs (Kulesza and Taskar 2012, Alg. 8). The mixture component
-    is chosen here, with elementary symmetric polynomials in logarithms: they span more than a
-    double can hold, for any scaling, when the spectrum falls as steeply as a smooth kernel's. The
-    projection DPP is drawn by dppy, from the bits of `rng`. `K` (N, N), `k` and `jitter` as
-    `greedy`.
-
-    Raises
-    ------
-    ValueError
-        As `greedy`; also if `K` has a clearly negative eigenvalue.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tvbandits.queries.k_dpp import sample_exact
-    >>> K = np.diag([1.0, 1.0, 0.0, 0.0])  # the other two have no variance
-    >>> print(sorted(sample_exact(K, 2, rng=np.random.default_rng(0)).indices.tolist()))
-    [0, 1]
-    """
-    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
-    kernel = _checked_kernel(K)
-    N = len(kernel)
-    k = _checked_size(k, N)
-    scale, jitter = _scale(kernel), positive_number("jitter", jitter)
-    if k in (0, N):
-        return Sample(_sorted(np.arange(k, dtype=np.int64)), 0, 0, jitter * scale)
-    values, vectors = eigenpairs(_proper(kernel, scale, jitter))
-    if values[0] < -NOT_PSD * values[-1]:
-        raise ValueError(
-            f"K must be positive semi-definite, got an eigenvalue of {values[0] * scale:.3g}"
-        )
-    component = _choose_component(np.log(np.maximum(values, jitter)), k, rng)
-    bits = np.random.RandomState(rng.bit_generator)
-    from dppy.exact_sampling import proj_dpp_sampler_eig
-
-    drawn = proj_dpp_sampler_eig(vectors[:, component], "GS", random_state=bits)
-    return Sample(_sorted(np.array(drawn, dtype=np.int64)), 0, 0, jitter * scale)
-
-
-def mixing_steps(N: int, k: int, accuracy: float) -> int:
-    """Lazy steps towards total variation `accuracy`: N k log(N / accuracy), rounded up.
-
-    This is the rate O(N k log(N / eps)) of Anari, Oveis Gharan and Rezaei (2016) with constant 1.
-    At least 1, but 0 where k is 0 or N and there is nothing to mix.
-
-    Raises
-    ------
-    ValueError
-        If `k` is not an integer from 0 to N, or `accuracy` is not a positive number.
-    """
-    k = _checked_size(k, whole_number("N", N, at_least=0))
-    positive_number("accuracy", accuracy)
-    if k in (0, N):
-        return 0
-    return max(1, math.ceil(N * k * (math.log(N) - math.log(accuracy))))
+    return Sample(_sorted(chain.chosen), chain.accepted)
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
@@ -407,40 +336,9 @@ def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
     return np.concatenate([found.pivots, fill])
 
 
-def _choose_component(log_values: Array, k: int, rng: np.random.Generator) -> Index:
-    """Draw k eigenvalues with probability proportional to their product."""
-    N = len(log_values)
-    # log_polynomials[n, l]: log of the l-th elementary symmetric polynomial of the first n values.
-    log_polynomials = np.full((N + 1, k + 1), -np.inf)
-    log_polynomials[:, 0] = 0.0
-    for n, log_value in enumerate(log_values):
-        np.logaddexp(
-            log_polynomials[n, 1:],
-            log_value + log_polynomials[n, :-1],
-            out=log_polynomials[n + 1, 1:],
-        )
-    log_uniform = -rng.standard_exponential(N)
-    picked: list[int] = []
-    for n in range(N, 0, -1):
-        left = k - len(picked)
-        if left == 0:
-            break
-        odds = log_values[n - 1] + log_polynomials[n - 1, left - 1] - log_polynomials[n, left]
-        if left == n or log_uniform[n - 1] < odds:  # the last n are certain, rounding or not
-            picked.append(n - 1)
-    return np.array(picked, dtype=np.int64)
-
-
 def _scale(kernel: Array) -> float:
     """Mean of the diagonal; 1 where that is 0 or there is none."""
     return float(np.diagonal(kernel).sum()) / max(len(kernel), 1) or 1.0
-
-
-def _proper(kernel: Array, scale: float, jitter: float) -> Array:
-    """L / mean(diag K)."""
-    L = kernel / scale
-    L[np.diag_indices_from(L)] += jitter
-    return L
 
 
 def _sorted(items: Index) -> Index:
@@ -453,21 +351,18 @@ def _checked_kernel(K: ArrayLike) -> Array:
     kernel = as_floats(K, "K")
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1]:
         raise ValueError(f"K must be square, got shape {kernel.shape}")
-    if not np.isfinite(kernel).all():
-        row, column = np.argwhere(~np.isfinite(kernel))[0]
-        raise ValueError(f"K must be finite, got {kernel[row, column]} at ({row}, {column})")
-    diagonal = np.diagonal(kernel)
-    if (diagonal < 0).any():
-        row = int((diagonal < 0).argmax())
-        raise ValueError(f"K must have no negative variance, got {diagonal[row]} at ({row}, {row})")
-    gap = np.abs(kernel - kernel.T)
-    if gap.max(initial=0.0) > 1e-8 * np.abs(kernel).max(initial=0.0):
-        row, column = np.unravel_index(gap.argmax(), gap.shape)
-        raise ValueError(
-            f"K must be symmetric, got {kernel[row, column]} at ({row}, {column}) "
-            f"and {kernel[column, row]} at ({column}, {row})"
-        )
+    _refuse(~np.isfinite(kernel), kernel, "be finite")
+    _refuse(np.diag(np.diagonal(kernel) < 0), kernel, "have no negative variance")
+    apart = np.abs(kernel - kernel.T) > 1e-8 * np.abs(kernel).max(initial=0.0)
+    _refuse(apart, kernel, "be symmetric")
     return kernel
+
+
+def _refuse(bad: NDArray[np.bool_], kernel: Array, needs: str) -> None:
+    """Say which entry of a matrix is the first bad one, if there is any."""
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(f"K must {needs}, got {kernel[row, column]} at ({row}, {column})")
 
 
 def _checked_size(k: int, N: int) -> int:

@@ -25,7 +25,7 @@ better on networks that it was not made on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -41,9 +41,9 @@ from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
 
 # --- budgets ---------------------------------------------------------------------------------------
-# A schedule maps the number t of decisions so far, with this one, to a number of questions. A budget
-# also knows how many questions have been asked, so that what is saved now may be spent later. Both
-# count decisions and not rewards: a batch that is told reward by reward is one decision.
+# A budget maps the number t of decisions so far, with this one, and the number of questions asked before
+# to a number of questions: what is saved now may be spent later. It counts decisions and not rewards: a
+# batch that is told reward by reward is one decision.
 
 # No formula asks for more in a decision.
 MOST_QUESTIONS = 1e9
@@ -51,7 +51,7 @@ MOST_QUESTIONS = 1e9
 
 @dataclass(frozen=True)
 class LogSchedule:
-    """ceil(factor log t) queries after t told rewards; the paper's experiments take factor = 6.
+    """ceil(factor log t) queries in the t-th decision; the paper's experiments take factor = 6.
 
     `every` is ours: all of them in every so many decisions, and none in between.
 
@@ -71,7 +71,7 @@ class LogSchedule:
         finite_number("factor", self.factor, low=0.0, high=MOST_QUESTIONS)
         whole_number("every", self.every)
 
-    def __call__(self, told: int) -> int:
+    def __call__(self, told: int, asked: int = 0) -> int:  # noqa: ARG002 - one face for all
         """Number of queries."""
         return 0 if told % self.every else math.ceil(self.factor * math.log(max(told, 1)))
 
@@ -160,15 +160,6 @@ def as_budget(budget: Budget | int) -> Budget:
         needs = "a whole number per step, or a budget such as OnAverage(3)"
         raise ValueError(f"budget must be {needs}; got {shown(budget)}")
     return budget
-
-
-def whole(schedule: Callable[[int], int], told: int) -> int:
-    """The number of a schedule, if it is one."""
-    wanted: object = schedule(told)
-    # What a formula such as np.ceil makes is a float that is whole; what people write is an integer.
-    if isinstance(wanted, float | np.floating) and float(wanted).is_integer():
-        wanted = int(wanted)
-    return whole_number(f"schedule({told})", wanted, at_least=0)
 
 
 # --- pools -----------------------------------------------------------------------------------------
@@ -313,6 +304,16 @@ class QueryPlan(Protocol):
         """Distinct rows of the pool, shape (q,)."""
 
 
+@dataclass(frozen=True)
+class _WithBudget:
+    """A plan of so many questions; a number is a number per step."""
+
+    budget: Budget | int
+
+    def __post_init__(self) -> None:
+        as_budget(self.budget)
+
+
 # Longest chain, in sweeps: no draw needs a thousandth of it.
 MOST_SWEEPS = 1e6
 
@@ -323,19 +324,15 @@ class KDPP:
 
     Parameters
     ----------
-    schedule : callable or int
-        `schedule(t)` returns how many points to ask about in the t-th decision. Where fewer distinct
-        points have been played, all of them are asked. A number is a constant schedule.
+    budget : Budget or int
+        How many points to ask about; a number is a number per step. Where fewer distinct points have
+        been played, all of them are asked.
     sweeps : float
         Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
         set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
-    accuracy : float, optional
-        Where given, the length is the theory's O(N k log(N / accuracy)) instead of `sweeps`.
-    budget : Budget or int, optional
-        Where given, it says how many instead of the schedule.
 
     Examples
     --------
@@ -346,34 +343,21 @@ class KDPP:
     3
     """
 
-    schedule: Callable[[int], int] | int = field(default_factory=LogSchedule)
+    budget: Budget | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
-    accuracy: float | None = None
-    budget: Budget | int | None = None
 
     looks_at_posterior: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.budget is not None:
-            as_budget(self.budget)
-        if isinstance(self.schedule, type) or not callable(self.schedule):
-            whole_number("schedule, where it is no function,", self.schedule, at_least=0)
+        as_budget(self.budget)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
-        optional(finite_number, "accuracy", self.accuracy, above=0.0, below=1.0)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain."""
-        if self.budget is not None:
-            k = pool.allowed(self.budget)
-        elif callable(self.schedule):
-            k = whole(self.schedule, pool.decisions)
-        else:
-            k = int(self.schedule)
+        k = pool.allowed(self.budget)
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
         steps = math.ceil(self.sweeps * k)
-        if self.accuracy is not None:
-            steps = k_dpp.mixing_steps(len(pool), k, self.accuracy)
         return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 
 
@@ -388,7 +372,7 @@ DISCOVER_EVERY = 4
 
 
 @dataclass(frozen=True)
-class PlausibleMaximisers:
+class PlausibleMaximisers(_WithBudget):
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
@@ -414,11 +398,6 @@ class PlausibleMaximisers:
     2
     """
 
-    budget: Budget | int
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
-
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
         k = min(pool.allowed(self.budget), len(pool))
@@ -431,20 +410,16 @@ class PlausibleMaximisers:
             candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
             if len(plausible) == 1 or not candidates:
                 break
-            if (pool.asked + len(rows) + 1) % DISCOVER_EVERY == 0:
-                left = plausible[~np.isin(plausible, rows)]
-                rows.append(int(left[first_largest(beliefs.deviation[left])]))
-            else:
-                # Where no answer changes the decision, the point of the largest promise is asked about.
-                gains = beliefs.gains(candidates, ranked[:COMPARED])
-                rows.append(candidates[first_largest(gains)])
+            left = plausible[~np.isin(plausible, rows)]
+            number = pool.asked + len(rows) + 1
+            rows.append(_most_helpful(beliefs, number, left, candidates, ranked))
             if len(rows) < k:
                 beliefs = beliefs.after(rows[-1])
         return np.array(rows, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class RandomPoints:
+class RandomPoints(_WithBudget):
     """Points at random, each subset of the size of the budget with the same chance.
 
     Parameters
@@ -461,12 +436,7 @@ class RandomPoints:
     3
     """
 
-    budget: Budget | int
-
     looks_at_posterior: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Look at nothing."""
@@ -475,7 +445,7 @@ class RandomPoints:
 
 
 @dataclass(frozen=True)
-class NextDecision:
+class NextDecision(_WithBudget):
     """One after the other the point whose answer helps the next decision most; some look elsewhere.
 
     Unlike `PlausibleMaximisers` it spends its budget at once, and what it discovers need not be
@@ -485,8 +455,6 @@ class NextDecision:
     ----------
     budget : Budget or int
         A number is a number per step.
-    discover_every : int, optional
-        Each question of this number goes to the point of the largest deviation of the pool; None: none.
 
     Examples
     --------
@@ -499,27 +467,15 @@ class NextDecision:
     2
     """
 
-    budget: Budget | int
-    discover_every: int | None = DISCOVER_EVERY
-
-    def __post_init__(self) -> None:
-        as_budget(self.budget)
-        optional(whole_number, "discover_every", self.discover_every)
-
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
         allowed = pool.allowed(self.budget)
         if allowed >= len(pool) or allowed == 0:
             return np.arange(len(pool) if allowed else 0)
-        return questions(pool.believed(), allowed, pool.asked, self.discover_every)
+        return questions(pool.believed(), allowed, pool.asked)
 
 
-def questions(
-    beliefs: JointPosterior,
-    budget: int,
-    asked: int = 0,
-    discover_every: int | None = DISCOVER_EVERY,
-) -> Index:
+def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
     """Rows of distinct points to ask about, one after the other as if those before were known.
 
     These count as answered as expected. The mean over answers a deviation above and below, which is the
@@ -532,27 +488,36 @@ def questions(
     budget : int
     asked : int
         Questions asked before: the discovery goes on from there.
-    discover_every : int, optional
-        None: never.
     """
     if budget >= len(beliefs):
         return np.arange(len(beliefs))
     free = np.ones(len(beliefs), dtype=bool)
     chosen: list[int] = []
     while len(chosen) < budget:
-        if discover_every is not None and (asked + len(chosen) + 1) % discover_every == 0:
-            left = np.flatnonzero(free)
-            row = int(left[first_largest(beliefs.deviation[left])])
-        else:
-            # The free point whose answer raises the best mean most.
-            ranked = _by_promise(beliefs, np.arange(len(free)))
-            candidates = ranked[free[ranked]][:LOOKED_AT]
-            row = int(candidates[first_largest(beliefs.gains(candidates, ranked[:COMPARED]))])
+        ranked = _by_promise(beliefs, np.arange(len(free)))
+        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(chosen) + 1
+        row = _most_helpful(beliefs, number, np.flatnonzero(free), candidates, ranked)
         chosen.append(row)
         free[row] = False
         if len(chosen) < budget:
             beliefs = beliefs.after(row)
     return np.array(chosen, dtype=np.int64)
+
+
+def _most_helpful(
+    beliefs: JointPosterior,
+    number: int,
+    left: Index,
+    candidates: Sequence[int] | Index,
+    ranked: Index,
+) -> int:
+    """The row for a question of this number: the least known one left now and then, else by the gain.
+
+    Where no answer changes the decision, the point of the largest promise is asked about.
+    """
+    if number % DISCOVER_EVERY == 0:
+        return int(left[first_largest(beliefs.deviation[left])])
+    return int(candidates[first_largest(beliefs.gains(candidates, ranked[:COMPARED]))])
 
 
 def _by_promise(beliefs: JointPosterior, rows: Index) -> Index:

@@ -185,8 +185,7 @@ class Facts:
         asking = self.campaign.recipe.asking
         if asking is None:
             return "nobody is asked"
-        budget = getattr(asking.plan, "budget", None)
-        match getattr(asking.plan, "schedule", None) if budget is None else budget:
+        match getattr(asking.plan, "budget", None):
             case None:
                 return "no limit here"
             case int(number) | PerStep(number):
