@@ -28,9 +28,7 @@ from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
-from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
@@ -72,9 +70,7 @@ class _Conditioned:
     def gone_on(self, state: State) -> State:
         """What such a state comes to, with what else it knows."""
         made, about = self.made, self.made.info
-        info = changed(
-            state.info, posterior=about.posterior, model=about.model, expensive=about.expensive
-        )
+        info = changed(state.info, posterior=about.posterior, model=about.model)
         return changed(state, model=made.model, posterior=made.posterior, info=info)
 
 
@@ -95,7 +91,6 @@ class Model:
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
         self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
-        self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
@@ -185,12 +180,9 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
-        expensive = info.expensive
-        if posterior.dense and in_use > expense.FEW:
-            expensive = self._forewarning.given(expensive, posterior, self._finite)
         size, about = posterior.dictionary_size, ModelInfo(**vars(info.model) | learned)
         of_posterior = PosteriorInfo(in_use, seen - in_use, posterior.jitter, size)
-        new = {"posterior": of_posterior, "model": about, "expensive": expensive}
+        new = {"posterior": of_posterior, "model": about}
         info = Info(**vars(info) | new)
         made = changed(state, posterior=posterior, info=info)
         known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)

@@ -48,7 +48,7 @@ from tvbandits.core.coercion import error_line, shown
 # numbers would be a pickle.
 
 
-FORMAT, VERSION = "tvbandits saved file", 5
+FORMAT, VERSION = "tvbandits saved file", 6
 STRUCTURE = "structure.json"
 # Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects.
 KINDS = "biufcSU"
