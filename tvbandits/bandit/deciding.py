@@ -39,13 +39,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.told import (
-    ToldReadings,
-    checked_told,
-    usual_variance,
-    values_and_variance,
-    with_rewards,
-)
+from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_variance, with_rewards
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import at_values_of
@@ -316,8 +310,8 @@ class Outcomes:
         for name, values in (unread | as_outcomes(outcomes)).items():
             check_outcome(name, self._parts)
             model, before = self._parts[name][1], known[name]
-            usual = model.recipe.domain, model.recipe.noise_variance, before.pending, 1.0
-            read = checked_told(*usual, told.X, values, told.t, None, name)
+            usual = len(told.X), None, model.recipe.noise_variance
+            read = Told.of(told.X, told.t, *values_and_variance(name, values, *usual))
             rng = generator_of(before.random)
             after = with_rewards(model, before, read, rng)
             known[name] = changed(after, random=rng.bit_generator.state)

@@ -17,7 +17,6 @@ from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -308,35 +307,6 @@ class Model:
             return np.asarray(view.scale**2 * view.posterior.prior_covariance(Z[rows]))
 
         return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
-
-    def speaks_jointly(self, state: State) -> bool:
-        """Whether what is told changes neither weights nor features of what was told before."""
-        return _ages_nothing(state) and self.recipe.posterior.fixed_features
-
-    def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
-        """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
-
-        With the joint covariance C = L L' of what is told, noise included, and the errors e of what is
-        said of it before any of it is told, reward i is off by L_ii (L^-1 e)_i with the variance L_ii^2
-        once those before it are known. The centre follows from the constant's column, as it grows.
-        """
-        assert state.time is not None  # some of them are late
-        now = max(state.time, float(told.t.max()))
-        known, view = self.conditioned(state, now, generator_of(state.random))
-        posterior, scaled, origin = view.posterior, known.model.scaling, view.origin
-        rows = self._data(known, self._maximised(state, told), told.variance)
-        covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
-        L = linalg.cholesky(covariance, "what is told").L
-        whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
-        products = np.concatenate(
-            [np.zeros((1, 2, 2)), whitened[:-1, :, None] * whitened[:-1, None]]
-        )
-        centres = [
-            scaled.centre(each, origin) for each in posterior.products + products.cumsum(axis=0)
-        ]
-        off = whitened[:, 0] + (origin - np.array(centres)) * whitened[:, 1]
-        deviation = np.diagonal(L)
-        return deviation * off, (scaled.scale * deviation) ** 2
 
     def beta(self, state: State, view: View) -> float:
         """The width of a conditioned state and its view."""

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.availability import available
 from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
@@ -46,7 +45,6 @@ from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Record
-from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
 from tvbandits.core.tables import COLUMNS
@@ -127,8 +125,7 @@ class Recipe:
         On further outcomes: only points that are known to satisfy them are played. What is believed of
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
-        Points to start from under limits: those that were not played yet come first. Of candidates also
-        a mask, or row numbers.
+        Points to start from under limits: those that were not played yet come first.
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
@@ -286,24 +283,11 @@ class Recipe:
         if taken := set(names) & {*columns, *COLUMNS, "site", "t"}:  # these two are of a campaign
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        safe = [] if none else self._safe_points().tolist()
+        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
         object.__setattr__(self, "limits", limits)
         object.__setattr__(self, "safe", tuple(map(tuple, safe)))
-
-    def _safe_points(self) -> Array:
-        """What is safe, as points (s, d); of candidates a mask or row numbers will do, as of `among`."""
-        try:
-            given = None if has_names(self.safe) else np.asarray(self.safe)
-        except ValueError:  # it is ragged, which the domain says by name
-            given = None
-        rows = given is not None and given.ndim == 1 and given.dtype.kind in "bi"
-        if rows and isinstance(self.domain, Candidates):
-            free = available(self.domain, given, None, any_context=True)
-            assert free is not None  # it is said what
-            return self.domain.X[free.mask]
-        return self.domain.check(self.safe, "safe")
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""

@@ -21,7 +21,6 @@ import math
 import re
 import types
 import zipfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -289,7 +288,7 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is tuple and inside[-1:] != (...,):
         alike = isinstance(value, tuple) and len(value) == len(inside)
         return alike and all(map(fits, value, inside))
-    if origin in (tuple, list, deque, Sequence):
+    if origin in (tuple, list, Sequence):
         return isinstance(value, origin) and all(fits(each, inside[0]) for each in value)
     if origin is not None and issubclass(origin, Mapping):
         pairs = value.items() if isinstance(value, Mapping) else ((None, None),)
@@ -394,8 +393,6 @@ class Encoder:
             return {type(value).__name__: [self.ref(each) for each in value]}
         if type(value) is dict:
             return {"dict": [[self.ref(key), self.ref(each)] for key, each in value.items()]}
-        if type(value) is deque:
-            return {"deque": [self.ref(each) for each in value], "most": value.maxlen}
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
@@ -546,11 +543,6 @@ class Decoder:
                 return array[()]
             case "tuple" | "list":
                 return (tuple if kind == "tuple" else list)(map(self.value, what))
-            case "deque":
-                most = entry["most"]
-                if most is not None and type(most) is not int:
-                    raise SavedFileError(f"a queue has the length {most!r}")
-                return deque(map(self.value, what), most)
             case "dict":
                 return {_key(self.value(key)): self.value(each) for key, each in what}
             case "bytes":

@@ -268,8 +268,6 @@ class StateSpace(PosteriorRule):
     [0.585]
     """
 
-    fixed_features: ClassVar[bool] = True
-
     anchors: Array | None = None
 
     def __post_init__(self) -> None:
