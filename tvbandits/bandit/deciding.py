@@ -522,7 +522,7 @@ def _within(decision: Decision, whole: Domain, reach: float, start: Position | N
     free = narrowed(domain, decision.available, lambda X: distances(whole, here, X) <= reach)
     if free is not None and free.mask is not None and not free.mask.any():
         raise NothingAvailableError(
-            f"nothing that is available is within near={reach:g} of {here.tolist()}"
+            f"nothing available is within near={reach:g} of {here.tolist()}"
         )
     return replace(decision, domain=nearby(domain, here, reach), available=free)
 
@@ -549,10 +549,7 @@ def _control_first(recipe: Recipe, decision: Decision, state: State, near: float
         if start is not None and distances(recipe.domain, start.x, control)[0] > reach:
             return none
     if n == 1:
-        raise ValueError(
-            f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
-            "and another that is held against it"
-        )
+        raise ValueError(f"a batch with a control has at least 2 points, got n=1 at t = {now:g}")
     count = 1
     if n is not None and isinstance(recipe.domain, Candidates):
         there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())

@@ -494,10 +494,8 @@ class Model:
         ages = Ages.of(seen, latest, state.gone.rewards + start)
         effective = np.asarray(self._aging(state)(seen.variance, ages))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
-            raise ValueError(
-                f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
-                f"{state.model.aging!r} returned {effective!r}"
-            )
+            needs = f"{len(seen)} positive variances, infinite where forgotten"
+            raise ValueError(f"{state.model.aging!r} must return {needs}, got {effective!r}")
         if state.since != (0, 0):
             rewards, answers = state.since
             told = len(state.rewards)

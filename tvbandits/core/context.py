@@ -79,10 +79,7 @@ def context_columns(domain: Domain, context: Context) -> Array:
         raise ValueError(f"{domain!r} has no measured context, got context={shown(context)}")
     if context is None:
         first = next(iter(parts))
-        raise ValueError(
-            f"{domain!r} has a context, which the world gives and nobody chooses: "
-            f"say context={{{first!r}: ...}}"
-        )
+        raise ValueError(f"{domain!r} has a context, say context={{{first!r}: ...}}")
     if not isinstance(context, Mapping):
         values = np.atleast_1d(as_floats(context, "context")).tolist()
         if np.ndim(context) > 1 or len(values) != len(parts):
@@ -190,10 +187,8 @@ def completed(
     for i, x in reversed(list(enumerate(X))):
         there = np.flatnonzero((plays.X[:, :-count] == x).all(axis=1)).tolist()
         if not there:
-            raise ValueError(
-                f"the context of the point {x.tolist()} is not known, as it was not asked for: "
-                f"say context={{{next(iter(parts))!r}: ...}}"
-            )
+            say = f"say context={{{next(iter(parts))!r}: ...}}"
+            raise ValueError(f"{x.tolist()} was not asked for, and has no context: {say}")
         ranks = [
             (row not in taken and (t is None or at == times[i]), at <= times[i], at, row)
             for row, at in zip(there, plays.t[there].tolist(), strict=True)

@@ -336,10 +336,8 @@ class Space:
             If there are more, or infinitely many.
         """
         if self._every is None:
-            raise ValueError(
-                f"only a space of at most {ENUMERATED} points has candidates, this one has "
-                f"{self.size:g}: give the points to `table`"
-            )
+            most = f"{self.size:g} points are more than {ENUMERATED}"
+            raise ValueError(f"{most}: give some of them to `table`")
         return self.table(self._every, context=context)
 
     def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:

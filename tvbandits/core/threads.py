@@ -71,10 +71,8 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
             # A child process: who held the lock in the parent is not there.
             turns.renew()
         if me in turns.callers:
-            raise CallWithinCallError(
-                f"{method.__name__} was called from inside of a call of the same bandit, such as by "
-                "its expert"
-            )
+            what = f"{method.__name__} was called from inside of a call of the same bandit"
+            raise CallWithinCallError(f"{what}, such as by its expert")
         block = object()
         try:
             try:

@@ -406,10 +406,8 @@ class Encoder:
     def _named(self, value: Any) -> dict[str, Any]:
         name = name_of(value)
         if not _PLACE.fullmatch(name):
-            raise ValueError(
-                f"{name} cannot be saved: a part of your own is saved by its name, so it must stand "
-                "in a module by that name, not inside of a function"
-            )
+            needs = "must stand in a module by its name, not inside of a function"
+            raise ValueError(f"{name} cannot be saved: a part of your own {needs}")
         if name not in self.own:
             self.own.append(name)
         return {"own": name}
@@ -562,15 +560,11 @@ class Decoder:
     def _own(self, name: Any) -> Any:
         """A part of the user's."""
         if name not in self._trusted:
-            word = name.removeprefix("tvbandits:")
-            if word in ("MappedRows", "ParquetRows"):
-                raise SavedFileError(
-                    "its candidates stand in another file, which is not opened because this one says "
-                    f"so: hand them over, as in trusted={{{name!r}: Candidates(path).rows}}"
-                )
+            rows = name in ("tvbandits:MappedRows", "tvbandits:ParquetRows")
+            part = "Candidates(path).rows" if rows else "..."
             raise SavedFileError(
-                f"it uses {name!r}, which is not part of the package and is not imported because a "
-                f"file says so: hand it over, as in trusted={{{name!r}: ...}}"
+                f"it uses {name!r}, which is not part of it, and is not taken because a file says so: "
+                f"hand it over, as in trusted={{{name!r}: {part}}}"
             )
         return self._trusted[name]
 

@@ -25,7 +25,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import of_kind, several
 from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
@@ -155,13 +155,7 @@ class Every:
 
 def as_every(learn: Every | int) -> Every:
     """A number is a number of rewards."""
-    if isinstance(learn, Every):
-        return learn
-    if isinstance(learn, int | np.integer) and not isinstance(learn, bool | np.timedelta64):
-        return Every(whole_number("learn", learn))
-    raise ValueError(
-        f"learn must be a number of rewards, or a rule such as Every(30); got {shown(learn)}"
-    )
+    return learn if isinstance(learn, Every) else Every(whole_number("learn", learn))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
-    Exponentiation,
     Kernel,
     Matern,
     Product,
@@ -77,9 +76,6 @@ def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
         return _factor(kernel.kernel, h, in_time=True)
     if kind is Matern and in_time and kernel.nu == 0.5:
         return float(np.exp(-h / np.asarray(kernel.length_scale).item()))
-    if kind is Exponentiation:
-        base = _factor(kernel.kernel, h, in_time)
-        return None if base is None else float(base**kernel.exponent)
     if kind in (Sum, Product):
         first, second = _factor(kernel.k1, h, in_time), _factor(kernel.k2, h, in_time)
         if first is None or second is None:
