@@ -40,7 +40,7 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.coercion import check_part, choice, of_kind, require, several, shown
+from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, several, shown
 from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
@@ -282,8 +282,7 @@ class Recipe:
         safe = [] if none else self.domain.check(self.safe, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
-        object.__setattr__(self, "limits", limits)
-        object.__setattr__(self, "safe", tuple(map(tuple, safe)))
+        settle(self, limits=limits, safe=tuple(map(tuple, safe)))
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
@@ -393,12 +392,9 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
 
 def check_mean(mean: object) -> None:
     """Raise a `ValueError` unless this is a prior mean: "online", or a number that a reward may be."""
-    if isinstance(mean, str):
-        known = mean == "online"
-    else:
-        known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
+    known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
     needs = f'"online" or a finite number of at most {LARGEST_VALUE:g} in size'
-    require(known, "mean", needs, mean)
+    require(known or (isinstance(mean, str) and mean == "online"), "mean", needs, mean)
 
 
 # --- a state for a recipe ---------------------------------------------------------------------------

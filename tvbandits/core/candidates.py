@@ -345,16 +345,13 @@ def _different(X: Array) -> Array:
     if X.size == 0:
         raise ValueError(f"candidates must have a row and a column, got shape {X.shape}")
     X += 0.0
-    keys = keys_of(X)
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    same = again[(X[order[again]] == X[order[again + 1]]).all(axis=1)]
-    if len(same):
-        at = same[order[same + 1].argmin()]
-        first, row = int(order[at]), int(order[at + 1])
-        raise ValueError(
-            f"candidates must differ, but row {row} repeats row {first}: {X[row].tolist()}"
-        )
+    _, first, which = np.unique(keys_of(X), return_index=True, return_inverse=True)
+    rows, like = np.arange(len(X)), first[which]
+    again = rows[like < rows]
+    again = again[(X[again] == X[like[again]]).all(axis=1)]
+    if len(again):
+        repeat = f"row {again[0]} repeats row {like[again[0]]}"
+        raise ValueError(f"candidates must differ, but {repeat}: {X[again[0]].tolist()}")
     X.setflags(write=False)
     return X
 

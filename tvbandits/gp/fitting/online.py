@@ -25,7 +25,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, several
+from tvbandits.core.coercion import of_kind, settle, several
 from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
@@ -101,10 +101,9 @@ class Every:
         for name in ("spread", "space_spread"):
             if not is_infinite(getattr(self, name)):
                 positive_number(name, getattr(self, name))
-        flag("in_steps", self.in_steps)
-        flag("diverse", self.diverse)
-        object.__setattr__(self, "first", tuple(first))
-        object.__setattr__(self, "rivals", tuple(rivals))
+        for name in ("in_steps", "diverse"):
+            flag(name, getattr(self, name))
+        settle(self, first=tuple(first), rivals=tuple(rivals))
 
     def due(self, before: int, now: int) -> bool:
         """Whether a fit falls due between `before` rewards and `now`."""
