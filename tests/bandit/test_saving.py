@@ -239,7 +239,7 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
     player = policies.gp_ucb(Candidates(place), RBF(0.3), 0.1, posterior="nystrom")
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
-    said = rf"another file, .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
+    said = rf"because a file says so: .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
     refused(SavedFileError, said, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {f"tvbandits:{kind}": Candidates(place).rows})
     assert (other.ask(2) == player.ask(2)).all()

@@ -355,7 +355,7 @@ def test_append_and_take_equal_plain_indexing() -> None:
             taken = getattr(both.take(rows), name)
             assert np.array_equal(taken, expected[rows])
             assert not taken.flags.writeable
-    refused(ValueError, "of 2 coordinates cannot take points of 3", a.append, some(1, d=3))
+    refused(ValueError, "points must have 2 coordinates, got 3", a.append, some(1, d=3))
 
 
 @settings(deadline=None, max_examples=30)

@@ -277,8 +277,8 @@ class StateSpace(PosteriorRule):
     def check(self, kernel: Any) -> None:
         """Raise a `ValueError` unless the kernel is a sum of terms."""
         if terms_of(kernel) is None:
-            needs = "a sum of constant * OnSpace(...) * OnTime(Matern(nu=0.5 or 1.5)), or Drift"
-            raise ValueError(f"a state space needs {needs} for the time; got {kernel}")
+            needs = "a sum of terms constant * OnSpace(...) * OnTime(Matern(nu=0.5 or 1.5))"
+            raise ValueError(f"a state space needs {needs}, or Drift for the time; got {kernel}")
 
     def condition(self, given: Conditioning) -> StateSpacePosterior:
         """Condition on data, in any order, from a posterior that only has to be told the rest.
