@@ -414,6 +414,14 @@ class CandidatePosterior:
         kept = {each.name: self.__dict__[each.name] for each in fields(self)}  # type: ignore[arg-type]
         return kept | {"fantasy": None}
 
+    def beliefs(self, about: float, beta: float, noise_variance: Any = None) -> JointPosterior:
+        """About all candidates at the time `now`, and what readings of the time `about` would change."""
+        raise NotImplementedError
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Means (A, 1) and variances (A,) at the candidates."""
+        raise NotImplementedError
+
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Means (n, 1) and variances (n,) at candidates [x, t], all at the time `now`."""
         rows = candidate_rows(self.surface, Z)

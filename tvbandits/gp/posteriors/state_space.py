@@ -311,9 +311,9 @@ def filtered(
     known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
     for start in known:
         if start.begins(kernel, data, surface):
-            made = start.continued(data.rows(len(start.data)), now)
-            if made is not None:
-                return made
+            posterior = start.continued(data.rows(len(start.data)), now)
+            if posterior is not None:
+                return posterior
     made = space()
     prior, sight = Filter.prior(made, data.Y.shape[1]), ObservationModel(made, surface, grows)
     return StateSpacePosterior(kernel, data.rows(0, 0), sight, prior, now).told(data)
