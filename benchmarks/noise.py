@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.coverage import OZONE
 from benchmarks.harness import arguments, course, heading, line
-from tvbandits.bandit.play import Player
+from tvbandits.bandit.state import Player
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import SUITES
 from tvbandits.comparison.compare import simulated

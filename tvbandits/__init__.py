@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from tvbandits.acquisition.availability import NothingAvailableError as NothingAvailableError
     from tvbandits.bandit.bandit import Bandit as Bandit
     from tvbandits.bandit.loading import load as load
-    from tvbandits.bandit.play import (
-        EvaluationError as EvaluationError,
-        Played as Played,
-        evaluate as evaluate,
-        play as play,
-    )
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import Info as Info, State as State
     from tvbandits.campaign import Campaign as Campaign
@@ -49,7 +43,6 @@ if TYPE_CHECKING:
     from tvbandits.core.space import Arms as Arms, Space as Space
     from tvbandits.gp.fitting.online import Every as Every
     from tvbandits.gp.posteriors.exact import Exact as Exact
-    from tvbandits.gp.posteriors.expense import ExpensiveWarning as ExpensiveWarning
     from tvbandits.gp.posteriors.nystrom import Nystrom as Nystrom
     from tvbandits.gp.posteriors.nystrom_filter import NystromFilter as NystromFilter
     from tvbandits.gp.posteriors.state_space import StateSpace as StateSpace
@@ -59,7 +52,6 @@ _HOMES = {
     "acquisition.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
     "bandit.loading": "load",
-    "bandit.play": "EvaluationError Played evaluate play",
     "bandit.recipe": "Recipe",
     "bandit.state": "Info State",
     "campaign": "Campaign",
@@ -76,7 +68,6 @@ _HOMES = {
     "core.space": "Arms Space",
     "gp.fitting.online": "Every",
     "gp.posteriors.exact": "Exact",
-    "gp.posteriors.expense": "ExpensiveWarning",
     "gp.posteriors.nystrom": "Nystrom",
     "gp.posteriors.nystrom_filter": "NystromFilter",
     "gp.posteriors.state_space": "StateSpace",

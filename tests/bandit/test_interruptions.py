@@ -86,7 +86,7 @@ def test_a_turn_ends_whatever_line_it_is_interrupted_at() -> None:
         other.start()
         other.join(20)
         assert done == ["done"], where
-        assert threads._blocks == [], where
+        assert not threads._blocks, where
         assert threads._before == [], where
 
 

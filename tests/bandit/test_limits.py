@@ -351,13 +351,6 @@ def test_an_outage_is_warned_of_once() -> None:
     assert [text.partition(" with")[0][-5:] for text in said] == ["t = 2", "t = 7"]
 
 
-@pytest.mark.parametrize("safe", [[3, 4], np.arange(21) // 2 == 2, SITES.X[[4, 5]]])
-def test_rows_and_masks_are_safe_points_too(safe: object) -> None:
-    found = np.array(limited(safe=safe).recipe.safe)
-    assert found.shape == (2, 1)
-    assert 1.4 < found.mean() < 2.4
-
-
 def test_none_was_not_read() -> None:
     bandit = limited()
     bandit.tell(SITES.X[:2], [0.1, 0.2], 1, outcomes={"load": [None, -1.0]})

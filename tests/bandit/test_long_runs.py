@@ -1,7 +1,6 @@
-"""A bandit that plays for long: it goes on as one that was resumed, and says what it will cost."""
+"""A bandit that plays for long: it goes on as one that was resumed."""
 
 import pickle
-import warnings
 from functools import partial
 from typing import Any
 
@@ -10,23 +9,13 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-import tvbandits
 from tests.attack.dense import ExactAbove
 from tests.helpers.refusals import refused
-from tvbandits import (
-    Answers,
-    Bandit,
-    Box,
-    Candidates,
-    Every,
-    ExpensiveWarning,
-    StateSpace,
-    policies,
-)
+from tvbandits import Answers, Bandit, Box, Candidates, Every, StateSpace, policies
 from tvbandits.bandit import inference, recipe
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.rule import ModelEnsemble
-from tvbandits.gp.posteriors import expense, predictions
+from tvbandits.gp.posteriors import predictions
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
 KERNEL = RBF(3.0)
@@ -230,62 +219,3 @@ def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
 def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
     with pytest.raises(ValueError, match="history must be a whole number"):
         policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=12).with_history(wrong)
-
-
-def costly(monkeypatch: pytest.MonkeyPatch) -> Bandit:
-    """A bandit whose steps are said to be expensive soon."""
-    monkeypatch.setattr(expense, "FEW", 0)
-    monkeypatch.setattr(expense, "SECONDS", (2 * 12) ** 3 / 3 / expense.FLOPS)
-    return policies.gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01)
-
-
-def tell(bandit: Bandit, steps: int) -> list[str]:
-    """Steps, and the warnings given meanwhile."""
-    with warnings.catch_warnings(record=True) as given:
-        warnings.simplefilter("always")
-        for _ in range(steps):
-            X = np.array([[(len(bandit.state.rewards) + 1) / 50]])  # all of them distinct
-            bandit.tell(X, np.sin(X[:, 0]))
-            bandit.ask()
-            bandit.drop(bandit.pending)
-            bandit.predict(X)
-    assert all(issubclass(each.category, ExpensiveWarning) for each in given)
-    return [str(each.message) for each in given]
-
-
-def tell_plainly(bandit: Bandit) -> None:
-    """A step, with warnings as they are set."""
-    bandit.tell([[(len(bandit.state.rewards) + 1) / 50]], [0.5])
-    bandit.ask()
-
-
-def test_what_will_be_expensive_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert issubclass(tvbandits.ExpensiveWarning, UserWarning)
-    bandit = costly(monkeypatch)
-    assert tell(bandit, 11) == []
-    assert not bandit.info.expensive
-    (said,) = tell(bandit, 4)
-    assert "12 rows to factor" in said
-    assert "nystrom" in said
-    assert bandit.info.expensive
-    assert tell(bandit, 3) == []
-    again = Bandit.from_state(bandit.recipe, pickle.loads(pickle.dumps(bandit.state)))
-    assert tell(again, 3) == []
-
-
-def test_a_drifting_one_is_told_of_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expense, "FEW", 0)
-    monkeypatch.setattr(expense, "SECONDS", 1e-6)
-    (said,) = tell(policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1), 15)
-    assert "StateSpace(anchors=points)" in said
-
-
-def test_an_error_made_of_the_warning_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bandit = costly(monkeypatch)
-    tell(bandit, 11)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ExpensiveWarning)
-        before = bandit.state
-        refused(ExpensiveWarning, "rows to factor", tell_plainly, bandit)
-        assert len(bandit.state.rewards) == len(before.rewards) + 1
-        tell_plainly(bandit)

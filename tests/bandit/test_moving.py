@@ -158,7 +158,7 @@ def test_a_function_that_returns_no_cost(value: Any) -> None:
 
 
 def test_a_distance_from_nowhere() -> None:
-    with pytest.raises(ValueError, match=r"near=1 is a distance from the last point"):
+    with pytest.raises(ValueError, match="near=1 is from the last point"):
         bandit_on(LINE).ask(1, near=1.0)
 
 

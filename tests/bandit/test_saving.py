@@ -206,7 +206,7 @@ def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
     mine = Known()
     assert load(tmp_path / "saved", {OWN: mine}).recipe.asking.expert is mine
     nameless = made("sparq-gp-ucb", expert=experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1))
-    refused(ValueError, "must stand in a module by that name", nameless.save, tmp_path / "saved")
+    refused(ValueError, "must stand in a module by its name", nameless.save, tmp_path / "saved")
     assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole
 
 
@@ -239,7 +239,7 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
     player = policies.gp_ucb(Candidates(place), RBF(0.3), 0.1, posterior="nystrom")
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
-    said = rf"another file, .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
+    said = rf"because a file says so: .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
     refused(SavedFileError, said, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {f"tvbandits:{kind}": Candidates(place).rows})
     assert (other.ask(2) == player.ask(2)).all()

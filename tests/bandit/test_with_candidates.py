@@ -109,8 +109,8 @@ def test_what_is_wrong_is_named() -> None:
     with pytest.raises(ValueError, match="with_candidates needs a domain of Candidates, got Box"):
         on_box.with_candidates([[0.5]])
     for retired, said in (
-        ([5], "retired must be row numbers from 0 to 4, got 5"),
-        ([1, 1], "retired must be different rows"),
+        ([5], "retired must be from 0 to 4, got 5"),
+        ([1, 1], "retired must be distinct, got 1 twice"),
         (range(5), "retired must leave a row to play, got all 5"),
     ):
         refused(ValueError, said, Candidates, OLD, retired=retired)

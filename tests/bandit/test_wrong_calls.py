@@ -160,7 +160,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "n a float": (lambda p: p.ask(10.0, n=2.0), "n must be a whole number .* got 2.0"),
     "rows outside": (lambda p: p.ask(10.0, among=[41]), "row numbers from 0 to 40, got 41"),
     "nothing": (lambda p: p.ask(10.0, among=[]), "none of the 41 candidates is available"),
-    "context": (lambda p: p.ask(10.0, context=[1.0]), "without context columns"),
+    "context": (lambda p: p.ask(10.0, context=[1.0]), "have no context columns"),
     "a date": (lambda p: p.ask(NOON), "as a Clock"),
     "tell a date": (lambda p: p.tell(LINE.X[[3]], [0.1], NOON), "as a Clock"),
     "tell None": (lambda p: p.tell(LINE.X[[3]], None), "y must be numeric, got None"),

@@ -45,7 +45,6 @@ def test_a_point_inside() -> None:
         GOOD,
         [GOOD],
         (GOOD,),
-        pd.Series(GOOD),
         pd.DataFrame([GOOD]),
         pd.DataFrame([GOOD])[["mode", "count", "temperature"]],
         pd.DataFrame([GOOD]).astype({"mode": "category", "count": "float32"}),
@@ -144,7 +143,7 @@ def test_rounding_noise_is_taken_off() -> None:
         ({"a": (0, np.inf)}, "a: high must be a finite number, got inf"),
         ({"a": (1, 2, 3)}, r"a must be an interval .* got \(1, 2, 3\)"),
         ({"a": [[0, 1], [2]]}, r"a: low must be a finite number, got \[0, 1\]"),
-        ({"a": ["x"]}, r"a: there must be at least two categories, got \['x'\]"),
+        ({"a": ["x"]}, r"a: categories must be at least two texts, got \['x'\]"),
         ({"a": ["x", "x"]}, "a: categories must differ, got 'x' twice"),
         ({"a": ["x", 2]}, "a: categories must be texts, got 2"),
     ],
@@ -192,8 +191,8 @@ def test_every_point_of_a_finite_space() -> None:
         for a, b, c in product(range(1, 7), range(1, 7), ["red", "blue"])
     ]
     assert table.decode(table.X).to_dict("records") == expected
-    refused(ValueError, "at most 20000 points has candidates, this one has inf", OVEN.candidates)
-    with pytest.raises(ValueError, match=r"this one has 1e\+06: give the points to `table`"):
+    refused(ValueError, "inf points are more than 20000", OVEN.candidates)
+    with pytest.raises(ValueError, match=r"1e\+06 points are more than 20000: give some"):
         Space(a=Integer(1, 10**6)).candidates()
 
 
@@ -405,11 +404,11 @@ def test_context_by_name() -> None:
         table.rows_of({"left": 3, "colour": "green"})
     with pytest.raises(ValueError, match="left must be a whole number from 1 to 6, got 9"):
         table.rows_of({"left": 9, "colour": "red"})
-    with pytest.raises(ValueError, match="context must be names of parameters, got 'size'"):
+    with pytest.raises(ValueError, match=r"context must be .* got 'size'"):
         DICE.candidates(context=["size"])
     with pytest.raises(ValueError, match="context must leave a column to choose"):
         DICE.candidates(context=["left", "right", "colour"])
-    refused(ValueError, "without context columns have no context", DICE.candidates().rows_of, {})
+    refused(ValueError, "candidates have no context columns", DICE.candidates().rows_of, {})
 
 
 # --- candidates with columns that the world decides about
@@ -620,7 +619,7 @@ def test_what_is_wrong_is_named_counts() -> None:
         refused(ValueError, "around must be above 0 and below 1, got", rate, 1, 2, around=around)
     refused(ValueError, r"around must have shape \(1,\)", count, 1, 2, around=[1.0, 2.0])
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
-    with pytest.raises(ValueError, match=r"that were counted have a variance; got 0\.1 as well"):
+    with pytest.raises(ValueError, match=r"counted rewards have a variance, got 0\.1 as well"):
         bandit.tell([[0.0]], rate(1, 2), 1, 0.1)
     with pytest.raises(ValueError, match=r"y must have shape \(2,\), got \(1,\)"):
         bandit.tell([[0.0], [1.0]], rate(1, 2), 1)

@@ -74,7 +74,7 @@ def test_a_budget_without_a_limit_is_none() -> None:
     with pytest.raises(ValueError, match="a budget needs a limit: give per_step=, total= or cost="):
         Budgeted(Meter())
     refused(ValueError, "a budget needs a limit", Budgeted, Meter(), price=1.0)
-    match = r"expert must be an object with a method query\(X, t\); got"
+    match = r"expert must be an object with a method query\(X, t\), got"
     refused(ValueError, match, Budgeted, pd.DataFrame(), total=1)
 
 

@@ -486,7 +486,7 @@ def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None
         restored(expert, {"kind": name, **wrong})
     with pytest.raises(ValueError, match=f"the state is of Somebody, and is given to {name}"):
         restored(expert, {"kind": "Somebody"})
-    refused(ValueError, "the state is of an expert that keeps nothing", restored, expert, None)
+    refused(ValueError, "the state is of no expert", restored, expert, None)
     assert state_of(expert) == before
 
 

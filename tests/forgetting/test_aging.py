@@ -415,7 +415,7 @@ def test_too_few_rewards_teach_nothing() -> None:
 @pytest.mark.parametrize("each", [Constant(), compose(Window(last=5))], ids=str)
 def test_learning_without_a_pace_is_refused(each: Any) -> None:
     parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01)
-    with pytest.raises(ValueError, match=r"with aging=.* there is nothing to learn"):
+    with pytest.raises(ValueError, match=r"learn= needs a kernel .* got aging="):
         Recipe(*parts, aging=each, learn=LEARN)
     assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
 

@@ -247,7 +247,7 @@ def with_answers(
         What else people are told of it, as `QueryInfo` calls it.
     """
     rule = asking.reuse_answers, asking.most_answers
-    answers, since = kept_answers(*rule, state.answers, state.since, fresh, replaces)
+    answers, since = kept_answers(rule, state.answers, state.since, fresh, replaces)
     about, questions, count = state.info.queries, state.questions, len(fresh.t)
     total = {
         "total_answered": about.total_answered + count,

@@ -39,13 +39,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.told import (
-    ToldReadings,
-    checked_told,
-    usual_variance,
-    values_and_variance,
-    with_rewards,
-)
+from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_variance, with_rewards
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import at_values_of
@@ -316,8 +310,8 @@ class Outcomes:
         for name, values in (unread | as_outcomes(outcomes)).items():
             check_outcome(name, self._parts)
             model, before = self._parts[name][1], known[name]
-            usual = model.recipe.domain, model.recipe.noise_variance, before.pending, 1.0
-            read = checked_told(*usual, told.X, values, told.t, None, name)
+            usual = len(told.X), None, model.recipe.noise_variance
+            read = Told.of(told.X, told.t, *values_and_variance(name, values, *usual))
             rng = generator_of(before.random)
             after = with_rewards(model, before, read, rng)
             known[name] = changed(after, random=rng.bit_generator.state)
@@ -528,7 +522,7 @@ def _within(decision: Decision, whole: Domain, reach: float, start: Position | N
     free = narrowed(domain, decision.available, lambda X: distances(whole, here, X) <= reach)
     if free is not None and free.mask is not None and not free.mask.any():
         raise NothingAvailableError(
-            f"nothing that is available is within near={reach:g} of {here.tolist()}"
+            f"nothing available is within near={reach:g} of {here.tolist()}"
         )
     return replace(decision, domain=nearby(domain, here, reach), available=free)
 
@@ -555,10 +549,7 @@ def _control_first(recipe: Recipe, decision: Decision, state: State, near: float
         if start is not None and distances(recipe.domain, start.x, control)[0] > reach:
             return none
     if n == 1:
-        raise ValueError(
-            f"a batch with a control has at least 2 points, got n=1 at t = {now:g}: the control, "
-            "and another that is held against it"
-        )
+        raise ValueError(f"a batch with a control has at least 2 points, got n=1 at t = {now:g}")
     count = 1
     if n is not None and isinstance(recipe.domain, Candidates):
         there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())

@@ -17,7 +17,6 @@ from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, at_times, flag, is_finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
@@ -28,9 +27,7 @@ from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, refit
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posteriors import expense
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
-from tvbandits.gp.posteriors.expense import CostWarning
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
@@ -72,9 +69,7 @@ class _Conditioned:
     def gone_on(self, state: State) -> State:
         """What such a state comes to, with what else it knows."""
         made, about = self.made, self.made.info
-        info = changed(
-            state.info, posterior=about.posterior, model=about.model, expensive=about.expensive
-        )
+        info = changed(state.info, posterior=about.posterior, model=about.model)
         return changed(state, model=made.model, posterior=made.posterior, info=info)
 
 
@@ -95,7 +90,6 @@ class Model:
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
         self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
-        self._forewarning = CostWarning()
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
@@ -185,12 +179,9 @@ class Model:
             **posterior.learned,
         }
         learned["centre"] *= self._sign
-        expensive = info.expensive
-        if posterior.dense and in_use > expense.FEW:
-            expensive = self._forewarning.given(expensive, posterior, self._finite)
         size, about = posterior.dictionary_size, ModelInfo(**vars(info.model) | learned)
         of_posterior = PosteriorInfo(in_use, seen - in_use, posterior.jitter, size)
-        new = {"posterior": of_posterior, "model": about, "expensive": expensive}
+        new = {"posterior": of_posterior, "model": about}
         info = Info(**vars(info) | new)
         made = changed(state, posterior=posterior, info=info)
         known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)
@@ -316,35 +307,6 @@ class Model:
             return np.asarray(view.scale**2 * view.posterior.prior_covariance(Z[rows]))
 
         return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
-
-    def speaks_jointly(self, state: State) -> bool:
-        """Whether what is told changes neither weights nor features of what was told before."""
-        return _ages_nothing(state) and self.recipe.posterior.fixed_features
-
-    def errors(self, state: State, told: Observations) -> tuple[Array, Array]:
-        """Errors (n,) of rewards, each against what is said of it by all before it; their variances.
-
-        With the joint covariance C = L L' of what is told, noise included, and the errors e of what is
-        said of it before any of it is told, reward i is off by L_ii (L^-1 e)_i with the variance L_ii^2
-        once those before it are known. The centre follows from the constant's column, as it grows.
-        """
-        assert state.time is not None  # some of them are late
-        now = max(state.time, float(told.t.max()))
-        known, view = self.conditioned(state, now, generator_of(state.random))
-        posterior, scaled, origin = view.posterior, known.model.scaling, view.origin
-        rows = self._data(known, self._maximised(state, told), told.variance)
-        covariance = posterior.cross_covariance(rows.Z, rows.Z) + np.diag(rows.variance)
-        L = linalg.cholesky(covariance, "what is told").L
-        whitened = linalg.solve_lower(L, rows.Y - posterior.predict(rows.Z)[0])
-        products = np.concatenate(
-            [np.zeros((1, 2, 2)), whitened[:-1, :, None] * whitened[:-1, None]]
-        )
-        centres = [
-            scaled.centre(each, origin) for each in posterior.products + products.cumsum(axis=0)
-        ]
-        off = whitened[:, 0] + (origin - np.array(centres)) * whitened[:, 1]
-        deviation = np.diagonal(L)
-        return deviation * off, (scaled.scale * deviation) ** 2
 
     def beta(self, state: State, view: View) -> float:
         """The width of a conditioned state and its view."""
@@ -532,10 +494,8 @@ class Model:
         ages = Ages.of(seen, latest, state.gone.rewards + start)
         effective = np.asarray(self._aging(state)(seen.variance, ages))
         if effective.shape != seen.variance.shape or not (effective > 0).all():
-            raise ValueError(
-                f"an aging map must return {len(seen)} positive variances, infinite where forgotten; "
-                f"{state.model.aging!r} returned {effective!r}"
-            )
+            needs = f"{len(seen)} positive variances, infinite where forgotten"
+            raise ValueError(f"{state.model.aging!r} must return {needs}, got {effective!r}")
         if state.since != (0, 0):
             rewards, answers = state.since
             told = len(state.rewards)

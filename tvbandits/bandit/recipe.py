@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.availability import available
 from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.confidence import (
     DEFAULT_WIDTH,
@@ -41,12 +40,11 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.coercion import check_part, choice, of_kind, require, several, shown
+from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, several, shown
 from tvbandits.core.context import coordinate_names, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Record
-from tvbandits.core.parameters import has_names
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
 from tvbandits.core.tables import COLUMNS
@@ -127,8 +125,7 @@ class Recipe:
         On further outcomes: only points that are known to satisfy them are played. What is believed of
         an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
     safe : array of shape (s, d)
-        Points to start from under limits: those that were not played yet come first. Of candidates also
-        a mask, or row numbers.
+        Points to start from under limits: those that were not played yet come first.
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,). See `core.moving`.
@@ -202,20 +199,17 @@ class Recipe:
             as_finite(self.domain, "the local batch rule")
         if isinstance(self.domain, Candidates) and not self.domain.held and not self.by_leaders:
             raise ValueError(
-                "candidates that are not in memory are looked at in blocks, which takes "
-                "posterior=Nystrom(), a kernel over points, upper confidence bounds, no local batch "
-                "rule, no limits, no control and no expert: load them, as in "
-                f"Candidates(np.load(path)); got {self.domain!r} and {self.posterior!r}"
+                "candidates that are not in memory need posterior=Nystrom(), a kernel over points, "
+                "upper confidence bounds, no local batch rule, no limits, no control and no expert: "
+                f"load them, or change {self.posterior!r} on {self.domain!r}"
             )
         self.acquisition.check(self.domain, self.posterior)
         self._check_limits()
         if self.control is not None:
             self._check_control()
         if self.learn is not None and not (is_space_time(self.kernel) or has_pace(self.aging)):
-            raise ValueError(
-                "learn= needs a kernel over points and time, or an aging map with a pace such as "
-                f"Wiener(0.1): with aging={shown(self.aging)} there is nothing to learn"
-            )
+            needs = "a kernel over points and time, or an aging map with a pace such as Wiener(0.1)"
+            raise ValueError(f"learn= needs {needs}, got aging={shown(self.aging)}")
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))
         self.posterior.check(self.kernel)
@@ -263,14 +257,13 @@ class Recipe:
             require(given == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", given)
         asking = self.asking
         if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
-            raise ValueError(
-                "an ensemble keeps every answer: give Asking(reuse_answers=True, most_answers=None)"
-            )
+            given = "Asking(reuse_answers=True, most_answers=None)"
+            raise ValueError(f"an ensemble keeps every answer: give {given}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.confidence(situation)):
+            needs = "depends on the information gain under one kernel"
             raise ValueError(
-                f"{self.confidence!r} depends on the information gain under one kernel, which an "
-                "ensemble of models does not have: give a number"
+                f"{self.confidence!r} {needs}, and an ensemble has many: give a number"
             )
 
     def _check_limits(self) -> None:
@@ -286,24 +279,10 @@ class Recipe:
         if taken := set(names) & {*columns, *COLUMNS, "site", "t"}:  # these two are of a campaign
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        safe = [] if none else self._safe_points().tolist()
+        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
-        object.__setattr__(self, "limits", limits)
-        object.__setattr__(self, "safe", tuple(map(tuple, safe)))
-
-    def _safe_points(self) -> Array:
-        """What is safe, as points (s, d); of candidates a mask or row numbers will do, as of `among`."""
-        try:
-            given = None if has_names(self.safe) else np.asarray(self.safe)
-        except ValueError:  # it is ragged, which the domain says by name
-            given = None
-        rows = given is not None and given.ndim == 1 and given.dtype.kind in "bi"
-        if rows and isinstance(self.domain, Candidates):
-            free = available(self.domain, given, None, any_context=True)
-            assert free is not None  # it is said what
-            return self.domain.X[free.mask]
-        return self.domain.check(self.safe, "safe")
+        settle(self, limits=limits, safe=tuple(map(tuple, safe)))
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
@@ -315,22 +294,18 @@ class Recipe:
             raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
         if self.robust:
             raise ValueError(
-                "robust=True needs a level that is known, to tell which reading is wrong; beside a "
-                "control nothing is known of it"
+                "robust=True needs a level that is known, which a control does not give"
             )
         if self.learn is not None or self.reset is not None:
             raise ValueError(
-                "a control goes with a kernel that is given, or with a policy that learns by itself "
-                "on candidates: this recipe fits a kernel, or starts afresh"
+                "a control needs a recipe that fits no kernel, and never starts afresh"
             )
         learns = self.posterior.self_learning
         if not (learns or self.posterior.dense):
             raise ValueError(f"a control needs posterior=Exact(), got {self.posterior!r}")
         if learns and len(domain) > MOST_BESIDE:  # type: ignore[arg-type]
-            raise ValueError(
-                f"an ensemble holds at most {MOST_BESIDE} candidates against a control, got {domain!r}: "
-                "give a kernel, as to policies.gp_ucb"
-            )
+            most = f"at most {MOST_BESIDE} candidates against a control"
+            raise ValueError(f"an ensemble holds {most}, got {domain!r}: give a kernel to gp_ucb")
         object.__setattr__(self, "control", tuple(point[0].tolist()))
 
     def _check_history(self) -> None:
@@ -339,10 +314,8 @@ class Recipe:
         forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
         if self.posterior.in_rows and not (forgets or by_filter):
-            raise ValueError(
-                f"nothing can leave the history: with {self.posterior!r} and {self.aging!r} every "
-                f"reward counts in every decision; got history={self.history}"
-            )
+            parts = f"with {self.posterior!r} and {self.aging!r} every reward counts"
+            raise ValueError(f"nothing can leave the history: {parts}; got history={self.history}")
 
     @cached_property
     def beliefs(self) -> tuple[Any, Any]:
@@ -419,12 +392,9 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
 
 def check_mean(mean: object) -> None:
     """Raise a `ValueError` unless this is a prior mean: "online", or a number that a reward may be."""
-    if isinstance(mean, str):
-        known = mean == "online"
-    else:
-        known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
+    known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
     needs = f'"online" or a finite number of at most {LARGEST_VALUE:g} in size'
-    require(known, "mean", needs, mean)
+    require(known or (isinstance(mean, str) and mean == "online"), "mean", needs, mean)
 
 
 # --- a state for a recipe ---------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.acquisition.availability import Available
 from tvbandits.core.arrays import Array
@@ -130,8 +130,6 @@ class Info:
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
-    expensive : bool
-        Whether an `ExpensiveWarning` was given.
 
     Examples
     --------
@@ -150,7 +148,6 @@ class Info:
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
-    expensive: bool = False
 
     @property
     def summary(self) -> list[tuple[str, object]]:
@@ -175,6 +172,20 @@ class Info:
 
     def _repr_html_(self) -> str:
         return as_html("Info", self.summary)
+
+
+class Player(Protocol):
+    """What a comparison can play: a bandit, or anything with its ask and tell."""
+
+    @property
+    def info(self) -> Info:
+        """What happened in the last ask and tell."""
+
+    def ask(self, t: float | None = None) -> Array:
+        """Where to play at time `t`, shape (b, d)."""
+
+    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
+        """Learn rewards (b,) of points (b, d)."""
 
 
 @dataclass(frozen=True)

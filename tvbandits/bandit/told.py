@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances, row_keys
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.observations import Observations, Plays, Record, Told, answers_of, changed
+from tvbandits.core.observations import Observations, Record, Told, answers_of, changed
 from tvbandits.core.protocols import Domain
 
 if TYPE_CHECKING:
@@ -23,47 +23,6 @@ if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
     from tvbandits.gp.fitting.calibration import IntervalCalibration
-
-
-def checked_told(
-    domain: Domain,
-    noise_variance: float | None,
-    pending: Plays,
-    asked_for: float,
-    X: ArrayLike,
-    y: ArrayLike | Counted,
-    t: ArrayLike | None,
-    variance: ArrayLike | None,
-    name: str = "y",
-) -> Told:
-    """What was told, if it can be used.
-
-    Parameters
-    ----------
-    domain : Domain
-    noise_variance : float or None
-        Of a reward told without one of its own; None: it has none (NaN).
-    pending : Plays
-        A point of these is told at the time it was asked for, if no time is given.
-    asked_for : float
-        The time of all other points then.
-    X, y, t, variance
-        As `Bandit.tell` takes them.
-    name : str
-        What `y` is called.
-
-    Raises
-    ------
-    ValueError
-        If something has no form that can be used.
-    """
-    points = domain.check(X)
-    n = len(points)
-    if n == 0:
-        raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = values_and_variance(name, y, n, variance, noise_variance)
-    times = _times_asked(pending, points, asked_for) if t is None else as_times(t, n)
-    return Told.of(points, times, rewards, variances)
 
 
 def told_next(
@@ -74,10 +33,27 @@ def told_next(
     t: ArrayLike | None,
     variance: ArrayLike | None,
 ) -> Told:
-    """What is told after all that is on record, if it can be used; see `checked_told`."""
-    asked_for = before.decision_time if before.asked_for is None else before.asked_for
-    usual = recipe.domain, recipe.noise_variance, before.pending, asked_for
-    return checked_told(*usual, X, y, t, variance)
+    """What is told after all that is on record, if it can be used.
+
+    A point that is pending is told at the time it was asked for, if no time is given; another one at
+    that of the decision that is out, or else of the next.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used.
+    """
+    points = recipe.domain.check(X)
+    n = len(points)
+    if n == 0:
+        raise ValueError(f"X must have at least one point, got shape {points.shape}")
+    rewards, variances = values_and_variance("y", y, n, variance, recipe.noise_variance)
+    if t is not None:
+        return Told.of(points, as_times(t, n), rewards, variances)
+    usual = before.decision_time if before.asked_for is None else before.asked_for
+    asked = before.pending.rows_of(points)
+    times = np.array([usual if row is None else before.pending.t[row] for row in asked])
+    return Told.of(points, times, rewards, variances)
 
 
 def zero_or_one(y: Any) -> Any:
@@ -109,8 +85,7 @@ def checked_answers(
 
 
 def kept_answers(
-    reuses: bool,
-    most: int | None,
+    rule: tuple[bool, int | None],
     before: Observations,
     since: tuple[int, int],
     fresh: Observations,
@@ -121,7 +96,7 @@ def kept_answers(
     Where answers are not reused, those of a query replace those before it. Answers that are brought in
     parts replace those about earlier times.
     """
-    rewards, forgotten = since
+    (reuses, most), (rewards, forgotten) = rule, since
     if not reuses:
         if replaces:
             return fresh, (rewards, 0)
@@ -158,12 +133,6 @@ def usual_variance(n: int, noise_variance: float | None) -> Array:
     return np.full(n, np.nan if noise_variance is None else float(noise_variance))
 
 
-def _times_asked(pending: Plays, points: Array, otherwise: float) -> Array:
-    """The times that points were asked for."""
-    rows = pending.rows_of(points)
-    return np.array([otherwise if row is None else pending.t[row] for row in rows])
-
-
 def visited_with(visited: Array, X: Array) -> Array:
     """`visited` and those rows of `X` that are not in it, each once, in their order."""
     # A long batch repeats few points: each of them is looked for once.
@@ -174,7 +143,7 @@ def visited_with(visited: Array, X: Array) -> Array:
     return visited
 
 
-# From so many late rewards on, what is said of them is taken from their joint distribution.
+# So many late rewards at once are history that is brought in, and no test of what is said.
 MANY_LATE = 8
 
 
@@ -186,8 +155,7 @@ def calibrated(model: Model, state: State, told: Observations) -> IntervalCalibr
     `IntervalCalibration`),
     and before the first fit there is nothing to watch.
 
-    A late reward takes a filter back to its time: of many, `Model.errors` says at once what
-    `Model.expected` says one by one, to rounding.
+    A late reward takes a filter back to its time: many at once are not held against anything.
     """
     recipe, known, learned = model.recipe, state.calibration, state.model.learned
     if recipe.learn is None or learned is None or learned.fits == 0:
@@ -195,10 +163,7 @@ def calibrated(model: Model, state: State, told: Observations) -> IntervalCalibr
     X = np.concatenate([state.rewards.X[-1:], told.X])
     elsewhere = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
     late = 0 if state.time is None else int((told.t < state.time).sum())
-    if late >= MANY_LATE and model.speaks_jointly(state):
-        errors, variances = model.errors(state, told)
-        for i in elsewhere:
-            known = known.after(float(errors[i]), float(variances[i]))
+    if late >= MANY_LATE:
         return known
     sign, count = -1.0 if recipe.minimise else 1.0, 0
     for i in elsewhere:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.bandit.told import checked_told, kept_answers, told_next, usual_variance
+from tvbandits.bandit.told import kept_answers, told_next, usual_variance, values_and_variance
 from tvbandits.campaign.naming import Names, on_sites
 from tvbandits.campaign.store.errors import ConflictError, reading
 from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points
@@ -198,9 +198,9 @@ class Ledger(Record):
         for name, values in (outcomes_in(given) or {}).items():
             check_outcome(name, limits)
             limit = limits[name]
-            usual = self.domain, limit.noise_variance, self.pending, 1.0
-            more = checked_told(*usual, told.X, values, told.t, None, name).rewards
-            read[limit] = read[limit].append(more)
+            usual = len(told.X), None, limit.noise_variance
+            more = Told.of(told.X, told.t, *values_and_variance(name, values, *usual))
+            read[limit] = read[limit].append(more.rewards)
         made = replace(self, outcomes=read, **self.noted(told))
         if self.history is not None and len(made.rewards) >= 2 * self.history:
             raise NotFollowedError("a long history")
@@ -217,9 +217,8 @@ class Ledger(Record):
         X, values = points(body["X"], self.domain.dimension), numbers(body["values"])
         variance = np.broadcast_to(numbers(body["variance"]), len(values))
         fresh = answers_of(X, float(body["t"]), values, variance)
-        answers, _ = kept_answers(
-            self.reuse_answers, self.most_answers, self.answers, (0, 0), fresh, replaces
-        )
+        rule = self.reuse_answers, self.most_answers
+        answers, _ = kept_answers(rule, self.answers, (0, 0), fresh, replaces)
         return replace(self, answers=answers)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.bandit.play import Player
+from tvbandits.bandit.state import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.core.arrays import is_finite_number, positive_number, whole_number
 from tvbandits.core.candidates import Candidates

@@ -13,8 +13,7 @@ import numpy as np
 
 from tvbandits.acquisition.confidence import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import Player
-from tvbandits.bandit.state import Info
+from tvbandits.bandit.state import Info, Player
 from tvbandits.comparison.entrants import MakeExpert, Maker, Named
 from tvbandits.comparison.setup import (
     REWARD_NOISE,

@@ -337,12 +337,8 @@ def not_negative(name: str, value: object) -> float:
 
 def noise_variance_number(name: str, value: object) -> float:
     """Return `value` as a float; a `ValueError` unless it is a usable noise variance."""
-    number = positive_number(name, value)
-    if not SMALLEST_VARIANCE <= number <= LARGEST_VARIANCE:
-        raise ValueError(
-            f"{name} must lie in [{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}], got {shown(value)}"
-        )
-    return number
+    positive_number(name, value)
+    return finite_number(name, value, low=SMALLEST_VARIANCE, high=LARGEST_VARIANCE)
 
 
 def as_time(value: object, name: str = "t") -> float:

@@ -16,6 +16,7 @@ from tvbandits.core.arrays import (
     Index,
     as_floats,
     as_points,
+    as_rows,
     checked_values,
     is_whole,
     row_keys,
@@ -24,7 +25,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
-from tvbandits.core.coercion import settle, several, shown
+from tvbandits.core.coercion import require, settle, several, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
@@ -92,27 +93,21 @@ class Candidates:
         if X is None:
             X = _different(as_points(self.X, name="candidates"))
         count, dimension = X.shape
-        context = _as_numbers("context", self.context, dimension, "column", "to choose")
-        retired = _as_numbers("retired", self.retired, count, "row", "to play")
+        context = _some_of("context", self.context, dimension, "column to choose")
+        retired = _some_of("retired", self.retired, count, "row to play")
         settle(self, X=X, context=context, retired=retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
         """Regular grid over `bounds` (d, 2), ends included; the last coordinate runs fastest."""
         intervals = as_bounds(bounds)
-        d, needs = len(intervals), "a whole number, or one for each axis"
-        alike = is_whole(points_per_axis)
-        given = (
-            [points_per_axis] * d if alike else several("points_per_axis", points_per_axis, needs)
-        )
-        if len(given) != d:
-            raise ValueError(f"points_per_axis must be {needs}, got {shown(given)}")
-        counts = [whole_number("points_per_axis", each, at_most=LARGEST_GRID) for each in given]
-        if math.prod(counts) > LARGEST_GRID:
-            raise ValueError(
-                f"points_per_axis makes {math.prod(counts)} points, more than {LARGEST_GRID}: "
-                "take a Box, or fewer points"
-            )
+        d, name, given = len(intervals), "points_per_axis", points_per_axis
+        needs = "a whole number, or one for each axis"
+        each = [given] * d if is_whole(given) else several(name, given, needs)
+        require(len(each) == d, name, needs, given)
+        counts = [whole_number(name, n, at_most=LARGEST_GRID) for n in each]
+        needs = f"for at most {LARGEST_GRID} points: take a Box, or fewer points"
+        require(math.prod(counts) <= LARGEST_GRID, name, needs, given)
         axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
         return cls(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)))
 
@@ -303,9 +298,7 @@ class Candidates:
         """
         columns = list(self.context)
         if not columns:
-            raise ValueError(
-                f"candidates without context columns have no context, got {shown(context)}"
-            )
+            raise ValueError(f"candidates have no context columns, got context={shown(context)}")
         given = np.atleast_1d(as_floats(context, "context"))
         if given.size != len(columns) or given.ndim > 2:
             raise ValueError(f"context must have shape ({len(columns)},), got {given.shape}")
@@ -352,16 +345,13 @@ def _different(X: Array) -> Array:
     if X.size == 0:
         raise ValueError(f"candidates must have a row and a column, got shape {X.shape}")
     X += 0.0
-    keys = keys_of(X)
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-    same = again[(X[order[again]] == X[order[again + 1]]).all(axis=1)]
-    if len(same):
-        at = same[order[same + 1].argmin()]
-        first, row = int(order[at]), int(order[at + 1])
-        raise ValueError(
-            f"candidates must differ, but row {row} repeats row {first}: {X[row].tolist()}"
-        )
+    _, first, which = np.unique(keys_of(X), return_index=True, return_inverse=True)
+    rows, like = np.arange(len(X)), first[which]
+    again = rows[like < rows]
+    again = again[(X[again] == X[like[again]]).all(axis=1)]
+    if len(again):
+        repeat = f"row {again[0]} repeats row {like[again[0]]}"
+        raise ValueError(f"candidates must differ, but {repeat}: {X[again[0]].tolist()}")
     X.setflags(write=False)
     return X
 
@@ -482,19 +472,9 @@ def as_finite(domain: object, who: str) -> Candidates:
     return domain
 
 
-def _as_numbers(name: str, given: object, count: int, kind: str, purpose: str) -> tuple[int, ...]:
+def _some_of(name: str, given: Sequence[int], count: int, left: str) -> tuple[int, ...]:
     """Different columns or rows out of `count`, not all of them."""
-    needs = f"{kind} numbers from 0 to {count - 1}"
-    listed = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-    if not listed and not (isinstance(given, np.ndarray) and given.ndim > 0):
-        raise ValueError(f"{name} must be {needs}, got {shown(given)}")
-    parts: tuple[Any, ...] = tuple(given)  # type: ignore[arg-type]  # a sequence or an array
-    for part in parts:
-        if not (is_whole(part) and 0 <= part < count):
-            raise ValueError(f"{name} must be {needs}, got {shown(part)}")
-    numbers = tuple(map(int, parts))
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"{name} must be different {kind}s, got {list(numbers)}")
+    numbers = as_rows(given, count, name)
     if len(numbers) == count:
-        raise ValueError(f"{name} must leave a {kind} {purpose}, got all {count} of them")
-    return numbers
+        raise ValueError(f"{name} must leave a {left}, got all {count} of them")
+    return tuple(numbers.tolist())

@@ -189,9 +189,8 @@ class Clock:
         if (zone is None) != (self._zone is None):
             ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
             theirs = "has none" if zone is None else f"has {zone}"
-            raise ValueError(
-                f"the clock's origin has {ours}, but {name} {theirs}: got {shown(given)}"
-            )
+            both = f"the clock's origin has {ours}, but {name} {theirs}"
+            raise ValueError(f"{both}: got {shown(given)}")
         return (count - self._start) / self._length
 
 
@@ -224,14 +223,10 @@ def _as_unit(unit: object) -> pd.Timedelta:
     if isinstance(unit, np.timedelta64):
         number = np.datetime_data(unit.dtype)[0] == "generic"
     if isinstance(unit, str | timedelta | np.timedelta64) and not number:
-        try:
+        with suppress(ValueError, OverflowError):
             length = pd.Timedelta(unit).as_unit("ns")
-        except (ValueError, OverflowError) as error:
-            raise ValueError(
-                f'unit must be a length of time such as "1h", got {shown(unit)}'
-            ) from error
-        if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is none
-            return length
+            if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is none
+                return length
     raise ValueError(f'unit must be a positive length of time such as "1h", got {shown(unit)}')
 
 
@@ -243,9 +238,7 @@ def _as_moment(given: object, name: str) -> pd.Timestamp:
         raise ValueError(f"{name} must be a date and time, got {shown(given)}")
     if isinstance(given, str) and not _ISO.fullmatch(given):
         raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {shown(given)}')
-    try:
+    with suppress(ValueError, OverflowError):
         return pd.Timestamp(given).as_unit("ns")
-    except (ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{name} must be a date and time, and within 292 years of 1970, got {shown(given)}"
-        ) from error
+    needs = "a date and time, and within 292 years of 1970"
+    raise ValueError(f"{name} must be {needs}, got {shown(given)}")

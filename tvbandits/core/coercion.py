@@ -233,11 +233,9 @@ def file_paths(name: str, value: object) -> list[Path]:
 def check_part(name: str, part: object, needs: str, method: str) -> None:
     """Raise a `ValueError` unless `part` is an object (not a class, nor an array) with the method."""
     # Arrays have many methods.
-    array = isinstance(part, np.ndarray | np.generic) or is_of(
-        part, "pandas", "Series", "DataFrame"
-    )
-    if isinstance(part, type) or array or not callable(getattr(part, method, None)):
-        raise ValueError(f"{name} must be {needs}; got {shown(part)}")
+    array = isinstance(part, type | np.ndarray | np.generic)
+    array = array or is_of(part, "pandas", "Series", "DataFrame")
+    require(not array and callable(getattr(part, method, None)), name, needs, part)
 
 
 def settle(made: object, **fields: object) -> None:

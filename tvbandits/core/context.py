@@ -17,13 +17,7 @@ from tvbandits.core.arrays import Array, as_floats, as_points, as_times
 from tvbandits.core.box_search import Acquisition, Smooth
 from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.observations import Plays
-from tvbandits.core.parameters import (
-    Parameter,
-    ParameterError,
-    as_parameter,
-    has_names,
-    rows_by_name,
-)
+from tvbandits.core.parameters import Parameter, as_parameter, check_names, has_names, rows_by_name
 from tvbandits.core.protocols import Domain
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
@@ -85,16 +79,12 @@ def context_columns(domain: Domain, context: Context) -> Array:
         raise ValueError(f"{domain!r} has no measured context, got context={shown(context)}")
     if context is None:
         first = next(iter(parts))
-        raise ValueError(
-            f"{domain!r} has a context, which the world gives and nobody chooses: "
-            f"say context={{{first!r}: ...}}"
-        )
+        raise ValueError(f"{domain!r} has a context, say context={{{first!r}: ...}}")
     if not isinstance(context, Mapping):
         values = np.atleast_1d(as_floats(context, "context")).tolist()
         if np.ndim(context) > 1 or len(values) != len(parts):
-            raise ValueError(
-                f"context must have a value for each of {', '.join(parts)}, got {shown(context)}"
-            )
+            needs = f"have a value for each of {', '.join(parts)}"
+            raise ValueError(f"context must {needs}, got {shown(context)}")
         context = dict(zip(parts, values, strict=True))
     return columns_by_name(parts, context)
 
@@ -107,16 +97,13 @@ def columns_by_name(parts: Mapping[str, Parameter], context: Mapping[str, Any]) 
     ValueError
         If a name is missing or unknown, or a value is not in its range; the message names it.
     """
-    if unknown := [name for name in context if name not in parts]:
-        raise ValueError(f"unknown context {unknown[0]!r}; there are: {', '.join(parts)}")
+    check_names("context", context, parts)
     columns = [np.empty(0)]
     for name, part in parts.items():
-        if name not in context:
-            raise ValueError(f"context {name!r} is missing, got {dict(context)}")
         try:
             code = np.array([part.code_of(context[name], name, 0)])
             columns.append(part.columns(part.codes(part.columns(code), name))[0])
-        except ParameterError as error:
+        except ValueError as error:
             raise ValueError(f"context: {str(error).removesuffix(' in row 0')}") from None
     return np.concatenate(columns)
 
@@ -190,9 +177,7 @@ def completed(
         X = X if whole else chosen.check(X)
     if whole:
         if context is not None:
-            raise ValueError(
-                f"the points have a context, and another one is given: {shown(context)}"
-            )
+            raise ValueError(f"the points have a context, got another: {shown(context)}")
         return X
     if context is not None:
         return joined(X, context_columns(domain, context))
@@ -202,10 +187,8 @@ def completed(
     for i, x in reversed(list(enumerate(X))):
         there = np.flatnonzero((plays.X[:, :-count] == x).all(axis=1)).tolist()
         if not there:
-            raise ValueError(
-                f"the context of the point {x.tolist()} is not known, as it was not asked for: "
-                f"say context={{{next(iter(parts))!r}: ...}}"
-            )
+            say = f"say context={{{next(iter(parts))!r}: ...}}"
+            raise ValueError(f"{x.tolist()} was not asked for, and has no context: {say}")
         ranks = [
             (row not in taken and (t is None or at == times[i]), at <= times[i], at, row)
             for row, at in zip(there, plays.t[there].tolist(), strict=True)

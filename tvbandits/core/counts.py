@@ -114,10 +114,8 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
     one, other = parts
     if len(one) != len(other):
         if 1 not in (len(one), len(other)):
-            (name, _), (against, _) = given
-            raise ValueError(
-                f"{name} and {against} must be of one length, got {len(one)} and {len(other)}"
-            )
+            names = " and ".join(name for name, _ in given)
+            raise ValueError(f"{names} must be of one length, got {len(one)} and {len(other)}")
         one, other = np.broadcast_arrays(one, other)
     missing = np.isnan(one) | np.isnan(other)
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
@@ -156,7 +154,5 @@ def with_variance(
     if not isinstance(y, Counted):
         return y, variance
     if variance is not None:
-        raise ValueError(
-            f"rewards that were counted have a variance; got {shown(variance)} as well"
-        )
+        raise ValueError(f"counted rewards have a variance, got {shown(variance)} as well")
     return y.values, y.variance

@@ -39,10 +39,8 @@ def check_outcome(name: object, limits: Iterable[str]) -> None:
     """Raise a `ValueError` unless there is a limit on such an outcome."""
     known = list(limits)
     if not isinstance(name, str) or name not in known:
-        raise ValueError(
-            f"unknown outcome: there is no limit on {shown(name)}; "
-            f"there are limits on {', '.join(known) or 'nothing'}"
-        )
+        there = f"there are limits on {', '.join(known) or 'nothing'}"
+        raise ValueError(f"unknown outcome: there is no limit on {shown(name)}; {there}")
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,8 @@ class Limit:
             optional(finite_number, name, getattr(self, name))
         low, high = self.bounds
         if not low < high or (self.at_most is None and self.at_least is None):
-            raise ValueError(
-                f"a limit needs at_most or at_least, the latter below the former, got {self!r}"
-            )
+            needs = "at_most or at_least, the latter below the former"
+            raise ValueError(f"a limit needs {needs}, got {self!r}")
         finite_number("probability", self.probability, low=0.5, below=1.0)
         optional(noise_variance_number, "noise_variance", self.noise_variance)
         flag("each", self.each)

@@ -173,7 +173,5 @@ def check_near(near: Any, start: Position | None) -> float:
     """
     distance = positive_number("near", near)
     if start is None:
-        raise ValueError(
-            f"near={distance:g} is a distance from the last point, and there is none yet"
-        )
+        raise ValueError(f"near={distance:g} is from the last point, and there is none yet")
     return max(distance, TOLERANCE * float(np.abs(start.x).max()))

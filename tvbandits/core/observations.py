@@ -198,7 +198,7 @@ class Observations:
         """These observations, then `other`'s."""
         if other.X.shape[1] != self.X.shape[1]:
             raise ValueError(
-                f"points of {self.dimension} coordinates cannot take points of {other.dimension}"
+                f"points must have {self.dimension} coordinates, got {other.dimension}"
             )
         if len(other.t) == 0:
             return self

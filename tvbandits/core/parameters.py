@@ -8,7 +8,7 @@ of its levels, with a 1 in its own and 0 in the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, Union
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
-from tvbandits.core.coercion import is_of, of_kind, settle, several, shown
+from tvbandits.core.coercion import is_of, of_kind, require, settle, several, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +26,6 @@ EXACT = 2**53
 
 # How far off a value may be by rounding, relative to the range of its parameter.
 TOLERANCE = 1e-9
-
-
-class ParameterError(ValueError):
-    """A value that a parameter does not have: the message names both."""
 
 
 class _Ordered:
@@ -57,7 +53,7 @@ class _Ordered:
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it; whether it is inside, `codes` finds out."""
         if not is_finite_number(value):
-            raise ParameterError(f"{name} must be {self.needs}, got {shown(value)} in row {row}")
+            raise ValueError(f"{name} must be {self.needs}, got {shown(value)} in row {row}")
         return float(value)  # type: ignore[arg-type]
 
     @property
@@ -116,12 +112,12 @@ def exactly(number: float) -> str:
 
 
 def _refuse(bad: NDArray[np.bool_], columns: Array, needs: str) -> None:
-    """Raise a `ParameterError` that names the first row of columns (n, width) that is bad."""
+    """Raise a `ValueError` that names the first row of columns (n, width) that is bad."""
     if bad.any():
         row = int(bad.argmax())
         got = columns[row].tolist()
         said = exactly(got[0]) if len(got) == 1 else got
-        raise ParameterError(f"{needs}, got {said} in row {row}")
+        raise ValueError(f"{needs}, got {said} in row {row}")
 
 
 class _Stepped:
@@ -202,8 +198,7 @@ class Category(_Stepped):
         levels = tuple(str(level) if isinstance(level, str) else level for level in given)
         for level in levels:
             of_kind("categories", level, str, "texts")
-        if len(levels) < 2:
-            raise ValueError(f"there must be at least two categories, got {list(levels)}")
+        require(len(levels) >= 2, "categories", "at least two texts", list(levels))
         for level in levels:
             if levels.count(level) > 1:
                 raise ValueError(f"categories must differ, got {shown(level)} twice")
@@ -236,7 +231,7 @@ class Category(_Stepped):
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it."""
         if not isinstance(value, str) or value not in self.levels:
-            raise ParameterError(f"{name} must be one of {self}, got {shown(value)} in row {row}")
+            raise ValueError(f"{name} must be one of {self}, got {shown(value)} in row {row}")
         return float(self.levels.index(value))
 
     def values(self, codes: Array) -> Any:
@@ -282,15 +277,11 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 
 def has_names(X: object) -> bool:
-    """Whether points have names: a frame, a row of one, a dictionary, or several of these or texts."""
+    """Whether points have names: a frame, a dictionary, or several of these or texts."""
     if type(X) is np.ndarray and X.dtype.kind == "f":
         return False
-    listed = isinstance(X, list | tuple) and len(X) > 0
-    first = X[0] if listed else X  # type: ignore[index]
-    if isinstance(first, Mapping) or _is_frame(first):
-        return True
-    row = is_series(first) and (listed or all(isinstance(label, str) for label in first.index))
-    return row or texts(X) is not None
+    first = X[0] if isinstance(X, list | tuple) and len(X) > 0 else X
+    return isinstance(first, Mapping) or _is_frame(first) or texts(X) is not None
 
 
 def texts(given: Any) -> list[Any] | None:
@@ -307,11 +298,6 @@ def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
     return is_of(value, "pandas", "DataFrame")
 
 
-def is_series(value: object) -> TypeGuard[pd.Series[Any]]:
-    """Whether it is a row, or a column, of a frame."""
-    return is_of(value, "pandas", "Series")
-
-
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
     """One dictionary for each point."""
     if _is_frame(points):
@@ -322,12 +308,16 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
         return records
     listed = isinstance(points, Sequence) and not isinstance(points, str)
     rows: Any = points if listed else [points]
-    return [_by_name(row) for row in rows]
+    for row in rows:
+        of_kind("points", row, Mapping, "a frame or dictionaries")
+    return [dict(row) for row in rows]
 
 
-def _by_name(row: object) -> Mapping[str, Any]:
-    if isinstance(row, Mapping):
-        return dict(row)
-    if is_series(row):
-        return {str(name): value for name, value in row.items()}
-    raise ValueError(f"points must be a frame or dictionaries, got {shown(row)}")
+def check_names(
+    what: str, given: Mapping[str, Any], names: Collection[str], where: str = ""
+) -> None:
+    """Raise a `ValueError` that says which of some names is unknown, or is missing."""
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(f"unknown {what} {unknown[0]!r}{where}; there are: {', '.join(names)}")
+    if missing := [name for name in names if name not in given]:
+        raise ValueError(f"{what} {missing[0]!r} is missing{where}, got {dict(given)}")

@@ -136,11 +136,7 @@ class Answers:
         values = as_floats(self.values, "values")
         if values.ndim != 1:
             raise ValueError(f"values must have shape (q,), got {values.shape}")
-        variance = as_floats(self.variance, "variance")
-        if variance.ndim == 0:
-            variance = np.full(len(values), float(variance))
-        if variance.shape != values.shape:
-            raise ValueError(f"variance must have shape {values.shape}, got {variance.shape}")
+        variance = columned(self.variance, len(values), "variance")
         plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
         if not (plain & (variance <= LARGEST_VARIANCE)).all():
             check_sizes(values, "values")
@@ -255,10 +251,8 @@ def restored(expert: object, state: Mapping[str, Any] | None) -> None:
     kind = None if state is None else state.get("kind")
     own = type(expert).__name__ if isinstance(expert, Stateful) else None
     if kind != own:
-        raise ValueError(
-            f"the state is of {kind or 'an expert that keeps nothing'}, and is given to "
-            f"{own or f'{type(expert).__name__}, which keeps nothing'}"
-        )
+        given = own or f"{type(expert).__name__}, which keeps nothing"
+        raise ValueError(f"the state is of {kind or 'no expert'}, and is given to {given}")
     if state is not None and isinstance(expert, Stateful):
         expert.restore(state)
 

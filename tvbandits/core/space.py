@@ -26,7 +26,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import settle, several, shown
+from tvbandits.core.coercion import choice, settle, several, shown
 from tvbandits.core.context import AtContext, as_measured, columns_by_name
 from tvbandits.core.parameters import (
     Category,
@@ -34,6 +34,7 @@ from tvbandits.core.parameters import (
     Parameter,
     Real,
     as_parameter,
+    check_names,
     has_names,
     rows_by_name,
     texts,
@@ -183,14 +184,7 @@ class Space:
         """
         rows = rows_by_name(points)
         for i, row in enumerate(rows):
-            unknown = [name for name in row if name not in self.names]
-            missing = [name for name in self.names if name not in row]
-            if unknown:
-                raise ValueError(
-                    f"unknown parameter {unknown[0]!r} in row {i}; there are: {', '.join(self.names)}"
-                )
-            if missing:
-                raise ValueError(f"parameter {missing[0]!r} is missing in row {i}, got {dict(row)}")
+            check_names("parameter", row, self.names, f" in row {i}")
         codes = np.empty((len(rows), len(self.names)))
         for j, (name, part) in enumerate(zip(self.names, self.parameters, strict=True)):
             codes[:, j] = [part.code_of(row[name], name, i) for i, row in enumerate(rows)]
@@ -342,10 +336,8 @@ class Space:
             If there are more, or infinitely many.
         """
         if self._every is None:
-            raise ValueError(
-                f"only a space of at most {ENUMERATED} points has candidates, this one has "
-                f"{self.size:g}: give the points to `table`"
-            )
+            most = f"{self.size:g} points are more than {ENUMERATED}"
+            raise ValueError(f"{most}: give some of them to `table`")
         return self.table(self._every, context=context)
 
     def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:
@@ -399,11 +391,7 @@ class Table(Candidates):
         needs = "names of parameters"
         given = [context] if isinstance(context, str) else several("context", context, needs)
         for name in given:
-            if not isinstance(name, str) or name not in space.names:
-                raise ValueError(
-                    f"context must be names of parameters, got {shown(name)}; "
-                    f"there are: {', '.join(space.names)}"
-                )
+            choice("context", name, space.names)
         where = [column for name in given for column in np.r_[space.columns[name]]]
         settle(self, space=space, given=tuple(given))
         super().__init__(space.check(points), where, retired)

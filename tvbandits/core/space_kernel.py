@@ -56,9 +56,8 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
         widths = [width for _, width in self.parts]
         rows = np.atleast_2d(X)
         if rows.shape[1] != sum(widths):
-            raise ValueError(
-                f"{self!r} sees points of dimension {sum(widths)}, got {rows.shape[1]}"
-            )
+            needs = f"sees points of dimension {sum(widths)}"
+            raise ValueError(f"{self!r} {needs}, got {rows.shape[1]}")
         each = Matern(np.repeat(np.atleast_1d(self.scales), widths), nu=self.nu)
         if not eval_gradient:
             return each(rows, Y)

@@ -56,7 +56,7 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
 def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """`<title: name value, name value>` on one line of at most 200 characters.
 
-    Parameters are those of `as_html`. What does not fit is left out from the end, with "..." for it.
+    Parameters are those of `as_html`. What does not fit is cut off, with "..." for it.
 
     Examples
     --------
@@ -64,13 +64,9 @@ def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     >>> print(as_text("Info", [("told", 3), ("failed", 0)]))
     <Info: told 3, failed 0>
     """
-    parts = [" ".join(f"{name} {_shown(value)}".split()) for name, value in rows]
-    head = " ".join(title.split())
-    line = f"<{head}: {', '.join(parts)}>" if parts else f"<{head}>"
-    while len(line) > LONGEST and parts:
-        parts.pop()
-        line = f"<{head}: {', '.join([*parts, '...'])}>"
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 4]}...>"
+    parts = ", ".join(f"{name} {_shown(value)}" for name, value in rows)
+    line = " ".join((f"{title}: {parts}" if parts else title).split())
+    return f"<{cut(line, LONGEST - 2)}>"
 
 
 def _shown(value: object) -> str:

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -71,32 +71,30 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
             # A child process: who held the lock in the parent is not there.
             turns.renew()
         if me in turns.callers:
-            raise CallWithinCallError(
-                f"{method.__name__} was called from inside of a call of the same bandit, such as by "
-                "its expert"
-            )
-        inside = _blocks.count(me)
+            what = f"{method.__name__} was called from inside of a call of the same bandit"
+            raise CallWithinCallError(f"{what}, such as by its expert")
+        block = object()
         try:
             try:
                 turns.callers.add(me)
                 with turns.lock:
                     if self._size <= LARGE:
-                        _begin(me)
+                        _begin(block)
                     return method(self, *args, **kwargs)
             finally:
-                _end(me, inside, turns.lock)
+                _end(block)
                 turns.callers.discard(me)
         finally:
             if me in turns.callers:  # not ended yet
-                _end(me, inside, turns.lock)
+                _end(block)
                 turns.callers.discard(me)
 
     return call
 
 
 _lock = threading.RLock()
-# The threads of the blocks that were begun and not ended.
-_blocks: list[int] = []
+# The blocks that were begun and not ended.
+_blocks: set[object] = set()
 
 # The libraries that are limited, and how many threads each had.
 _before: list[tuple[Any, int]] = []
@@ -123,7 +121,7 @@ def _forget() -> None:
     What was limited in the parent is so in the child, and stays listed: its next block lifts that.
     """
     global _lock, _blocks
-    _lock, _blocks = threading.RLock(), []
+    _lock, _blocks = threading.RLock(), set()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -145,10 +143,10 @@ def _limit(limits: list[tuple[Any, int]]) -> None:
             release(force=True)
 
 
-def _begin(me: int) -> None:
+def _begin(block: object) -> None:
     """Enter a block; the first one limits the libraries."""
-    with _lock:  # let go of by `_end`, should an interrupt come at the end of this
-        _blocks.append(me)
+    with _lock:
+        _blocks.add(block)
         if len(_blocks) > 1:
             return
         # Where there is one thread already, as in a comparison, nothing needs to be set.
@@ -159,23 +157,13 @@ def _begin(me: int) -> None:
             _limit([(lib, 1) for lib, _ in _before])
 
 
-def _end(me: int, inside: int, *locks: Any) -> None:
-    """Leave the blocks of a thread that were begun after the first so many, and let go of locks.
-
-    With no block left, the libraries take as many threads as before.
-    """
-    try:
-        with _lock:
-            for _ in range(_blocks.count(me) - inside):
-                _blocks.remove(me)
-            if not _blocks and _before:
-                _limit(_before)
-                _before.clear()
-    finally:
-        for lock in (_lock, *locks):
-            with suppress(RuntimeError):  # until this thread does not hold it any more
-                while True:
-                    lock.release()
+def _end(block: object) -> None:
+    """Leave a block; with none left, the libraries take as many threads as before."""
+    with _lock:
+        _blocks.discard(block)
+        if not _blocks and _before:
+            _limit(_before)
+            _before.clear()
 
 
 @contextmanager
@@ -185,14 +173,12 @@ def one_blas_thread() -> Iterator[None]:
     The limit holds for the whole process: blocks that overlap in several threads share it, and the
     last one to end lifts it.
     """
-    me = threading.get_ident()
-    inside = _blocks.count(me)
+    block = object()
     try:
         try:
-            _begin(me)
+            _begin(block)
             yield
         finally:
-            _end(me, inside)
+            _end(block)
     finally:
-        if _blocks.count(me) > inside or _before:
-            _end(me, inside)
+        _end(block)

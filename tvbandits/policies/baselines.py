@@ -14,7 +14,6 @@ D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear 
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Unpack
@@ -163,7 +162,8 @@ class RegularisedEvolution:
 
     domain: Candidates | Box
     tournament: int
-    members: deque[tuple[Array, float]]
+    population: int
+    members: list[tuple[Array, float]] = field(default_factory=list)
 
     @cached_property
     def _tree(self) -> cKDTree[None, None]:
@@ -190,15 +190,16 @@ class RegularisedEvolution:
         return ruled.tried(lambda: self._drawn(rng), allowed, rng)
 
     def _drawn(self, rng: np.random.Generator) -> Array:
-        if len(self.members) < (self.members.maxlen or 0):
+        if len(self.members) < self.population:
             return np.asarray(self.domain.sample(1, rng)[0])
         drawn = rng.integers(len(self.members), size=self.tournament)
         winner, _ = max((self.members[row] for row in drawn), key=lambda member: member[1])
         return self._mutation(winner, rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """They join."""
+        """They join, and the oldest leave."""
         self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
+        del self.members[: -self.population]
 
 
 @listed("regularised evolution", paper="Real 2019")
@@ -246,5 +247,5 @@ def evolution(
     chosen = chosen_of(domain)
     if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
-    rule = RegularisedEvolution(chosen, tournament, deque(maxlen=population))
+    rule = RegularisedEvolution(chosen, tournament, population)
     return ruled.adapted(domain, rule, **common)

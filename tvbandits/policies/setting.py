@@ -19,8 +19,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.play import Player
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe, check_mean
+from tvbandits.bandit.state import Player
 from tvbandits.core.arrays import (
     LARGEST_TIME,
     LARGEST_VALUE,

@@ -40,7 +40,7 @@ SAID = {
     "SQLite": "it is not a saved file: it begins with b'SQLite f'",
     "name that leads up": r"member '\.\./\.\./evil\.py' does not belong",
     "packed members": "its members are packed or overlap",
-    "entry of code": "it uses 'os:system', which is not part of the package",
+    "entry of code": "it uses 'os:system', which is not part of it",
     "array of a huge shape": "is no array: .* are not 0 bytes",
     "doublings": r"entry \d+ unfolds to a number of entries of 8191",
     "chain": r"entry \d+ nests 101, and the limit is 100",

@@ -21,7 +21,6 @@ import math
 import re
 import types
 import zipfile
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -48,7 +47,7 @@ from tvbandits.core.coercion import error_line, shown
 # numbers would be a pickle.
 
 
-FORMAT, VERSION = "tvbandits saved file", 5
+FORMAT, VERSION = "tvbandits saved file", 6
 STRUCTURE = "structure.json"
 # Kinds of numbers and texts that an array of a file may have: of fixed size, and no objects.
 KINDS = "biufcSU"
@@ -288,7 +287,7 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is tuple and inside[-1:] != (...,):
         alike = isinstance(value, tuple) and len(value) == len(inside)
         return alike and all(map(fits, value, inside))
-    if origin in (tuple, list, deque, Sequence):
+    if origin in (tuple, list, Sequence):
         return isinstance(value, origin) and all(fits(each, inside[0]) for each in value)
     if origin is not None and issubclass(origin, Mapping):
         pairs = value.items() if isinstance(value, Mapping) else ((None, None),)
@@ -393,8 +392,6 @@ class Encoder:
             return {type(value).__name__: [self.ref(each) for each in value]}
         if type(value) is dict:
             return {"dict": [[self.ref(key), self.ref(each)] for key, each in value.items()]}
-        if type(value) is deque:
-            return {"deque": [self.ref(each) for each in value], "most": value.maxlen}
         if type(value) is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
@@ -408,10 +405,8 @@ class Encoder:
     def _named(self, value: Any) -> dict[str, Any]:
         name = name_of(value)
         if not _PLACE.fullmatch(name):
-            raise ValueError(
-                f"{name} cannot be saved: a part of your own is saved by its name, so it must stand "
-                "in a module by that name, not inside of a function"
-            )
+            needs = "must stand in a module by its name, not inside of a function"
+            raise ValueError(f"{name} cannot be saved: a part of your own {needs}")
         if name not in self.own:
             self.own.append(name)
         return {"own": name}
@@ -545,11 +540,6 @@ class Decoder:
                 return array[()]
             case "tuple" | "list":
                 return (tuple if kind == "tuple" else list)(map(self.value, what))
-            case "deque":
-                most = entry["most"]
-                if most is not None and type(most) is not int:
-                    raise SavedFileError(f"a queue has the length {most!r}")
-                return deque(map(self.value, what), most)
             case "dict":
                 return {_key(self.value(key)): self.value(each) for key, each in what}
             case "bytes":
@@ -569,15 +559,11 @@ class Decoder:
     def _own(self, name: Any) -> Any:
         """A part of the user's."""
         if name not in self._trusted:
-            word = name.removeprefix("tvbandits:")
-            if word in ("MappedRows", "ParquetRows"):
-                raise SavedFileError(
-                    "its candidates stand in another file, which is not opened because this one says "
-                    f"so: hand them over, as in trusted={{{name!r}: Candidates(path).rows}}"
-                )
+            rows = name in ("tvbandits:MappedRows", "tvbandits:ParquetRows")
+            part = "Candidates(path).rows" if rows else "..."
             raise SavedFileError(
-                f"it uses {name!r}, which is not part of the package and is not imported because a "
-                f"file says so: hand it over, as in trusted={{{name!r}: ...}}"
+                f"it uses {name!r}, which is not part of it, and is not taken because a file says so: "
+                f"hand it over, as in trusted={{{name!r}: {part}}}"
             )
         return self._trusted[name]
 

@@ -25,7 +25,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import of_kind, settle, several
 from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.evidence import Evidence
@@ -101,10 +101,9 @@ class Every:
         for name in ("spread", "space_spread"):
             if not is_infinite(getattr(self, name)):
                 positive_number(name, getattr(self, name))
-        flag("in_steps", self.in_steps)
-        flag("diverse", self.diverse)
-        object.__setattr__(self, "first", tuple(first))
-        object.__setattr__(self, "rivals", tuple(rivals))
+        for name in ("in_steps", "diverse"):
+            flag(name, getattr(self, name))
+        settle(self, first=tuple(first), rivals=tuple(rivals))
 
     def due(self, before: int, now: int) -> bool:
         """Whether a fit falls due between `before` rewards and `now`."""
@@ -155,13 +154,7 @@ class Every:
 
 def as_every(learn: Every | int) -> Every:
     """A number is a number of rewards."""
-    if isinstance(learn, Every):
-        return learn
-    if isinstance(learn, int | np.integer) and not isinstance(learn, bool | np.timedelta64):
-        return Every(whole_number("learn", learn))
-    raise ValueError(
-        f"learn must be a number of rewards, or a rule such as Every(30); got {shown(learn)}"
-    )
+    return learn if isinstance(learn, Every) else Every(whole_number("learn", learn))
 
 
 @dataclass(frozen=True)

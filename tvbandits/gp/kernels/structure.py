@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import (
     ConstantKernel,
-    Exponentiation,
     Kernel,
     Matern,
     Product,
@@ -20,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from tvbandits.core.arrays import LARGEST_VARIANCE, SMALLEST_VARIANCE, Array, as_points, at_times
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import of_kind, require
 from tvbandits.core.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
 from tvbandits.gp.kernels.terms import children, parts_of
@@ -77,9 +76,6 @@ def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
         return _factor(kernel.kernel, h, in_time=True)
     if kind is Matern and in_time and kernel.nu == 0.5:
         return float(np.exp(-h / np.asarray(kernel.length_scale).item()))
-    if kind is Exponentiation:
-        base = _factor(kernel.kernel, h, in_time)
-        return None if base is None else float(base**kernel.exponent)
     if kind in (Sum, Product):
         first, second = _factor(kernel.k1, h, in_time), _factor(kernel.k2, h, in_time)
         if first is None or second is None:
@@ -105,10 +101,6 @@ def spanned(kernel: Kernel, points: Array, rank: int, share: float) -> PivotedCh
 CHECKED_POINTS = 64
 
 
-class KernelError(ValueError):
-    """A kernel is no covariance, or does not fit its inputs."""
-
-
 def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
     """Check that a kernel is a covariance on `points` (m, p), the rows that it will see.
 
@@ -116,12 +108,11 @@ def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
 
     Raises
     ------
-    KernelError
+    ValueError
         If it is no scikit-learn kernel, contains a `WhiteKernel`, has length scales for another
         dimension, or its matrix is no covariance; the message says which property fails.
     """
-    if not isinstance(kernel, Kernel):
-        raise KernelError(f"{name} must be a scikit-learn kernel object, got {shown(kernel)}")
+    of_kind(name, kernel, Kernel, "a scikit-learn kernel object")
     rows = as_points(points)
     picked = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
     rows = rows[picked]
@@ -132,51 +123,41 @@ def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
         with np.errstate(all="ignore"):  # what becomes of it is looked at below
             K, diagonal = np.asarray(kernel(rows)), np.asarray(kernel.diag(rows))
     except Exception as error:  # whatever a user's own kernel raises
-        raise KernelError(f"{name} fails on points of shape {rows.shape}: {error}") from error
+        raise ValueError(f"{name} fails on points of shape {rows.shape}: {error}") from error
     _check_matrix(K, diagonal, len(rows), name)
 
 
 def _check_structure(kernel: Kernel, columns: int, name: str) -> None:
     """Refuse what can be told from the parts, each of which sees so many `columns`."""
     if isinstance(kernel, WhiteKernel):
-        raise KernelError(f"{name} contains a WhiteKernel: give the noise through noise_variance")
+        raise ValueError(f"{name} contains a WhiteKernel: give the noise through noise_variance")
     scales = np.size(getattr(kernel, "length_scale", 1.0))
     if scales not in (1, columns):
-        raise KernelError(
-            f"{name}: {kernel!r} has {scales} length scales, but sees points of dimension {columns}"
-        )
+        needs = f"but sees points of dimension {columns}"
+        raise ValueError(f"{name}: {kernel!r} has {scales} length scales, {needs}")
     if isinstance(kernel, _Restricted):
         if columns < 2:
-            raise KernelError(f"{name}: {kernel!r} sees rows [x, t], got points of dimension 1")
+            raise ValueError(f"{name}: {kernel!r} sees rows [x, t], got points of dimension 1")
         if is_space_time(kernel.kernel):
-            raise KernelError(f"{name}: a space-time kernel is nested in another in {kernel!r}")
+            raise ValueError(f"{name}: a space-time kernel is nested in another in {kernel!r}")
         columns = columns - 1 if isinstance(kernel, OnSpace) else 1
     for child in children(kernel):
         _check_structure(child, columns, name)
 
 
 def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
-    """Raise a `KernelError` unless `K` is a covariance matrix (n, n) with that diagonal."""
-    if K.shape != (n, n) or diagonal.shape != (n,):
-        shapes = f"{K.shape} with a diagonal of shape {diagonal.shape}"
-        raise KernelError(f"{name} must give a matrix of shape ({n}, {n}) for {n} points: {shapes}")
-    if not np.isfinite(K).all():
-        raise KernelError(f"{name} must be finite, got {K[~np.isfinite(K)][0]}")
-    scale, lowest = np.abs(K).max(), np.diagonal(K).min()
-    if not lowest > 0.0:
-        raise KernelError(f"{name} must have a positive diagonal, got {lowest:.3g}")
-    if lowest < SMALLEST_VARIANCE or scale > LARGEST_VARIANCE:
-        needs = f"variances of at least {SMALLEST_VARIANCE:g} and at most {LARGEST_VARIANCE:g}"
-        raise KernelError(f"{name} must give {needs}, got {lowest:.3g} to {scale:.3g}")
-    asymmetry = np.abs(K - K.T).max()
-    if asymmetry > 1e-8 * scale:
-        raise KernelError(f"{name} must be symmetric, but K - K^T is as large as {asymmetry:.3g}")
-    gap = np.abs(np.diagonal(K) - diagonal).max()
-    if not gap <= 1e-8 * scale:
-        raise KernelError(f"{name}: diag(X) differs from the diagonal of the matrix by {gap:.3g}")
-    spectrum, _ = eigenpairs(K)
-    if spectrum[0] < -1e-8 * spectrum[-1]:
-        raise KernelError(
-            f"{name} must be positive semi-definite, but the eigenvalues of its matrix on {n} "
-            f"points range from {spectrum[0]:.3g} to {spectrum[-1]:.3g}"
-        )
+    """Raise a `ValueError` unless `K` is a covariance matrix (n, n) with that diagonal."""
+    shapes = K.shape, diagonal.shape
+    needs = f"a kernel whose matrix for {n} points has the shape ({n}, {n}), and a diagonal"
+    require(shapes == ((n, n), (n,)), name, needs, shapes)
+    require(np.isfinite(K).all(), name, "finite", K.flat[np.isfinite(K).argmin()])
+    scale, lowest = float(np.abs(K).max()), float(np.diagonal(K).min())
+    needs = f"positive on the diagonal, from {SMALLEST_VARIANCE:g} to {LARGEST_VARIANCE:g}"
+    require(lowest >= SMALLEST_VARIANCE and scale <= LARGEST_VARIANCE, name, needs, (lowest, scale))
+    asymmetry = float(np.abs(K - K.T).max())
+    require(asymmetry <= 1e-8 * scale, name, "symmetric, with K - K^T = 0", asymmetry)
+    gap = float(np.abs(np.diagonal(K) - diagonal).max())
+    require(gap <= 1e-8 * scale, f"diag(X) of {name}", "the diagonal of its matrix: off by 0", gap)
+    spectrum = eigenpairs(K)[0].tolist()
+    needs = f"positive semi-definite, without an eigenvalue below 0 on {n} points"
+    require(spectrum[0] >= -1e-8 * spectrum[-1], name, needs, spectrum[0])

@@ -254,15 +254,9 @@ class AppendBuffer:
         """These rows and one more, of shape (columns,), or (n + 1,) where square."""
         storage, free, n = self.storage, self.free, len(self.array)
         try:
-            first = free.pop()
-        except IndexError:
-            first = -1
-        if first != n or n == len(storage):  # it is taken, or there is none
-            if first >= 0:
-                free.append(first)
-            own = AppendBuffer.of(self.array, square=self.square)
-            storage, free = own.storage, own.free
-            free.clear()
+            free.remove(n if n < len(storage) else -1)
+        except ValueError:  # it is taken, or there is none
+            storage, free = AppendBuffer.of(self.array, square=self.square).storage, []
         storage[n, : len(row)] = row
         free.append(n + 1)
         view = storage[: n + 1, : n + 1 if self.square else None]

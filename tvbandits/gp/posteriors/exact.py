@@ -50,7 +50,6 @@ class Exact(PosteriorRule):
     [0.99  0.601] [0.1   0.797]
     """
 
-    fixed_features: ClassVar[bool] = True
     dense: ClassVar[bool] = True
     in_rows: ClassVar[bool] = True
 

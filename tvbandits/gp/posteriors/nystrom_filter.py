@@ -78,10 +78,8 @@ class NystromFilter(Nystrom):
         kernel, data, surface, _, previous, *_ = given
         term = markov(kernel)
         if term is None:
-            raise ValueError(
-                "a filter on a dictionary needs one kernel over points times one over time, such as "
-                f"OnSpace(RBF(1.0)) * Drift(0.03) or OnTime(Matern(nu=0.5)) for the time; got {kernel}"
-            )
+            needs = "a kernel over points times one over time, OnTime(Matern(nu=0.5)) or Drift"
+            raise ValueError(f"a filter on a dictionary needs {needs}; got {kernel}")
         data = without_negligible(kernel, data).in_time()
         lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
         raised = float((lowest - data.variance).max(initial=0.0))

@@ -248,9 +248,6 @@ class PosteriorRule(Protocol):
     self_learning : bool
         Whether it learns mean, unit and forgetting of the reward: its data are rewards in their own
         unit at inputs [x, t], whatever the kernel.
-    fixed_features : bool
-        Whether more observations change neither weights nor features, so that the joint covariance of
-        several is that of one told after the other.
     dense : bool
         Whether whole matrices are factored: of all fixed points for `samples`, and of all rows, whose
         noise may then be shared, as that of a level which nobody knows.
@@ -261,7 +258,6 @@ class PosteriorRule(Protocol):
     """
 
     self_learning: ClassVar[bool] = False
-    fixed_features: ClassVar[bool] = False
     dense: ClassVar[bool] = False
     in_rows: ClassVar[bool] = False
     points_apart: ClassVar[bool] = False

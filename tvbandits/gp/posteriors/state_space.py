@@ -268,8 +268,6 @@ class StateSpace(PosteriorRule):
     [0.585]
     """
 
-    fixed_features: ClassVar[bool] = True
-
     anchors: Array | None = None
 
     def __post_init__(self) -> None:
@@ -279,10 +277,8 @@ class StateSpace(PosteriorRule):
     def check(self, kernel: Any) -> None:
         """Raise a `ValueError` unless the kernel is a sum of terms."""
         if terms_of(kernel) is None:
-            raise ValueError(
-                "a state space needs a sum of terms constant * OnSpace(...) * OnTime(Matern(nu=0.5 or "
-                f"1.5)), or Drift for the time; got {kernel}"
-            )
+            needs = "a sum of terms constant * OnSpace(...) * OnTime(Matern(nu=0.5 or 1.5))"
+            raise ValueError(f"a state space needs {needs}, or Drift for the time; got {kernel}")
 
     def condition(self, given: Conditioning) -> StateSpacePosterior:
         """Condition on data, in any order, from a posterior that only has to be told the rest.
@@ -314,8 +310,10 @@ def filtered(
     data = data.in_time()
     known = (previous, *previous.kept) if isinstance(previous, StateSpacePosterior) else ()
     for start in known:
-        if start.continues(kernel, data, surface):
-            return changed(start, now=now).told(data)
+        if start.begins(kernel, data, surface):
+            posterior = start.continued(data.rows(len(start.data)), now)
+            if posterior is not None:
+                return posterior
     made = space()
     prior, sight = Filter.prior(made, data.Y.shape[1]), ObservationModel(made, surface, grows)
     return StateSpacePosterior(kernel, data.rows(0, 0), sight, prior, now).told(data)
@@ -415,15 +413,10 @@ class StateSpacePosterior(KernelPosterior):
         """Number of observations."""
         return len(self.data)
 
-    def continues(self, kernel: Any, data: Data, surface: CandidateGrid | None) -> bool:
-        """Whether data (sorted by time) begin with what is known, and go on from there in time."""
+    def begins(self, kernel: Any, data: Data, surface: CandidateGrid | None) -> bool:
+        """Whether data (sorted by time) begin with what is known."""
         same = self.kernel is kernel or bool(self.kernel == kernel)
-        if not same or self.sight.surface is not surface or not data.starts_with(self.data):
-            return False
-        rest = data.Z[len(self.data) :]
-        return len(rest) == 0 or bool(
-            rest[0, -1] >= self.known.time and self.sight.spans(rest[:, :-1])
-        )
+        return same and self.sight.surface is surface and data.starts_with(self.data)
 
     def told(self, data: Data) -> StateSpacePosterior:
         """With the rows of `data` (sorted by time) that come after those known."""
