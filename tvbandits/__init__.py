@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from tvbandits.acquisition.availability import NothingAvailableError as NothingAvailableError
     from tvbandits.bandit.bandit import Bandit as Bandit
+    from tvbandits.bandit.inference import ExpensiveWarning as ExpensiveWarning
     from tvbandits.bandit.loading import load as load
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import Info as Info, State as State
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "acquisition.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
+    "bandit.inference": "ExpensiveWarning",
     "bandit.loading": "load",
     "bandit.recipe": "Recipe",
     "bandit.state": "Info State",

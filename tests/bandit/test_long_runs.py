@@ -11,7 +11,16 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.dense import ExactAbove
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Bandit, Box, Candidates, Every, StateSpace, policies
+from tvbandits import (
+    Answers,
+    Bandit,
+    Box,
+    Candidates,
+    Every,
+    ExpensiveWarning,
+    StateSpace,
+    policies,
+)
 from tvbandits.bandit import inference, recipe
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.rule import ModelEnsemble
@@ -219,3 +228,23 @@ def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
 def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
     with pytest.raises(ValueError, match="history must be a whole number"):
         policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=12).with_history(wrong)
+
+
+@pytest.mark.parametrize("epsilon", [None, 0.1])
+def test_what_will_be_expensive_is_said_once(
+    epsilon: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "EXPENSIVE", 12)
+    box, X = Box([(0.0, 1.0)]), np.linspace(0.0, 1.0, 12)[:, None]
+    drifts = {} if epsilon is None else {"epsilon": epsilon}
+    recipe = policies.gp_ucb if epsilon is None else policies.tv_gp_ucb
+    bandit = recipe(box, RBF(0.3), 0.01, **drifts)
+    bandit.tell(X, np.sin(X[:, 0]), 1)
+    bandit.ask(2)
+    bandit.drop(bandit.pending)
+    bandit.tell([[0.5]], [0.5], 2)
+    before = bandit.state
+    match = "13 rows" if epsilon is None else "13 rows.*StateSpace"
+    refused(ExpensiveWarning, match, bandit.ask, 3)  # warnings are errors here
+    assert bandit.state == before
+    bandit.ask(3)

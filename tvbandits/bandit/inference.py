@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,8 +40,15 @@ FEWEST = 2
 # Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten.
 MANY = 2000
 
+# A factor of twice as many rows as these takes a core some two seconds.
+EXPENSIVE = 1500
+
 # So many conditioned states are remembered: looks ahead are made aside from what is gone on with.
 KEPT = 3
+
+
+class ExpensiveWarning(UserWarning):
+    """A bandit goes on, but its steps will take long; the message says what helps."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ class Model:
         self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
+        self._said_expensive = False
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
         self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
 
@@ -169,6 +178,8 @@ class Model:
             posterior = rule.condition(given)
         else:
             in_use = len(posterior.data.Z)
+        if in_use > EXPENSIVE and posterior.dense and not self._said_expensive:
+            self._say_expensive(posterior.size)
         view = self._view(state, now, posterior, surface)
         calibration, info = state.calibration, state.info
         learned: dict[str, Any] = {
@@ -187,6 +198,20 @@ class Model:
         known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)
         self._latest = (known, *self._latest[: KEPT - 1])
         return made, view
+
+    def _say_expensive(self, rows: int) -> None:
+        """What exact steps are going to cost, and what to take instead, before they do: once."""
+        self._said_expensive = (
+            rows > EXPENSIVE
+        )  # a warning may be an error: it comes once then, too
+        if self._said_expensive:
+            drifts = "StateSpace() where rewards drift, " if self._space_time else ""
+            warnings.warn(
+                f"the exact posterior has {rows} rows to factor, and its time grows with their cube. "
+                f"Take posterior={drifts}Nystrom(), or a policy that forgets, such as sw_gp_ucb.",
+                ExpensiveWarning,
+                stacklevel=2,
+            )
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
