@@ -23,7 +23,7 @@ origin = "2026-01-01"
 [campaign]
 title = "Ozone in town"
 unit = "ppb"
-drop_after = "6h"
+drop_after = 6
 """
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
@@ -36,109 +35,6 @@ from tvbandits.core.files.reading import (
     unpacked,
 )
 from tvbandits.core.space import Arms
-
-# --- what is odd about a time or a reading --------------------------------------------------------
-
-
-# From so many readings there is something to compare with.
-FEWEST = 3
-
-# A time further ahead than so many spans of all times, a value further out than so many ranges.
-FAR_AHEAD, FAR_OUT = 100, 3
-
-
-@dataclass
-class Doubts:
-    """What is usual in a campaign, grown by what is brought.
-
-    Attributes
-    ----------
-    campaign : Campaign
-    times, values : lists of float
-        The lowest and the highest of what was told or asked.
-    count : int
-        Of values.
-    noise : float
-        Deviation of a reading.
-    """
-
-    campaign: Campaign
-    times: list[float]
-    values: list[float]
-    count: int
-    noise: float
-
-    @classmethod
-    def of(cls, campaign: Campaign) -> Doubts:
-        """Of a campaign as it is."""
-        known = campaign.ledger
-        times = np.concatenate([known.rewards.t, known.failed.t, known.pending.t]).tolist()
-        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
-        values = known.rewards.y.tolist()
-        return cls(campaign, _ends(times), _ends(values), len(values), noise)
-
-    def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
-        """What is odd about it, in words."""
-        value = reading.value
-        found = []
-        if t is not None and self._ahead(t, of_now=1):
-            found.append(f" at {self.campaign.when(t)} is far ahead of {self._latest}")
-        if self.count >= FEWEST and value is not None and not math.isnan(value):
-            low, high = self.values
-            # A share of few visits is uncertain by itself.
-            noise = max(self.noise, (reading.variance or 0.0) ** 0.5)
-            most = FAR_OUT * max(high - low, 3 * noise)
-            # Of equal readings, where the noise is learned, nobody knows yet what is far.
-            if most > 0 and not low - most <= value <= high + most:
-                found.append(f": {value:g} is far from the {low:g} to {high:g} told so far")
-        return [f"{self.campaign.names.name(X[0])}{odd}" for odd in found]
-
-    def of_decision(self, t: float) -> list[str]:
-        """What is odd about a time to ask for, which may be planned ahead."""
-        odd = self._ahead(t, of_now=FAR_AHEAD)
-        return [f"{self.campaign.when(t)} is far ahead of {self._latest}"] if odd else []
-
-    @property
-    def _latest(self) -> str:
-        return self.campaign.when(max(self.times)) if self.times else "now"
-
-    def add(self, t: float | None, value: float | None) -> None:
-        """It is brought."""
-        if t is not None:
-            self.times = _ends([*self.times, t])
-        if value is not None and not math.isnan(value):
-            self.values, self.count = _ends([*self.values, value]), self.count + 1
-
-    def _ahead(self, t: float, of_now: float) -> bool:
-        """Whether it is far from the times so far, or by more units than that ahead of now."""
-        first, last = min(self.times, default=t), max(self.times, default=t)
-        if t - last > FAR_AHEAD * (last - first) > 0:
-            return True
-        clock = self.campaign.clock
-        return clock is not None and t > clock.now + of_now
-
-
-def _ends(numbers: list[float]) -> list[float]:
-    """The lowest and the highest."""
-    return [min(numbers), max(numbers)] if numbers else []
-
-
-def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
-    """Go on if there are none, or if a person says so.
-
-    Raises
-    ------
-    ValueError
-        If nobody does.
-    """
-    if not doubts or yes:
-        return
-    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
-    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
-        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -349,7 +245,7 @@ Placed = tuple[Input, Array, float | None]
 PART = 5000
 
 
-def bring(verb: str, call: Change, one: Input, path: Path | None, *, yes: bool = False) -> None:
+def bring(verb: str, call: Change, one: Input, path: Path | None) -> None:
     """Tell a reading or bring an answer, or all of a table."""
     if path is not None and one != Input():
         raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
@@ -361,18 +257,16 @@ def bring(verb: str, call: Change, one: Input, path: Path | None, *, yes: bool =
         raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
     with opened(call) as campaign:
         readings = [one] if path is None else readings_in(path, campaign)
-        fresh = _bring(verb, campaign, readings, path, yes)
+        fresh = _bring(verb, campaign, readings, path)
         status = campaign.status
         new = {0: "known already", len(readings): "new"}.get(fresh, f"{fresh} of them new")
         text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
         say(call, text, {"brought": len(readings), "new": fresh, "told": status.told})
 
 
-def _bring(
-    verb: str, campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
-) -> int:
+def _bring(verb: str, campaign: Campaign, readings: list[Input], path: Path | None) -> int:
     """Part after part, once every site and time is known; how many are new."""
-    known, names, usual, about = campaign.ledger, campaign.names, Doubts.of(campaign), None
+    known, names, about = campaign.ledger, campaign.names, None
     if verb == "answer" and any(each.at is None for each in readings):
         # What an answer without a time is about, as `Bandit.answer` takes it: the bandit is made for it.
         from tvbandits.bandit.consulting import question_time
@@ -383,7 +277,7 @@ def _bring(
     def placed(site: str, context: str | None, t: float | None) -> Array:
         return known.placed(names.points(site), names.context(context), t)
 
-    there, doubts = list[Placed](), list[str]()
+    there = list[Placed]()
     first: dict[tuple[bytes, float], int] = {}
     for reading in readings:
         with _line(path, reading):
@@ -395,8 +289,6 @@ def _bring(
                 continue
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
-            doubts += usual.of_reading(X, t, reading)
-            usual.add(t, reading.value)
             if t is None or reading.key is not None:
                 continue
             if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
@@ -404,7 +296,6 @@ def _bring(
                     f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
                     "each a key in a column key if both are to count, or leave one out"
                 )
-    sure(doubts, yes)
     act, most = (_tell, PART) if verb == "tell" else (_answer, 1)
     new = 0
     with _progress(verb, len(there)) as advance:
@@ -596,7 +487,7 @@ def _reading(
 # --- what is put right ----------------------------------------------------------------------
 
 
-def correct(call: Change, right: Input, to: str | None, *, yes: bool) -> None:
+def correct(call: Change, right: Input, to: str | None) -> None:
     """Put a reading right, also its time."""
     y, variance = _several(right.value), _several(right.variance)
     if y is None and to is None and variance is None and not right.outcomes:
@@ -604,7 +495,6 @@ def correct(call: Change, right: Input, to: str | None, *, yes: bool) -> None:
     with opened(call) as campaign:
         t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
         X = campaign.placed(str(right.site), t=t, played=True)
-        sure(Doubts.of(campaign).of_reading(X, t if moved is None else moved, right), yes)
         campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
         _say_changed(call, campaign, "corrected")
 

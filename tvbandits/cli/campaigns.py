@@ -38,8 +38,6 @@ Told = Annotated[
     str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
-Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
-
 Table = Annotated[
     Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
@@ -48,17 +46,7 @@ Table = Annotated[
 @command(app, "new")
 def new_command(
     file: File,
-    config: Annotated[
-        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
-    ] = None,
-    policy: Annotated[
-        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
-    ] = None,
-    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
-    noise_sd: Annotated[
-        float | None,
-        Option(help="With --policy: standard deviation of a reading; learned by default."),
-    ] = None,
+    config: Annotated[Path, Option(help="What it is about: a TOML file.")],
     like: Annotated[
         Text,
         Option(
@@ -69,16 +57,6 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    if policy is None and (sites is not None or noise_sd is not None):
-        raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    if policy is not None:
-        config = configuring.written(file, config, policy, sites, noise_sd)
-        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
-        if sites is None:
-            print(f"tvbandits campaign new {file} --config {config}")
-            return
-    if config is None:
-        raise ValueError("give --config FILE, or --policy NAME to have one written")
     configuring.new(file, config, expert, who, like)
 
 
@@ -91,13 +69,10 @@ def ask_command(
     without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
-    yes: Yes = False,
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        if t is not None:
-            actions.sure(actions.Doubts.of(campaign).of_decision(t), yes, "asked")
         free, where = actions.available(campaign, among, without), campaign.names.context(context)
         X = campaign.ask(t, n, free, where, near, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
@@ -114,14 +89,13 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
-    yes: Yes = False,
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
 
     Another reading of the same place and time needs a --key of its own.
     """
     given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
-    actions.bring("tell", call, given, csv, yes=yes)
+    actions.bring("tell", call, given, csv)
 
 
 @command(app, "questions")
@@ -156,11 +130,10 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
-    yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
     right = actions.Input(site, reward, at, variance, call.key, actions.read(outcome))
-    actions.correct(call, right, to, yes=yes)
+    actions.correct(call, right, to)
 
 
 @command(app, "retract")
