@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +200,7 @@ def report(place: str, out: str | None) -> None:
         )
 
 
-# --- readings and answers that people bring, one or a table, and put right --------------------------
+# --- readings that people bring, one or a table, and put right -------------------------------------
 
 
 # Columns of a table by other names.
@@ -209,7 +209,7 @@ ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
 
 @dataclass(frozen=True)
 class Input:
-    """A reading, or an answer; or what is right of one, where None is as it was.
+    """A reading; or what is right of one, where None is as it was.
 
     Attributes
     ----------
@@ -245,33 +245,23 @@ Placed = tuple[Input, Array, float | None]
 PART = 5000
 
 
-def bring(verb: str, call: Change, one: Input, path: Path | None) -> None:
-    """Tell a reading or bring an answer, or all of a table."""
+def tell(call: Change, one: Input, path: Path | None) -> None:
+    """Tell a reading, or all of a table."""
     if path is not None and one != Input():
-        raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
+        raise ValueError("tell --csv stands alone: a table has a column for everything else")
     if path is None and (one.site is None or one.value is None):
-        what = "--reward" if verb == "tell" else "--value"
-        there = {**vars(one), "who": call.who, "expert": call.expert}
-        named = {name: f"--{name}" for name in there} | {"value": what, "outcomes": "--outcome"}
-        given = ", ".join(named[name] for name, each in there.items() if each not in (None, {}))
-        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
+        raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
         readings = [one] if path is None else readings_in(path, campaign)
-        fresh = _bring(verb, campaign, readings, path)
-        status = campaign.status
-        new = {0: "known already", len(readings): "new"}.get(fresh, f"{fresh} of them new")
-        text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
-        say(call, text, {"brought": len(readings), "new": fresh, "told": status.told})
+        there, new = _placed(campaign, readings, path), 0
+        for start in range(0, len(there), PART):
+            new += _told(campaign, there[start : start + PART], path, start)
+        _say_brought(call, campaign, len(readings), new)
 
 
-def _bring(verb: str, campaign: Campaign, readings: list[Input], path: Path | None) -> int:
-    """Part after part, once every site and time is known; how many are new."""
-    known, names, about = campaign.ledger, campaign.names, None
-    if verb == "answer" and any(each.at is None for each in readings):
-        # What an answer without a time is about, as `Bandit.answer` takes it: the bandit is made for it.
-        from tvbandits.bandit.consulting import question_time
-
-        about = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
+def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> list[Placed]:
+    """The readings with their places and times; nothing is told unless all of them are known."""
+    known, names = campaign.ledger, campaign.names
 
     @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
@@ -283,10 +273,7 @@ def _bring(verb: str, campaign: Campaign, readings: list[Input], path: Path | No
         with _line(path, reading):
             t = time_of(campaign, reading.at)
             X = placed(str(reading.site), reading.context, t)
-            t = about if t is None else t
             there.append((reading, X, t))
-            if verb != "tell":
-                continue
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
             if t is None or reading.key is not None:
@@ -296,67 +283,52 @@ def _bring(verb: str, campaign: Campaign, readings: list[Input], path: Path | No
                     f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
                     "each a key in a column key if both are to count, or leave one out"
                 )
-    act, most = (_tell, PART) if verb == "tell" else (_answer, 1)
-    new = 0
-    with _progress(verb, len(there)) as advance:
-        for start in range(0, len(there), most):
-            part = there[start : start + most]
-            new += _brought(act, campaign, part, path, start)
-            advance(len(part))
-    return new
+    return there
 
 
-@contextmanager
-def _progress(verb: str, count: int) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, where there is more to do than a part."""
-    if count <= PART:
-        yield lambda _: None
-        return
-    from tvbandits.cli.terminal import bars
-
-    with bars() as shown:
-        yield partial(shown.advance, shown.add_task(verb, total=count))
-
-
-def _brought(
-    act: Callable[[Campaign, list[Placed]], int],
-    campaign: Campaign,
-    rows: list[Placed],
-    path: Path | None,
-    before: int,
-) -> int:
-    """Bring them; how many are new. Of those that are refused, all before the first that is wrong."""
+def _told(campaign: Campaign, rows: list[Placed], path: Path | None, before: int) -> int:
+    """Tell them; how many are new. Of those that are refused, all before the first that is wrong."""
     with _line(path, rows[0][0], f"; the {before} before it are told" if before else ""):
         try:
-            return act(campaign, rows)
+            return campaign.record(_said(*row) for row in rows)
         except (BusyError, StorageError):
             raise
         except ValueError:
             if len(rows) == 1:
                 raise
     half = len(rows) // 2
-    new = _brought(act, campaign, rows[:half], path, before)
-    return new + _brought(act, campaign, rows[half:], path, before + half)
+    new = _told(campaign, rows[:half], path, before)
+    return new + _told(campaign, rows[half:], path, before + half)
 
 
-def _tell(campaign: Campaign, rows: list[Placed]) -> int:
-    def said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
-        counts = {"counts": [reading.counts]} if reading.counts else {}
-        who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
-        variance = _several(reading.variance)
-        return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
-
-    return campaign.record(said(*row) for row in rows)
+def _said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
+    counts = {"counts": [reading.counts]} if reading.counts else {}
+    who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
+    variance = _several(reading.variance)
+    return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
 
 
-def _answer(campaign: Campaign, rows: list[Placed]) -> int:
-    ((reading, X, t),), before = rows, campaign.ledger.seq
-    value = math.nan if reading.value is None else reading.value
-    # By its place and time it counts once; after one that failed another may follow.
-    failed = ", failed" * math.isnan(value)
-    key = reading.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
-    campaign.answer(X, [value], t, _several(reading.variance), key=key, who=reading.who)
-    return int(campaign.ledger.seq > before)
+def answer(call: Change, site: str, value: float, at: str | None, variance: float | None) -> None:
+    """Bring an answer; without a time it is about what `Bandit.answer` takes it for."""
+    with opened(call) as campaign:
+        t, before = time_of(campaign, at), campaign.ledger.seq
+        X = campaign.placed(site, t=t)
+        if t is None:  # which takes a bandit
+            from tvbandits.bandit.consulting import question_time
+
+            t = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
+        # By its place and time it counts once; after one that failed another may follow.
+        failed = ", failed" * math.isnan(value)
+        key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
+        campaign.answer(X, [value], t, _several(variance), key=key)
+        _say_brought(call, campaign, 1, int(campaign.ledger.seq > before))
+
+
+def _say_brought(call: Change, campaign: Campaign, count: int, fresh: int) -> None:
+    status = campaign.status
+    new = {0: "known already", count: "new"}.get(fresh, f"{fresh} of them new")
+    text = f"{count} brought, {new}; {status.told} told, {status.pending} pending"
+    say(call, text, {"brought": count, "new": fresh, "told": status.told})
 
 
 def _several(number: float | None) -> list[float] | None:

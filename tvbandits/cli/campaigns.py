@@ -95,7 +95,7 @@ def tell_command(
     Another reading of the same place and time needs a --key of its own.
     """
     given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
-    actions.bring("tell", call, given, csv)
+    actions.tell(call, given, csv)
 
 
 @command(app, "questions")
@@ -111,14 +111,13 @@ def questions_command(call: Change, at: At = None, among: Among = None) -> None:
 @command(app, "answer")
 def answer_command(
     call: Change,
-    site: Where = None,
-    value: Annotated[float | None, Option(help="The answer; nan: there was none.")] = None,
+    site: Annotated[str, Option("--site", metavar="SITE", help="About which it is.")],
+    value: Annotated[float, Option(help="The answer; nan: there was none.")],
     at: At = None,
     variance: Annotated[float | None, Option(help="Noise variance of the answer.")] = None,
-    csv: Table = None,
 ) -> None:
-    """Bring an answer, or those of a table; the same ones again count once."""
-    actions.bring("answer", call, actions.Input(site, value, at, variance, call.key), csv)
+    """Bring an answer; the same one again counts once."""
+    actions.answer(call, site, value, at, variance)
 
 
 @command(app, "correct")
