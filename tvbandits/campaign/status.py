@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from tvbandits.campaign.ledger import Ledger
@@ -150,20 +148,9 @@ def points_out(pending: Plays, asked: Iterable[Row], names: Names) -> list[Point
     return found[::-1]
 
 
-def ago(moment: str | None) -> str:
-    """How long ago a time was (ISO 8601), as people say it; empty where nobody knows."""
-    if moment is None:
-        return ""
-    seconds = max((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds(), 0.0)
-    for unit, length in (("days", 86_400), ("h", 3600)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit} ago"
-    return f"{seconds // 60:.0f} min ago"
-
-
-def drop_command(file: str, place: str) -> str:
-    """What gives up on a point."""
-    return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
+def minute(moment: str | None) -> str:
+    """A time (ISO 8601, UTC) as people write it; a dash where nobody knows."""
+    return "–" if moment is None else f"{moment[:16].replace('T', ' ')} UTC"
 
 
 def without_formula(value: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
-from tvbandits.campaign.status import ago, drop_command, without_formula
+from tvbandits.campaign.status import minute, without_formula
 from tvbandits.campaign.store.errors import BusyError, StorageError
 from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
@@ -127,21 +127,16 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
     with opened(call, decides=best) as campaign:
         found = campaign.status
         points = campaign.outstanding
-        ages = [ago(each.asked) for each in points]
         places = [each.place for each in points]
-        aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
-        out, said = "; ".join(places) or "none", "; ".join(aged) or "none"
-        overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
-        hint = ""
-        if overdue:
-            hint = f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}"
+        asked = [f"{each.place} (asked {minute(each.asked)})" for each in points]
+        out, said = "; ".join(places) or "none", "; ".join(asked) or "none"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
             f"{found.questions} questions asked{cost}{doubt}; "
-            f"last at {campaign.when(found.time)}{hint}"
+            f"last at {campaign.when(found.time)}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
@@ -154,7 +149,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
+        say(call, text, {**shown, "last": campaign.when(found.time)})
 
 
 def history(call: Call, last: int) -> None:

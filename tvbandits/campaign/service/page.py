@@ -17,7 +17,7 @@ from tvbandits._version import __version__
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.status import ago, drop_command
+from tvbandits.campaign.status import minute
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
@@ -463,20 +463,13 @@ def _next(facts: Facts) -> str:
 
 
 def _pending(facts: Facts) -> str:
-    """Since when points are pending, and how to give up on them."""
+    """For when the pending points are, and since when."""
     rows: list[list[object]] = [
-        [
-            each.place, facts.when(each.t), "–" if each.asked is None else
-            f"{each.asked[:16].replace('T', ' ')} UTC, {ago(each.asked)}", each.who or "–",
-            drop_command("FILE", each.place),
-        ]
+        [each.place, facts.when(each.t), minute(each.asked), each.who or "–"]
         for each in facts.campaign.outstanding
-    ]  # fmt: skip
-    shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
-    after = facts.campaign.drop_after
-    said = "" if after is None else f"<p>After {after:g} units of time a point is dropped.</p>"
-    points = scrolled(shown, "Pending points")
-    return f"<details><summary>Pending: {len(rows)}</summary>{points}{said}</details>"
+    ]
+    points = scrolled(table(["place", "for", "asked", "by"], rows), "Pending points")
+    return f"<details><summary>Pending: {len(rows)}</summary>{points}</details>"
 
 
 def _box(first: str, *more: str) -> str:
