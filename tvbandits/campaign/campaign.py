@@ -385,8 +385,7 @@ class Campaign:
     @property
     def status(self) -> Status:
         """At a glance."""
-        known = self.ledger
-        return status_of(known, self._store.in_doubt(known.seq))
+        return status_of(self.ledger)
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""

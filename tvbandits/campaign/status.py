@@ -32,9 +32,6 @@ class Status:
         The latest time told.
     open : str or None
         An operation that somebody has begun and not ended.
-    in_doubt : int
-        Questions to the expert of which nobody knows whether they were answered: one that is under
-        way, and each that was when a process died. It was asked again, and may have cost twice.
 
     Examples
     --------
@@ -57,7 +54,6 @@ class Status:
     cost: float
     time: float | None
     open: str | None
-    in_doubt: int
 
     @property
     def summary(self) -> list[tuple[str, object]]:
@@ -68,8 +64,8 @@ class Status:
         return as_text("Status", self.summary)
 
 
-def status_of(known: Ledger, in_doubt: int) -> Status:
-    """Of what is on record at the end of the journal, and questions in doubt."""
+def status_of(known: Ledger) -> Status:
+    """Of what is on record at the end of the journal."""
     return Status(
         rows=known.seq,
         told=known.gone.rewards + len(known.rewards),
@@ -81,7 +77,6 @@ def status_of(known: Ledger, in_doubt: int) -> Status:
         cost=known.cost,
         time=known.time,
         open=known.open[0].body.get("kind") if known.open else None,
-        in_doubt=in_doubt,
     )
 
 

@@ -132,10 +132,9 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
         out, said = "; ".join(places) or "none", "; ".join(asked) or "none"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
-        doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
-            f"{found.questions} questions asked{cost}{doubt}; "
+            f"{found.questions} questions asked{cost}; "
             f"last at {campaign.when(found.time)}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
