@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands
-from tvbandits.cli.options import Arguments, Folder, SuiteRun, Text, Texts, command, whole_number
+from tvbandits.cli.options import Arguments, Folder, SuiteRun, Text, Texts, command
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _several() -> None:
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
     years: Annotated[
-        list[int], whole_number("2008 2009, or --years once for each; from 1980 on.", least=1980)
+        list[int], Option(min=1980, help="2008 2009, or --years once for each; from 1980 on.")
     ],
     state: Annotated[
         Text, Option(help='One state: "New York", or 36; adds a small csv a year.')
