@@ -73,16 +73,6 @@ def listed(campaign: Campaign, text: str | None) -> list[str] | None:
     return [part.strip() for part in text.split(";" if ";" in text else ",")]
 
 
-def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
-    """The sites that are named, and of these, or of all, those that are not ruled out."""
-    chosen, out = listed(campaign, among), listed(campaign, without)
-    if out is None:
-        return chosen
-    ruled_out = {campaign.names.row(name) for name in out}
-    there = campaign.sites if chosen is None else chosen
-    return [name for name in there if campaign.names.row(name) not in ruled_out]
-
-
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
     """Points with their names."""
     return [{"site": campaign.names.name(x), "x": x.tolist()} for x in X]

@@ -348,13 +348,5 @@ def new(file: str, config: Path, expert: str | None, who: str | None, like: str 
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
-        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
-
-
-def _in_km(about: Mapping[str, str]) -> list[str]:
-    """What became of latitude and longitude, and what that means for a length scale."""
-    if not about.get("length_unit"):
-        return []
-    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
-    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
-    return [about["places"], said]
+        placed = f"; {about['places']}" if "places" in about else ""
+        print(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}")

@@ -16,7 +16,7 @@ import pandas as pd
 from tvbandits.cli.options import Arguments, SuiteRun
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError
-from tvbandits.cli.terminal import collect, print_margins, print_tables, say, write_page
+from tvbandits.cli.terminal import collect, print_tables, say, write_page
 from tvbandits.comparison import files, frontier as frontiers
 from tvbandits.comparison.board import SUITES, Board, Made, write
 from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated
@@ -84,8 +84,6 @@ def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str 
     done = _played("frontier", order, policies, folder)
     rows = done.rows
     print_tables(rows, done.references, done.problems)
-    for text in done.problems:
-        print_margins(text, frontiers.margins(frontiers.frontier(rows[rows["problem"] == text])))
     if folder is not None:
         done.write(folder)
         frontiers.frontier(rows).to_csv(folder / "frontier.csv", index=False)

@@ -152,21 +152,6 @@ def _or_dash(value: float | None, form: str) -> str:
     return "-" if value is None or value != value else format(value, form)
 
 
-def print_margins(problem: str, margins: pd.DataFrame) -> None:
-    """Regret of every plan over that of random points, where they were played."""
-    if margins.empty:
-        return
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(Text(f"{problem}: regret over that of random points", style="italic"))
-    table = Table()
-    table.add_column("plan", overflow="fold")
-    for budget in margins.columns:
-        table.add_column(f"{budget:g}", justify="right")
-    for plan, line in margins.iterrows():
-        table.add_row(Text(str(plan)), *(f"{ratio:.2f}" for ratio in line))
-    console.print(table)
-
-
 def write_page(
     make: Callable[[], str], place: Path, replaces: Callable[[Path], bool] | None = None
 ) -> None:

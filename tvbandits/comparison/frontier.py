@@ -58,15 +58,6 @@ def frontier(rows: pd.DataFrame) -> pd.DataFrame:
     return summary
 
 
-def margins(summary: pd.DataFrame) -> pd.DataFrame:
-    """Regret of every plan over that of random points, by budget: below 1 is better than random."""
-    asked = summary[summary["budget"].notna()]
-    table = asked.pivot_table(index="plan", columns="budget", values="average_regret", sort=False)
-    if "random" not in table.index:
-        return table.iloc[:0]
-    return table / table.loc["random"]
-
-
 def picture(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figure:
     """One panel a problem: means and 95% intervals over seeds, queries per step in powers of two."""
     summary = frontier(rows)

@@ -512,7 +512,6 @@ def _forecast(facts: Facts) -> str:
 
 
 def _stations(facts: Facts) -> str:
-    troubled = [each for each in facts.stations if each.troubles]
     rows: list[list[object]] = [
         [
             each.name,
@@ -525,12 +524,4 @@ def _stations(facts: Facts) -> str:
         for each in facts.stations
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
-    shown = scrolled(table(header, rows), "All stations")
-    if not rows:
-        return "<p>None has been read yet.</p>"
-    said = "<p>All in order.</p>"
-    if troubled:
-        why = [f"{escape(each.name)}: {escape('; '.join(each.troubles))}" for each in troubled]
-        items = "".join(f"<li>{each}</li>" for each in why)
-        said = f'<div class="now warn"><strong>{len(why)} in trouble</strong><ul>{items}</ul></div>'
-    return f"{said}<details><summary>All {len(rows)}</summary>{shown}</details>"
+    return scrolled(table(header, rows, "Those in trouble first"), "All stations")
