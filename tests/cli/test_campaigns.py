@@ -222,7 +222,7 @@ def test_a_table_is_told_as_its_rows_one_by_one(
     rows[2][4] = rows[7][4] = "nan"
 
     def told(*wrong: Any) -> Any:
-        columns = ["key", "t", "km", "height", "value", "variance"]
+        columns = ["key", "time", "km", "height", "reward", "variance"]
         frame = pd.DataFrame(rows, columns=columns, dtype=object)
         frame.iloc[6, 4] = wrong[0] if wrong else frame.iloc[6, 4]
         frame.to_csv("day.csv", index=False)
@@ -392,7 +392,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
-    "drop what is not out": ("drop c.db --site north", "north is not pending"),
+    "drop what is not out": ("drop c.db --site north", "is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),

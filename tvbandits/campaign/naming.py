@@ -36,11 +36,6 @@ from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
 
-_NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-_TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
-# As errors of a bandit write times, and points.
-_POINT = re.compile(r"\[([-+.e\d]+(?:, [-+.e\d]+)*)\]")
-
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
@@ -297,24 +292,6 @@ class Names:
                 renamed = dict(zip(numbered, said, strict=True))
         rest = {name: column for name, column in columns.items() if name != "time"}
         return found | {renamed.get(name, name): column for name, column in rest.items()}
-
-    def in_words(self, text: str, clock: Clock | None) -> str:
-        """A bandit's error, with the names of sites in the place of points, and dates of times."""
-
-        def place(found: re.Match[str]) -> str:
-            try:
-                return self.name(np.array(_numbers(found[1])))
-            except ValueError:
-                return found[0]
-
-        def times(found: re.Match[str]) -> str:
-            try:
-                return ", ".join(clock.text(t) for t in _numbers(found[1]))  # type: ignore[union-attr]
-            except ValueError:
-                return found[0]
-
-        text = _POINT.sub(place, text) if self.sites else text
-        return text if clock is None else _TIMES.sub(times, text)
 
 
 def clock_of(unit: str, origin: str, zone: str = "") -> Clock:

@@ -187,10 +187,6 @@ def report(place: str, out: str | None) -> None:
 # --- readings that people bring, one or a table, and put right -------------------------------------
 
 
-# Columns of a table by other names.
-ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
-
-
 @dataclass(frozen=True)
 class Input:
     """A reading; or what is right of one, where None is as it was.
@@ -338,7 +334,7 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 
 
 def readings_in(path: Path, campaign: Campaign) -> list[Input]:
-    """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
+    """The readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
 
     In the place of a reward: successes and trials, or events and exposure.
     """
@@ -353,9 +349,6 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
                 raise ValueError(f'there are two columns "{max(said, key=said.count)}"')
         frame = read_spreadsheet(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
         there = frame.columns = [str(name).strip().lower() for name in frame.columns]
-        for other, name in ALIKE.items():
-            if name not in frame.columns:
-                frame = frame.rename(columns={other: name})
         names, columns = campaign.names, set(frame.columns)
         pairs = [pair for pair in COUNTS if set(pair) <= columns]
         counted = pairs[0] if pairs else ()

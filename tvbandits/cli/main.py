@@ -109,7 +109,7 @@ def _odd(error: Exception) -> int:
     """Exit status of what has no kind of ours; what is a mistake of the package is raised again."""
     # What the command-line parser raises knows how to speak for itself.
     if hasattr(error, "format_message"):
-        said = error.format_message().replace("Value error, ", "")  # as pydantic begins
+        said = error.format_message()
         cause: Any = error.__cause__
         if hasattr(cause, "errors"):  # pydantic's, of a number: they do not say what was given
             given = str(cause.errors()[0]["input"])

@@ -207,7 +207,7 @@ LONGEST_HISTORY = 10_000
 VERBS = {
     **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
-    **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
+    **dict.fromkeys(("/status", "/pending", "/recommend", "/history"), ("GET", "read")),
     "/predict": ("POST", "read"),
     **dict.fromkeys(("/", "/health", "/openapi.json"), ("GET", None)),
     SIGN_IN: ("POST", None),
@@ -340,13 +340,6 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         table = campaign.history.tail(last)
         table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
         return {"rows": without_nan(table.to_dict("records"))}
-
-    @served.get("/journal")
-    def journal(since: int = 0) -> dict[str, Any]:
-        """Who did what, and when."""
-        rows = campaign.journal(since)[:LONGEST_HISTORY]
-        said = [{"seq": row.seq, "kind": row.kind, "who": row.who, "at": row.at} for row in rows]
-        return {"rows": said}
 
 
 def _pages(served: FastAPI, campaign: Campaign, tokens: Path, *, secure: bool) -> None:
