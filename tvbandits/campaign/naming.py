@@ -302,10 +302,7 @@ def clock_of(unit: str, origin: str, zone: str = "") -> Clock:
 
 def length_of(said: str) -> float | None:
     """`drop_after`, as it is kept."""
-    try:
-        return positive_number("drop_after", float(said)) if said else None
-    except ValueError as error:
-        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error
+    return positive_number("drop_after", float(said)) if said else None
 
 
 def time_in(text: str | None) -> float | str | None:

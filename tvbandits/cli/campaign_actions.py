@@ -184,12 +184,12 @@ def report(place: str, out: str | None) -> None:
         )
 
 
-# --- readings that people bring, one or a table, and put right -------------------------------------
+# --- readings that people bring, one or a table -------------------------------------
 
 
 @dataclass(frozen=True)
 class Input:
-    """A reading; or what is right of one, where None is as it was.
+    """A reading.
 
     Attributes
     ----------
@@ -284,7 +284,7 @@ def _told(campaign: Campaign, rows: list[Placed], path: Path | None, before: int
 def _said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
     counts = {"counts": [reading.counts]} if reading.counts else {}
     who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
-    variance = _several(reading.variance)
+    variance = several(reading.variance)
     return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
 
 
@@ -300,7 +300,7 @@ def answer(call: Change, site: str, value: float, at: str | None, variance: floa
         # By its place and time it counts once; after one that failed another may follow.
         failed = ", failed" * math.isnan(value)
         key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
-        campaign.answer(X, [value], t, _several(variance), key=key)
+        campaign.answer(X, [value], t, several(variance), key=key)
         _say_brought(call, campaign, 1, int(campaign.ledger.seq > before))
 
 
@@ -311,7 +311,8 @@ def _say_brought(call: Change, campaign: Campaign, count: int, fresh: int) -> No
     say(call, text, {"brought": count, "new": fresh, "told": status.told})
 
 
-def _several(number: float | None) -> list[float] | None:
+def several(number: float | None) -> list[float] | None:
+    """A number as a column of one, where there is one."""
     return None if number is None else [number]
 
 
@@ -433,29 +434,7 @@ def _reading(
     )
 
 
-# --- what is put right ----------------------------------------------------------------------
-
-
-def correct(call: Change, right: Input, to: str | None) -> None:
-    """Put a reading right, also its time."""
-    y, variance = _several(right.value), _several(right.variance)
-    if y is None and to is None and variance is None and not right.outcomes:
-        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
-    with opened(call) as campaign:
-        t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
-        X = campaign.placed(str(right.site), t=t, played=True)
-        campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
-        _say_changed(call, campaign, "corrected")
-
-
-def retract(call: Change, site: str, at: str | None) -> None:
-    """Take a reading back."""
-    with opened(call) as campaign:
-        campaign.retract(site, time_of(campaign, at), key=call.key)
-        _say_changed(call, campaign, "retracted")
-
-
-def _say_changed(call: Change, campaign: Campaign, what: str) -> None:
+def say_changed(call: Change, campaign: Campaign, what: str) -> None:
     """What was on record, and how things stand."""
     row = next(row for row in reversed(campaign.journal()) if row.kind == what)
     told = campaign.status.told

@@ -94,7 +94,8 @@ def read_config(
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         if (control := said["domain"].get("control")) is not None:
             bandit = bandit.with_control(Names(domain, about).points([control])[0])
-        clock, own = _clock(said.get("clock")), said.get("campaign", {})
+        clock = Clock(**said["clock"]) if "clock" in said else None
+        own = said.get("campaign", {})
         about |= _shown(own)
         bandit = bandit.with_move_cost(own["move_cost"]) if "move_cost" in own else bandit
         bandit = bandit.with_history(own["history"]) if "history" in own else bandit
@@ -335,10 +336,6 @@ def made_expert(maker: Any, budget: int | None) -> Expert:
         )
     found: Expert = expert if budget is None else Budgeted(expert, total=budget)
     return found
-
-
-def _clock(said: Mapping[str, Any] | None) -> Clock | None:
-    return None if said is None else Clock(said.get("unit", "1h"), said.get("origin", "2024-01-01"))
 
 
 def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:

@@ -128,14 +128,21 @@ def correct_command(
     outcome: Outcome = None,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    right = actions.Input(site, reward, at, variance, call.key, actions.read(outcome))
-    actions.correct(call, right, to)
+    if reward is None and to is None and variance is None and not outcome:
+        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
+    y, noise, read = actions.several(reward), actions.several(variance), actions.read(outcome)
+    with actions.opened(call) as campaign:
+        t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
+        campaign.correct(site, y, t, noise, to=moved, outcomes=read, key=call.key)
+        actions.say_changed(call, campaign, "corrected")
 
 
 @command(app, "retract")
 def retract_command(call: Change, site: Told, at: At = None) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
-    actions.retract(call, site, at)
+    with actions.opened(call) as campaign:
+        campaign.retract(site, actions.time_of(campaign, at), key=call.key)
+        actions.say_changed(call, campaign, "retracted")
 
 
 @command(app, "drop")
