@@ -389,7 +389,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a number of a site": ("tell c.db --site 3 --reward 1", 'unknown site "3"; there are: north'),
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, line 3: unknown site "west"'),
-    "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
+    "a table with more": ("tell c.db --csv more.csv", "Expected 3 fields in line 2, saw 4"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
     "drop what is not out": ("drop c.db --site north", "is not pending"),

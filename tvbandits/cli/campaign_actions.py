@@ -27,13 +27,7 @@ from tvbandits.core.coercion import file_path
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
-from tvbandits.core.files.reading import (
-    SEPARATORS,
-    naming,
-    read_spreadsheet,
-    separator_of,
-    unpacked,
-)
+from tvbandits.core.files.reading import naming, read_spreadsheet
 from tvbandits.core.space import Arms
 
 
@@ -341,16 +335,12 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
     """
     with naming(path):
         # Names as they stand there: of two that are the same pandas makes different ones.
-        with unpacked(path) as stream:
-            heading = stream.peek(1 << 16).partition(b"\n")[0]
-        separator = separator_of(heading, SEPARATORS)
-        for names_there in csv.reader([heading.decode(errors="replace")], delimiter=separator):
-            said = [name.strip().lower() for name in names_there if name.strip()]
-            if len({*said}) < len(said):
-                raise ValueError(f'there are two columns "{max(said, key=said.count)}"')
-        frame = read_spreadsheet(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
-        there = frame.columns = [str(name).strip().lower() for name in frame.columns]
-        names, columns = campaign.names, set(frame.columns)
+        as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
+        frame = read_spreadsheet(path, header=None, **as_texts)
+        there = [str(name).strip().lower() for name in frame.iloc[0]]
+        if twice := [name for name in there if name and there.count(name) > 1]:
+            raise ValueError(f'there are two columns "{twice[0]}"')
+        names, columns = campaign.names, set(there)
         pairs = [pair for pair in COUNTS if set(pair) <= columns]
         counted = pairs[0] if pairs else ()
         if pairs and (given := {"reward", "variance", *sum(pairs[1:], ())} & columns):
@@ -364,18 +354,17 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
                 f"exposure); there are: {', '.join(there)}"
             )
         limits = [limit.name for limit in campaign.ledger.outcomes]
-        for column in frame.columns:
+        for column in there:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
                 raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
         readings = []
-        rows = frame.itertuples(index=False, name=None)
-        for line, row in zip(frame.index + 2, rows, strict=True):
-            cells = {name: str(cell).strip() for name, cell in zip(frame.columns, row, strict=True)}
+        for row, *said in frame[1:].itertuples(name=None):
+            cells = {name: str(cell).strip() for name, cell in zip(there, said, strict=True)}
             try:
-                readings.append(_reading(cells, names, limits, counted, line))
+                readings.append(_reading(cells, names, limits, counted, row + 1))
             except ValueError as error:
-                raise ValueError(f"line {line}: {error}") from error
+                raise ValueError(f"line {row + 1}: {error}") from error
         return _with_variances(readings, COUNTS[counted]) if counted else readings
 
 
