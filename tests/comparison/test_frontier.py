@@ -1,6 +1,5 @@
 """What questions are worth: the policies of a frontier, its table and picture, and the command."""
 
-import re
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
