@@ -15,12 +15,10 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
-from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_actions import Doubts, Input
+from tvbandits import Campaign, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -40,9 +38,7 @@ unit = "1h"
 origin = "2024-01-01"
 """
 
-BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 }") + (
-    "[expert]\nbrought = true\n"
-)
+BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 }")
 
 
 @pytest.fixture
@@ -112,8 +108,6 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
         assert out.strip() in ("mill", "east")
-        out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
-        assert out.strip() in ("north", "south")
 
 
 def test_a_name_with_a_comma_is_one_name(
@@ -123,9 +117,7 @@ def test_a_name_with_a_comma_is_one_name(
     arms = '[domain]\narms = ["hall, west", "mill"]\n[policy]\nname = "adaptive-gp-ucb"\n'
     Path("a.toml").write_text(arms)
     assert command("new", "a.db", "--config", "a.toml").status == 0
-    for option, name in (("--among", "hall, west"), ("--without", "mill")):
-        assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
-    assert fine(command("ask", "a.db", "--at", 1, "--without", "hall, west")) == "mill\n"
+    assert fine(command("ask", "a.db", "--at", 1, "--among", "hall, west")) == "hall, west\n"
     Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
     missing = "must be columns site, and .*; there are: arm, time, successes, trials$"
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
@@ -230,11 +222,11 @@ def test_a_table_is_told_as_its_rows_one_by_one(
     rows[2][4] = rows[7][4] = "nan"
 
     def told(*wrong: Any) -> Any:
-        columns = ["key", "t", "km", "height", "value", "variance"]
+        columns = ["key", "time", "km", "height", "reward", "variance"]
         frame = pd.DataFrame(rows, columns=columns, dtype=object)
         frame.iloc[6, 4] = wrong[0] if wrong else frame.iloc[6, 4]
         frame.to_csv("day.csv", index=False)
-        return command("tell", "t.db", "--csv", "day.csv", "--yes")
+        return command("tell", "t.db", "--csv", "day.csv")
 
     with Campaign.open("twin.db") as twin:
         for key, t, *x, y, variance in rows:
@@ -269,10 +261,8 @@ def test_questions_and_answers(command: Command, brought: Path) -> None:
     assert fine(command(*said)).startswith("1 brought, new; 3 told")
     for again in (said, (*said[:6], *said[8:])):  # also without --at
         assert fine(command(*again)).startswith("1 brought, known already")
-    Path("a.csv").write_text(f"site,time,value,variance\n{sites[-1]},4,0.2,0.04\n")
-    assert "1 brought, new" in fine(command("answer", brought, "--csv", "a.csv"))
     with Campaign.open(brought) as campaign:
-        assert len(campaign.state.answers) == 2
+        assert len(campaign.state.answers) == 1
 
 
 @pytest.fixture
@@ -288,7 +278,7 @@ def test_status_is_a_line(command: Command, played: Path) -> None:
     out = fine(command("status", played, "--best"))
     assert out.startswith(line.rstrip("\n") + "; best: ")
     found = re.fullmatch(
-        r"4 told, pending: (\w+) \(asked 0 min ago\); 0 questions asked; "
+        r"4 told, pending: (\w+) \(asked [-\d]+ [\d:]+ UTC\); 0 questions asked; "
         r"last at 2024-01-01 04:00:00; best: (\w+)\n",
         out,
     )
@@ -390,8 +380,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
     "ask elsewhere": ("ask c.db --at 1 --among north,west", 'unknown site "west"; there are: north'),
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a text"),
-    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv; got --at"),
-    "tell of nowhere": ("tell c.db --reward 1", "or --csv; got --reward"),
+    "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv"),
+    "tell of nowhere": ("tell c.db --reward 1", "tell needs --site"),
     "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--csv stands alone"),
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
     "a table and a key": ("tell c.db --csv day.csv --key k", "a table has a column for everything"),
@@ -399,16 +389,16 @@ WRONG: dict[str, tuple[str, str]] = {
     "a number of a site": ("tell c.db --site 3 --reward 1", 'unknown site "3"; there are: north'),
     "a table with a word": ("tell c.db --csv words.csv", r"words\.csv: .*'much'"),
     "a table with a site": ("tell c.db --csv west.csv", r'west\.csv, line 3: unknown site "west"'),
-    "a table with more": ("tell c.db --csv more.csv", "rows have more cells than its first line"),
+    "a table with more": ("tell c.db --csv more.csv", "Expected 3 fields in line 2, saw 4"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
-    "drop what is not out": ("drop c.db --site north", "north is not pending"),
+    "drop what is not out": ("drop c.db --site north", "is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
     "served to nobody": ("serve c.db", "there are no tokens"),
     "another's expert": ("ask c.db --at 1 --expert os:system", "a maker in .*, got os:system"),
-    "a name without end": ("new --policy uniform " + "x" * 300, "has at most 255 bytes"),
+    "a name without end": ("new --config c.toml " + "x" * 300, "has at most 255 bytes"),
     "a second time": ("new c.db --config c.toml", r"c\.db: there is something already"),
 }  # fmt: skip
 
@@ -456,7 +446,7 @@ outside = {}
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[policy]\nname='gp-ucb'\nnoise=1", r"there must be a part \[domain\]"),
+        ("[policy]\nname='gp-ucb'", r"there must be a part \[domain\]"),
         (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'"),
         (CONFIG.format(policy="tv-gp-ucb", options="options = { evil = 1 }"), "unknown 'evil'"),
         (BROUGHT.replace("= 2.0", "= []"), r"\[policy\] length_scale must be positive, one .* got \[\]"),
@@ -464,14 +454,13 @@ outside = {}
         (CONFIG.format(policy="gp-ucb", options="kernel = 'matern'\nsmoothness = true"), "smoothness"),
         (CONFIG.format(policy="tv-gp-ucb", options="kernel = 'pickle'"), 'must be "rbf" or "matern"'),
         (CONFIG.format(policy="uniform", options=""), "no model"),
-        (CONFIG.format(policy="tv-gp-ucb", options="") + "[expert]\nbrought = true", "asks no expert"),
-        (BROUGHT.replace("brought = true", 'maker = "os:system"'), "is your own code"),
+        (BROUGHT + "[expert]\nmaker = 'os:system'", "is your own code"),
         (HEATED.format("3"), r"outside must be \[low, high\], .* got 3"),
         ("[policy]\nname='uniform'\n[domain]\nbox = [[0, 1]]\ncontext = 3", "context must be a table"),
         (LONG.format("1\nsmoothness = 1.5"), 'smoothness is for kernel = "matern"'),
         (LONG.format("1\nkernel = 'matern'\nsmoothness = []"), r"smoothness must be .* got \[\]"),
         (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),
-        (LONG.format("1\n[expert]\nbrought = 'no'"), "brought must be True or False, got 'no'"),
+        (LONG.format("1\n[expert]\nbrought = true"), "unknown 'brought'; there are: budget, maker"),
         ("domain.coordinates = 1\n" + LONG.format(1), "coordinates must be a list of columns, got 1"),
         ("domain.safe = ['north']\n" + LONG.format(1), "safe is for a campaign with"),
         ('[domain]\narms = ["a\\u001b", "b"]\n[policy]', "the name of each site must be a text"),
@@ -489,7 +478,7 @@ NO_EXPERTS = {"os:system": "<built-in function system>", "os:getcwd": "'/", "os:
 
 @pytest.mark.parametrize(("maker", "got"), NO_EXPERTS.items())
 def test_no_expert_is_not_taken(command: Command, place: Path, maker: str, got: str) -> None:
-    Path("m.toml").write_text(BROUGHT.replace("brought = true", f'maker = "{maker}"'))
+    Path("m.toml").write_text(f'{BROUGHT}[expert]\nmaker = "{maker}"\n')
     given = ("new", "m.db", "--config", "m.toml", "--expert")
     one_line(command(*given, maker), rf"must give an object with query\(X, t\), got {got}")
     other = f"m.toml: --expert must be {maker}, as in its configuration, got os:abort$"
@@ -514,18 +503,6 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     one_line(command("tell", place, "--csv", "clicks.csv"), "line 2: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     one_line(command("tell", place, "--csv", "clicks.csv"), "events and exposure replace variance")
-
-
-def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None)
-    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
-        campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
-        doubts = Doubts.of(campaign)
-        assert doubts.of_reading(np.array([[0.0]]), 4.0, Input(value=5.1)) == []
-        doubts.add(4.0, 5.1)
-        assert len(doubts.of_reading(np.array([[0.0]]), 5.0, Input(value=50.0))) == 1
-        # A share of few visits may be far from the others.
-        assert doubts.of_reading(np.array([[0.0]]), 5.0, Input(value=50.0, variance=400.0)) == []
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

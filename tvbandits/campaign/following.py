@@ -24,16 +24,7 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     reading,
 )
-from tvbandits.campaign.store.store import (
-    DONE,
-    Row,
-    Snapshot,
-    Store,
-    Turn,
-    optional,
-    outcomes_in,
-    points,
-)
+from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, outcomes_in, points
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.files.journal import as_text, numbers
@@ -304,7 +295,7 @@ class Replayer:
         if self.expert is not None:
             self.expert.prepare(self.open, write)
         try:
-            got = OPERATIONS[kind](self.bandit, given)
+            got = operated(self.bandit, kind, given)
         except Exception as error:
             if self.expert is not None and self.expert.stopped is not None:
                 raise self.expert.stopped from error
@@ -382,77 +373,48 @@ class Writer:
             follower.open.append(row)
 
 
-def _ask(bandit: Bandit, given: Given) -> Array:
-    context, near = given.get("context"), given.get("near")
-    return bandit.ask(given["t"], given["n"], given["among"], context, near)
-
-
-def _tell(bandit: Bandit, given: Given) -> Array:
-    """Tell it; the time of each reading, which may have left memory when it is told again."""
-    X, y = points(given["X"], bandit.recipe.domain.dimension), numbers(given["y"])
-    t, variance = (optional(given[name]) for name in ("t", "variance"))
-    told = told_next(bandit.recipe, bandit.state, X, y, t, variance)
-    bandit.tell(X, y, t, variance, outcomes_in(given))
-    return told.t
-
-
-def _drop(bandit: Bandit, given: Given) -> None:
-    bandit.drop(_points(bandit, given))
-
-
-def _questions(bandit: Bandit, given: Given) -> Array:
-    return bandit.questions(given["t"], given["among"])
-
-
-def _answer(bandit: Bandit, given: Given) -> None:
-    values, variance = numbers(given["values"]), optional(given["variance"])
-    bandit.answer(_points(bandit, given), values, given["t"], variance)
-
-
-def _points(bandit: Bandit, given: Given) -> Array:
-    return points(given["X"], bandit.recipe.domain.dimension)
-
-
-def _was(bandit: Bandit, X: Array, t: Any) -> Array:
-    """Time and reward (n, 2) that were told of points; NaN: no reading."""
-    told, _, rows = readings_at(bandit.recipe, bandit.state, X, t)
-    return np.column_stack([told.t[rows], told.y[rows]])
-
-
-def _correct(bandit: Bandit, given: Given) -> Array:
-    X = _points(bandit, given)
-    t, to, y, variance = (optional(given[name]) for name in ("t", "to", "y", "variance"))
-    was = _was(bandit, X, t)
-    bandit.correct(X, y, t, variance, to=to, outcomes=outcomes_in(given))
-    return was
-
-
-def _retract(bandit: Bandit, given: Given) -> Array:
-    X, t = _points(bandit, given), optional(given["t"])
-    was = _was(bandit, X, t)
-    bandit.retract(X, t)
-    return was
-
-
-def _sites(bandit: Bandit, given: Given) -> Bandit:
-    domain = bandit.recipe.domain
-    assert isinstance(domain, Candidates | CandidatesInContext)  # there are no others
-    return bandit.on(on_sites(domain, given))
-
-
-# What changes a bandit, by the kind of row that says so.
-OPERATIONS: dict[str, Callable[[Bandit, Given], Array | Bandit | None]] = {
-    "asked": _ask,
-    "told": _tell,
-    "dropped": _drop,
-    "questions": _questions,
-    "answers": _answer,
-    "corrected": _correct,
-    "retracted": _retract,
-    "sites": _sites,
+# What a bandit does, by the kind of row that says so; sites change its domain instead.
+VERBS: dict[str, Callable[..., Any]] = {
+    "asked": Bandit.ask,
+    "told": Bandit.tell,
+    "dropped": Bandit.drop,
+    "questions": Bandit.questions,
+    "answers": Bandit.answer,
+    "corrected": Bandit.correct,
+    "retracted": Bandit.retract,
 }
 
-assert set(OPERATIONS) == set(DONE)
+assert {*VERBS, "sites"} == set(DONE)
+
+
+def operated(bandit: Bandit, kind: str, given: Given) -> Array | Bandit | None:
+    """Do what a row says; what came of it, as far as that is written down."""
+    if kind == "sites":
+        domain = bandit.recipe.domain
+        assert isinstance(domain, Candidates | CandidatesInContext)  # there are no others
+        return bandit.on(on_sites(domain, given))
+    said, was = _arguments(bandit, given), None
+    if kind == "told":  # the time of each, which may have left memory when it is told again
+        told = (said[name] for name in ("X", "y", "t", "variance"))
+        was = told_next(bandit.recipe, bandit.state, *told).t
+    elif kind in ("corrected", "retracted"):  # the time and reward (n, 2) of each; NaN: no reading
+        readings, _, rows = readings_at(bandit.recipe, bandit.state, said["X"], said["t"])
+        was = np.column_stack([readings.t[rows], readings.y[rows]])
+    got = VERBS[kind](bandit, **said)
+    return got if kind in ("asked", "questions") else was
+
+
+def _arguments(bandit: Bandit, given: Given) -> dict[str, Any]:
+    """What a row says, as the bandit's verb takes it."""
+    found = {name: each for name, each in given.items() if name not in ("counts", "got")}
+    for name in ("t", "to", "y", "values", "variance"):
+        if isinstance(found.get(name), list | str):  # as a text what is not finite
+            found[name] = numbers(found[name])
+    if "X" in found:
+        found["X"] = points(found["X"], bandit.recipe.domain.dimension)
+    if "outcomes" in found:
+        found["outcomes"] = outcomes_in(given)
+    return found
 
 
 def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCampaign:

@@ -36,11 +36,6 @@ from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
 
-_NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-_TIMES = re.compile(rf"t = ({_NUMBER}(?:, {_NUMBER})*)")
-# As errors of a bandit write times, and points.
-_POINT = re.compile(r"\[([-+.e\d]+(?:, [-+.e\d]+)*)\]")
-
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
@@ -298,24 +293,6 @@ class Names:
         rest = {name: column for name, column in columns.items() if name != "time"}
         return found | {renamed.get(name, name): column for name, column in rest.items()}
 
-    def in_words(self, text: str, clock: Clock | None) -> str:
-        """A bandit's error, with the names of sites in the place of points, and dates of times."""
-
-        def place(found: re.Match[str]) -> str:
-            try:
-                return self.name(np.array(_numbers(found[1])))
-            except ValueError:
-                return found[0]
-
-        def times(found: re.Match[str]) -> str:
-            try:
-                return ", ".join(clock.text(t) for t in _numbers(found[1]))  # type: ignore[union-attr]
-            except ValueError:
-                return found[0]
-
-        text = _POINT.sub(place, text) if self.sites else text
-        return text if clock is None else _TIMES.sub(times, text)
-
 
 def clock_of(unit: str, origin: str, zone: str = "") -> Clock:
     """The clock that is kept; a zone with summer time has a name such as Europe/Berlin."""
@@ -325,10 +302,7 @@ def clock_of(unit: str, origin: str, zone: str = "") -> Clock:
 
 def length_of(said: str) -> float | None:
     """`drop_after`, as it is kept."""
-    try:
-        return positive_number("drop_after", float(said)) if said else None
-    except ValueError as error:
-        raise ValueError(f"drop_after must be a positive number, got {said!r}") from error
+    return positive_number("drop_after", float(said)) if said else None
 
 
 def time_in(text: str | None) -> float | str | None:

@@ -10,16 +10,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
-from tvbandits.campaign.status import ago, drop_command, without_formula
+from tvbandits.campaign.status import minute, without_formula
 from tvbandits.campaign.store.errors import BusyError, StorageError
 from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
@@ -28,117 +27,8 @@ from tvbandits.core.coercion import file_path
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
-from tvbandits.core.files.reading import (
-    SEPARATORS,
-    naming,
-    read_spreadsheet,
-    separator_of,
-    unpacked,
-)
+from tvbandits.core.files.reading import naming, read_spreadsheet
 from tvbandits.core.space import Arms
-
-# --- what is odd about a time or a reading --------------------------------------------------------
-
-
-# From so many readings there is something to compare with.
-FEWEST = 3
-
-# A time further ahead than so many spans of all times, a value further out than so many ranges.
-FAR_AHEAD, FAR_OUT = 100, 3
-
-
-@dataclass
-class Doubts:
-    """What is usual in a campaign, grown by what is brought.
-
-    Attributes
-    ----------
-    campaign : Campaign
-    times, values : lists of float
-        The lowest and the highest of what was told or asked.
-    count : int
-        Of values.
-    noise : float
-        Deviation of a reading.
-    """
-
-    campaign: Campaign
-    times: list[float]
-    values: list[float]
-    count: int
-    noise: float
-
-    @classmethod
-    def of(cls, campaign: Campaign) -> Doubts:
-        """Of a campaign as it is."""
-        known = campaign.ledger
-        times = np.concatenate([known.rewards.t, known.failed.t, known.pending.t]).tolist()
-        noise = (known.noise_variance or 0.0) ** 0.5  # where it is learned, values alone must do
-        values = known.rewards.y.tolist()
-        return cls(campaign, _ends(times), _ends(values), len(values), noise)
-
-    def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
-        """What is odd about it, in words."""
-        value = reading.value
-        found = []
-        if t is not None and self._ahead(t, of_now=1):
-            found.append(f" at {self.campaign.when(t)} is far ahead of {self._latest}")
-        if self.count >= FEWEST and value is not None and not math.isnan(value):
-            low, high = self.values
-            # A share of few visits is uncertain by itself.
-            noise = max(self.noise, (reading.variance or 0.0) ** 0.5)
-            most = FAR_OUT * max(high - low, 3 * noise)
-            # Of equal readings, where the noise is learned, nobody knows yet what is far.
-            if most > 0 and not low - most <= value <= high + most:
-                found.append(f": {value:g} is far from the {low:g} to {high:g} told so far")
-        return [f"{self.campaign.names.name(X[0])}{odd}" for odd in found]
-
-    def of_decision(self, t: float) -> list[str]:
-        """What is odd about a time to ask for, which may be planned ahead."""
-        odd = self._ahead(t, of_now=FAR_AHEAD)
-        return [f"{self.campaign.when(t)} is far ahead of {self._latest}"] if odd else []
-
-    @property
-    def _latest(self) -> str:
-        return self.campaign.when(max(self.times)) if self.times else "now"
-
-    def add(self, t: float | None, value: float | None) -> None:
-        """It is brought."""
-        if t is not None:
-            self.times = _ends([*self.times, t])
-        if value is not None and not math.isnan(value):
-            self.values, self.count = _ends([*self.values, value]), self.count + 1
-
-    def _ahead(self, t: float, of_now: float) -> bool:
-        """Whether it is far from the times so far, or by more units than that ahead of now."""
-        first, last = min(self.times, default=t), max(self.times, default=t)
-        if t - last > FAR_AHEAD * (last - first) > 0:
-            return True
-        clock = self.campaign.clock
-        return clock is not None and t > clock.now + of_now
-
-
-def _ends(numbers: list[float]) -> list[float]:
-    """The lowest and the highest."""
-    return [min(numbers), max(numbers)] if numbers else []
-
-
-def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
-    """Go on if there are none, or if a person says so.
-
-    Raises
-    ------
-    ValueError
-        If nobody does.
-    """
-    if not doubts or yes:
-        return
-    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
-    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
-        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -175,16 +65,6 @@ def listed(campaign: Campaign, text: str | None) -> list[str] | None:
     if text is None or text.strip() in campaign.names.sites:
         return None if text is None else [text.strip()]
     return [part.strip() for part in text.split(";" if ";" in text else ",")]
-
-
-def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
-    """The sites that are named, and of these, or of all, those that are not ruled out."""
-    chosen, out = listed(campaign, among), listed(campaign, without)
-    if out is None:
-        return chosen
-    ruled_out = {campaign.names.row(name) for name in out}
-    there = campaign.sites if chosen is None else chosen
-    return [name for name in there if campaign.names.row(name) not in ruled_out]
 
 
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
@@ -231,21 +111,15 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
     with opened(call, decides=best) as campaign:
         found = campaign.status
         points = campaign.outstanding
-        ages = [ago(each.asked) for each in points]
         places = [each.place for each in points]
-        aged = [f"{x} (asked {age})" if age else x for x, age in zip(places, ages, strict=True)]
-        out, said = "; ".join(places) or "none", "; ".join(aged) or "none"
-        overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
-        hint = ""
-        if overdue:
-            hint = f"; overdue, to tell or drop: {drop_command(call.file, overdue[0])}"
+        asked = [f"{each.place} (asked {minute(each.asked)})" for each in points]
+        out, said = "; ".join(places) or "none", "; ".join(asked) or "none"
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
-        doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
-            f"{found.questions} questions asked{cost}{doubt}; "
-            f"last at {campaign.when(found.time)}{hint}"
+            f"{found.questions} questions asked{cost}; "
+            f"last at {campaign.when(found.time)}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
@@ -258,7 +132,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
+        say(call, text, {**shown, "last": campaign.when(found.time)})
 
 
 def history(call: Call, last: int) -> None:
@@ -304,16 +178,12 @@ def report(place: str, out: str | None) -> None:
         )
 
 
-# --- readings and answers that people bring, one or a table, and put right --------------------------
-
-
-# Columns of a table by other names.
-ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
+# --- readings that people bring, one or a table -------------------------------------
 
 
 @dataclass(frozen=True)
 class Input:
-    """A reading, or an answer; or what is right of one, where None is as it was.
+    """A reading.
 
     Attributes
     ----------
@@ -349,54 +219,37 @@ Placed = tuple[Input, Array, float | None]
 PART = 5000
 
 
-def bring(verb: str, call: Change, one: Input, path: Path | None, *, yes: bool = False) -> None:
-    """Tell a reading or bring an answer, or all of a table."""
+def tell(call: Change, one: Input, path: Path | None) -> None:
+    """Tell a reading, or all of a table."""
     if path is not None and one != Input():
-        raise ValueError(f"{verb} --csv stands alone: a table has a column for everything else")
+        raise ValueError("tell --csv stands alone: a table has a column for everything else")
     if path is None and (one.site is None or one.value is None):
-        what = "--reward" if verb == "tell" else "--value"
-        there = {**vars(one), "who": call.who, "expert": call.expert}
-        named = {name: f"--{name}" for name in there} | {"value": what, "outcomes": "--outcome"}
-        given = ", ".join(named[name] for name, each in there.items() if each not in (None, {}))
-        raise ValueError(f"{verb} needs --site and {what}, or --csv; got {given or 'none of them'}")
+        raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
         readings = [one] if path is None else readings_in(path, campaign)
-        fresh = _bring(verb, campaign, readings, path, yes)
-        status = campaign.status
-        new = {0: "known already", len(readings): "new"}.get(fresh, f"{fresh} of them new")
-        text = f"{len(readings)} brought, {new}; {status.told} told, {status.pending} pending"
-        say(call, text, {"brought": len(readings), "new": fresh, "told": status.told})
+        there, new = _placed(campaign, readings, path), 0
+        for start in range(0, len(there), PART):
+            new += _told(campaign, there[start : start + PART], path, start)
+        _say_brought(call, campaign, len(readings), new)
 
 
-def _bring(
-    verb: str, campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
-) -> int:
-    """Part after part, once every site and time is known; how many are new."""
-    known, names, usual, about = campaign.ledger, campaign.names, Doubts.of(campaign), None
-    if verb == "answer" and any(each.at is None for each in readings):
-        # What an answer without a time is about, as `Bandit.answer` takes it: the bandit is made for it.
-        from tvbandits.bandit.consulting import question_time
-
-        about = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
+def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> list[Placed]:
+    """The readings with their places and times; nothing is told unless all of them are known."""
+    known, names = campaign.ledger, campaign.names
 
     @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
         return known.placed(names.points(site), names.context(context), t)
 
-    there, doubts = list[Placed](), list[str]()
+    there = list[Placed]()
     first: dict[tuple[bytes, float], int] = {}
     for reading in readings:
         with _line(path, reading):
             t = time_of(campaign, reading.at)
             X = placed(str(reading.site), reading.context, t)
-            t = about if t is None else t
             there.append((reading, X, t))
-            if verb != "tell":
-                continue
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
-            doubts += usual.of_reading(X, t, reading)
-            usual.add(t, reading.value)
             if t is None or reading.key is not None:
                 continue
             if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
@@ -404,71 +257,56 @@ def _bring(
                     f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
                     "each a key in a column key if both are to count, or leave one out"
                 )
-    sure(doubts, yes)
-    act, most = (_tell, PART) if verb == "tell" else (_answer, 1)
-    new = 0
-    with _progress(verb, len(there)) as advance:
-        for start in range(0, len(there), most):
-            part = there[start : start + most]
-            new += _brought(act, campaign, part, path, start)
-            advance(len(part))
-    return new
+    return there
 
 
-@contextmanager
-def _progress(verb: str, count: int) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, where there is more to do than a part."""
-    if count <= PART:
-        yield lambda _: None
-        return
-    from tvbandits.cli.terminal import bars
-
-    with bars() as shown:
-        yield partial(shown.advance, shown.add_task(verb, total=count))
-
-
-def _brought(
-    act: Callable[[Campaign, list[Placed]], int],
-    campaign: Campaign,
-    rows: list[Placed],
-    path: Path | None,
-    before: int,
-) -> int:
-    """Bring them; how many are new. Of those that are refused, all before the first that is wrong."""
+def _told(campaign: Campaign, rows: list[Placed], path: Path | None, before: int) -> int:
+    """Tell them; how many are new. Of those that are refused, all before the first that is wrong."""
     with _line(path, rows[0][0], f"; the {before} before it are told" if before else ""):
         try:
-            return act(campaign, rows)
+            return campaign.record(_said(*row) for row in rows)
         except (BusyError, StorageError):
             raise
         except ValueError:
             if len(rows) == 1:
                 raise
     half = len(rows) // 2
-    new = _brought(act, campaign, rows[:half], path, before)
-    return new + _brought(act, campaign, rows[half:], path, before + half)
+    new = _told(campaign, rows[:half], path, before)
+    return new + _told(campaign, rows[half:], path, before + half)
 
 
-def _tell(campaign: Campaign, rows: list[Placed]) -> int:
-    def said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
-        counts = {"counts": [reading.counts]} if reading.counts else {}
-        who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
-        variance = _several(reading.variance)
-        return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
-
-    return campaign.record(said(*row) for row in rows)
+def _said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
+    counts = {"counts": [reading.counts]} if reading.counts else {}
+    who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
+    variance = several(reading.variance)
+    return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
 
 
-def _answer(campaign: Campaign, rows: list[Placed]) -> int:
-    ((reading, X, t),), before = rows, campaign.ledger.seq
-    value = math.nan if reading.value is None else reading.value
-    # By its place and time it counts once; after one that failed another may follow.
-    failed = ", failed" * math.isnan(value)
-    key = reading.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
-    campaign.answer(X, [value], t, _several(reading.variance), key=key, who=reading.who)
-    return int(campaign.ledger.seq > before)
+def answer(call: Change, site: str, value: float, at: str | None, variance: float | None) -> None:
+    """Bring an answer; without a time it is about what `Bandit.answer` takes it for."""
+    with opened(call) as campaign:
+        t, before = time_of(campaign, at), campaign.ledger.seq
+        X = campaign.placed(site, t=t)
+        if t is None:  # which takes a bandit
+            from tvbandits.bandit.consulting import question_time
+
+            t = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
+        # By its place and time it counts once; after one that failed another may follow.
+        failed = ", failed" * math.isnan(value)
+        key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
+        campaign.answer(X, [value], t, several(variance), key=key)
+        _say_brought(call, campaign, 1, int(campaign.ledger.seq > before))
 
 
-def _several(number: float | None) -> list[float] | None:
+def _say_brought(call: Change, campaign: Campaign, count: int, fresh: int) -> None:
+    status = campaign.status
+    new = {0: "known already", count: "new"}.get(fresh, f"{fresh} of them new")
+    text = f"{count} brought, {new}; {status.told} told, {status.pending} pending"
+    say(call, text, {"brought": count, "new": fresh, "told": status.told})
+
+
+def several(number: float | None) -> list[float] | None:
+    """A number as a column of one, where there is one."""
     return None if number is None else [number]
 
 
@@ -491,25 +329,18 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 
 
 def readings_in(path: Path, campaign: Campaign) -> list[Input]:
-    """The readings of a CSV: site or coordinates, context, time, reward or value, variance, key, who.
+    """The readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
 
     In the place of a reward: successes and trials, or events and exposure.
     """
     with naming(path):
         # Names as they stand there: of two that are the same pandas makes different ones.
-        with unpacked(path) as stream:
-            heading = stream.peek(1 << 16).partition(b"\n")[0]
-        separator = separator_of(heading, SEPARATORS)
-        for names_there in csv.reader([heading.decode(errors="replace")], delimiter=separator):
-            said = [name.strip().lower() for name in names_there if name.strip()]
-            if len({*said}) < len(said):
-                raise ValueError(f'there are two columns "{max(said, key=said.count)}"')
-        frame = read_spreadsheet(path, dtype=str, keep_default_na=False, skip_blank_lines=False)
-        there = frame.columns = [str(name).strip().lower() for name in frame.columns]
-        for other, name in ALIKE.items():
-            if name not in frame.columns:
-                frame = frame.rename(columns={other: name})
-        names, columns = campaign.names, set(frame.columns)
+        as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
+        frame = read_spreadsheet(path, header=None, **as_texts)
+        there = [str(name).strip().lower() for name in frame.iloc[0]]
+        if twice := [name for name in there if name and there.count(name) > 1]:
+            raise ValueError(f'there are two columns "{twice[0]}"')
+        names, columns = campaign.names, set(there)
         pairs = [pair for pair in COUNTS if set(pair) <= columns]
         counted = pairs[0] if pairs else ()
         if pairs and (given := {"reward", "variance", *sum(pairs[1:], ())} & columns):
@@ -523,18 +354,17 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
                 f"exposure); there are: {', '.join(there)}"
             )
         limits = [limit.name for limit in campaign.ledger.outcomes]
-        for column in frame.columns:
+        for column in there:
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
                 raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
         readings = []
-        rows = frame.itertuples(index=False, name=None)
-        for line, row in zip(frame.index + 2, rows, strict=True):
-            cells = {name: str(cell).strip() for name, cell in zip(frame.columns, row, strict=True)}
+        for row, *said in frame[1:].itertuples(name=None):
+            cells = {name: str(cell).strip() for name, cell in zip(there, said, strict=True)}
             try:
-                readings.append(_reading(cells, names, limits, counted, line))
+                readings.append(_reading(cells, names, limits, counted, row + 1))
             except ValueError as error:
-                raise ValueError(f"line {line}: {error}") from error
+                raise ValueError(f"line {row + 1}: {error}") from error
         return _with_variances(readings, COUNTS[counted]) if counted else readings
 
 
@@ -593,30 +423,7 @@ def _reading(
     )
 
 
-# --- what is put right ----------------------------------------------------------------------
-
-
-def correct(call: Change, right: Input, to: str | None, *, yes: bool) -> None:
-    """Put a reading right, also its time."""
-    y, variance = _several(right.value), _several(right.variance)
-    if y is None and to is None and variance is None and not right.outcomes:
-        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
-    with opened(call) as campaign:
-        t, moved = time_of(campaign, right.at), time_of(campaign, to, "--to")
-        X = campaign.placed(str(right.site), t=t, played=True)
-        sure(Doubts.of(campaign).of_reading(X, t if moved is None else moved, right), yes)
-        campaign.correct(X, y, t, variance, to=moved, outcomes=right.outcomes, key=right.key)
-        _say_changed(call, campaign, "corrected")
-
-
-def retract(call: Change, site: str, at: str | None) -> None:
-    """Take a reading back."""
-    with opened(call) as campaign:
-        campaign.retract(site, time_of(campaign, at), key=call.key)
-        _say_changed(call, campaign, "retracted")
-
-
-def _say_changed(call: Change, campaign: Campaign, what: str) -> None:
+def say_changed(call: Change, campaign: Campaign, what: str) -> None:
     """What was on record, and how things stand."""
     row = next(row for row in reversed(campaign.journal()) if row.kind == what)
     told = campaign.status.told

@@ -1,8 +1,6 @@
 """A campaign as a person writes it down: a TOML file with the sites, the policy, the clock, the expert.
 
-How it begins, and the file for a policy, written with all of its keys, to be filled in.
-
-All keys stand in `docs/campaign-toml.md`; `tvbandits campaign new FILE --policy NAME` writes one.
+How it begins, too. All keys stand in `docs/campaign-toml.md`.
 """
 
 from __future__ import annotations
@@ -21,13 +19,11 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import as_name
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
     as_floats,
     finite_number,
-    flag,
     is_infinite,
     positive_number,
 )
@@ -48,7 +44,7 @@ from tvbandits.policies import POLICIES
 from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 
-# What may stand in which part of the file; in [policy] also what is an option of the policy.
+# What may stand in which part of the file.
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "history", "move_cost", "title", "unit"),
@@ -59,7 +55,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("seed", "smoothness"),
     ),
     "clock": ("origin", "unit"),
-    "expert": ("brought", "budget", "maker"),
+    "expert": ("budget", "maker"),
 }
 
 
@@ -98,39 +94,29 @@ def read_config(
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         if (control := said["domain"].get("control")) is not None:
             bandit = bandit.with_control(Names(domain, about).points([control])[0])
-        clock, own = _clock(said.get("clock")), said.get("campaign", {})
-        about |= _shown(own, clock)
+        clock = Clock(**said["clock"]) if "clock" in said else None
+        own = said.get("campaign", {})
+        about |= _shown(own)
         bandit = bandit.with_move_cost(own["move_cost"]) if "move_cost" in own else bandit
         bandit = bandit.with_history(own["history"]) if "history" in own else bandit
     maker = said.get("expert", {}).get("maker", "")
     return bandit, clock, {**about, "config": text, "expert": maker}
 
 
-def _shown(said: Mapping[str, Any], clock: Clock | None) -> dict[str, str]:
+def _shown(said: Mapping[str, Any]) -> dict[str, str]:
     """Title and unit, and after how many units of time a point is given up."""
     found = {key: said[key] for key in ("title", "unit") if key in said}
     for key, value in found.items():
         of_kind(f"[campaign] {key}", value, str, "a text")
-    after = said.get("drop_after")
-    if isinstance(after, str):
-        if clock is None:
-            raise ValueError(f"[campaign] drop_after = {after!r} is for a campaign with a [clock]")
-        try:
-            after = pd.Timedelta(Clock(after).unit) / pd.Timedelta(clock.unit)
-        except ValueError as error:
-            raise ValueError(
-                '[campaign] drop_after must be a number, or a length of time such as "6h", '
-                f"got {after!r}"
-            ) from error
-    if after is not None:
-        found["drop_after"] = repr(positive_number("[campaign] drop_after", after))
+    if "drop_after" in said:
+        found["drop_after"] = repr(positive_number("[campaign] drop_after", said["drop_after"]))
     return found
 
 
 def _check_keys(part: str, said: Any) -> None:
     of_kind(f"[{part}]", said, Mapping, "a part of its own")
     for key, inside in said.items():
-        if key not in KEYS[part] and part != "policy":
+        if key not in KEYS[part]:
             where = f"[{part}] " if part else ""
             raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}")
         if not part:
@@ -213,25 +199,18 @@ def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[
     return sites, about
 
 
-NO_MODEL = "{} has no model of the reward, and no campaign can be made of it"
-
-
-def _with_a_model(where: str, spec: str) -> tuple[Policy, str]:
-    """The policy of "name:key=value,...", and the spec with the name as it is known."""
-    known = known_spec("policy", spec, POLICIES) or ""
-    policy = POLICIES.get(known.partition(":")[0])
-    if policy is None:
-        raise ValueError(f"{where} must be one that `tvbandits policies` lists, got {spec!r}")
-    if "kernel" not in inspect.signature(policy.recipe).parameters:
-        raise ValueError(NO_MODEL.format(policy.name))
-    return policy, known
-
-
 def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
     if "name" not in said:
         raise ValueError("[policy] must say name")
-    policy, spec = _with_a_model("[policy] name", str(said["name"]))
+    spec = known_spec("policy", str(said["name"]), POLICIES) or ""
+    policy = POLICIES.get(spec.partition(":")[0])
+    if policy is None:
+        listed = "one that `tvbandits policies` lists"
+        raise ValueError(f"[policy] name must be {listed}, got {said['name']!r}")
     name, signature = policy.name, inspect.signature(policy.recipe)
+    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
+    if "kernel" not in signature.parameters:
+        raise ValueError(no_model)
     options = _options(policy, spec, said)
     if policy.asks:
         options["expert"] = expert
@@ -246,7 +225,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         raise ValueError(f"[policy.options] {name}: {error}") from error
     made = policy.recipe(*given, **more, **options)
     if not isinstance(made, Bandit):
-        raise ValueError(NO_MODEL.format(name))
+        raise ValueError(no_model)
     return made
 
 
@@ -275,31 +254,24 @@ def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
 
 
 def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Options out of the name ("frugal-gp-ucb:budget=1"), [policy] and [policy.options]."""
+    """Options out of the name ("frugal-gp-ucb:budget=1") and [policy.options]."""
     known, apart = options_of(policy), said.get("options", {})
     of_kind("[policy.options]", apart, Mapping, "a part of its own")
-    beside = {key: each for key, each in said.items() if key not in (*KEYS["policy"], "noise")}
     found = parse_call(known, spec)
-    for part, given in (("policy", beside), ("policy.options", apart)):
-        for option, value in given.items():
-            if option not in known:
-                there = [*known, *(KEYS["policy"] if part == "policy" else ())]
-                raise ValueError(
-                    f"[{part}] unknown {option!r} for {policy.name}; there are: {', '.join(there)}"
-                )
-            if option in found:
-                raise ValueError(f"[{part}] {option} is given twice")
-            found[option] = None if means_none(value, known[option].annotation) else value
+    for option, value in apart.items():
+        if option not in known:
+            there = ", ".join(known)
+            raise ValueError(
+                f"[policy.options] unknown {option!r} for {policy.name}; there are: {there}"
+            )
+        if option in found:
+            raise ValueError(f"[policy.options] {option} is given twice")
+        found[option] = None if means_none(value, known[option].annotation) else value
     return found
 
 
 def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float | None:
     """Of a reading, out of one of two keys; without them, or with "none", it is learned."""
-    if "noise" in said:
-        raise ValueError(
-            f"[{part}] noise = {said['noise']!r} could be either: say noise_sd, the standard deviation "
-            "of a reading, or noise_variance, its square"
-        )
     keys = [key for key in ("noise_variance", "noise_sd") if key in said]
     if len(keys) > 1:
         raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got both")
@@ -337,13 +309,10 @@ def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
     maker = str(said.get("maker", ""))
     if allowed is not None:
         check_expert(allowed, maker)
-    brought = flag("[expert] brought", said.get("brought", False))
-    if brought and ("maker" in said or "budget" in said):
-        raise ValueError("[expert] brought = true stands alone: a budget goes under [policy]")
-    if not said or brought:
+    if not said:
         return None
     if not maker:
-        raise ValueError('[expert] must say maker = "package.module:name", or brought = true')
+        raise ValueError('[expert] must say maker = "package.module:name"')
     if allowed is None:
         raise ValueError(
             f"the expert {maker} is your own code: say so by --expert {maker}, and it is imported"
@@ -369,95 +338,6 @@ def made_expert(maker: Any, budget: int | None) -> Expert:
     return found
 
 
-def _clock(said: Mapping[str, Any] | None) -> Clock | None:
-    return None if said is None else Clock(said.get("unit", "1h"), said.get("origin", "2024-01-01"))
-
-
-# --- a new one --------------------------------------------------------------------------------
-
-DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins. All keys: docs/campaign-toml.md.
-
-[domain]
-sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
-# Columns called latitude and longitude are turned into km: length_scale is in km then.
-# or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a part [domain.space]
-
-[policy]
-name = {name}
-{noise}  # standard deviation of a reading, in its unit; or noise_variance, its square{unknown}
-{length_scale}length_scale = 1.0  # in the unit of the coordinates; one, or one for each{learned}
-
-[policy.options]
-{options}
-
-# [campaign]
-# title = "Ozone in town"
-# unit = "ppb"  # of a reward; it stands on the axes
-
-# [clock]  # then times may be dates
-# unit = "1h"
-# origin = "2026-01-01"
-{expert}"""
-
-EXPERT = """
-# [expert]
-# brought = true  # people carry the questions; or
-# maker = "package.module:name"  # code of your own
-# budget = 200  # questions in all
-"""
-
-
-def drafted(spec: str, path: Path, sites: str | None, noise_sd: float | None) -> str:
-    """The text of a file for "name:key=value,...".
-
-    Raises
-    ------
-    ValueError
-        If there is no such policy or option, or no campaign can be made of the policy.
-    """
-    policy, spec = _with_a_model("--policy", spec)
-    known = options_of(policy)
-    given = parse_call(known, spec)
-    lines = [f"{name} = {_value(value)}" for name, value in given.items()]
-    for name in [each for each in known if each not in given]:
-        default = known[name].default
-        if default is inspect.Parameter.empty:
-            raise ValueError(f"{policy.name} needs {name}: --policy {policy.name}:{name}=...")
-        plain = isinstance(default, bool | int | float | str)
-        lines.append(f"# {name} = {_value(default) if plain else '...'}")
-    learns = policy.learns_kernel
-    return DRAFT.format(
-        path=path,
-        sites=_value(sites or "sites.csv"),
-        name=_value(policy.name),
-        noise="# noise_sd = 0.1" if noise_sd is None else f"noise_sd = {_value(noise_sd)}",
-        unknown="; learned where it is left out" if noise_sd is None else "",
-        length_scale="# " if learns else "",
-        learned="; learned where it is left out" if learns else "",
-        options="\n".join(lines),
-        expert=EXPERT if policy.asks else "",
-    )
-
-
-def _value(value: Any) -> str:
-    """As TOML says it, which is as JSON does, but for None."""
-    return json.dumps("none" if value is None else value, ensure_ascii=False)
-
-
-def written(file: str, config: Path | None, spec: str, sites: str | None, sd: float | None) -> Path:
-    """Where the file for a policy is, once it is written."""
-    path = Path("campaign.toml") if config is None else config
-    place_of(file)  # which may be none at all
-    if Path(file).exists():
-        raise ValueError(f"{file}: there is something already")
-    if path.exists():
-        raise ValueError(
-            f"{path}: there is something already; to use it, say --config {path} and no --policy"
-        )
-    path.write_text(drafted(spec, path, sites, sd), encoding="utf-8")
-    return path
-
-
 def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
     """Begin a campaign, with what one like it has learned."""
     bandit, clock, about = read_config(config, expert)
@@ -465,13 +345,5 @@ def new(file: str, config: Path, expert: str | None, who: str | None, like: str 
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
-        print("; ".join([f"{file}: a campaign on {campaign.recipe.domain!r}", *_in_km(about)]))
-
-
-def _in_km(about: Mapping[str, str]) -> list[str]:
-    """What became of latitude and longitude, and what that means for a length scale."""
-    if not about.get("length_unit"):
-        return []
-    scale = tomllib.loads(about["config"])["policy"].get("length_scale")
-    said = "length scales are in km" if scale is None else f"length_scale = {scale} is in km"
-    return [about["places"], said]
+        placed = f"; {about['places']}" if "places" in about else ""
+        print(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}")

@@ -26,8 +26,6 @@ Outcome = Annotated[
 ]
 Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
 
-Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
-
 Context = Annotated[
     Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
 ]
@@ -38,8 +36,6 @@ Told = Annotated[
     str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
-Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
-
 Table = Annotated[
     Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
@@ -48,17 +44,7 @@ Table = Annotated[
 @command(app, "new")
 def new_command(
     file: File,
-    config: Annotated[
-        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
-    ] = None,
-    policy: Annotated[
-        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
-    ] = None,
-    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
-    noise_sd: Annotated[
-        float | None,
-        Option(help="With --policy: standard deviation of a reading; learned by default."),
-    ] = None,
+    config: Annotated[Path, Option(help="What it is about: a TOML file.")],
     like: Annotated[
         Text,
         Option(
@@ -69,16 +55,6 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
-    if policy is None and (sites is not None or noise_sd is not None):
-        raise ValueError("--sites and --noise-sd are for --policy; a --config says both itself")
-    if policy is not None:
-        config = configuring.written(file, config, policy, sites, noise_sd)
-        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
-        if sites is None:
-            print(f"tvbandits campaign new {file} --config {config}")
-            return
-    if config is None:
-        raise ValueError("give --config FILE, or --policy NAME to have one written")
     configuring.new(file, config, expert, who, like)
 
 
@@ -88,17 +64,13 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
-    without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
-    yes: Yes = False,
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        if t is not None:
-            actions.sure(actions.Doubts.of(campaign).of_decision(t), yes, "asked")
-        free, where = actions.available(campaign, among, without), campaign.names.context(context)
+        free, where = actions.listed(campaign, among), campaign.names.context(context)
         X = campaign.ask(t, n, free, where, near, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
         actions.say(call, text, {"points": actions.for_json(campaign, X), "t": t})
@@ -114,14 +86,13 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
-    yes: Yes = False,
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
 
     Another reading of the same place and time needs a --key of its own.
     """
     given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
-    actions.bring("tell", call, given, csv, yes=yes)
+    actions.tell(call, given, csv)
 
 
 @command(app, "questions")
@@ -137,14 +108,13 @@ def questions_command(call: Change, at: At = None, among: Among = None) -> None:
 @command(app, "answer")
 def answer_command(
     call: Change,
-    site: Where = None,
-    value: Annotated[float | None, Option(help="The answer; nan: there was none.")] = None,
+    site: Annotated[str, Option("--site", metavar="SITE", help="About which it is.")],
+    value: Annotated[float, Option(help="The answer; nan: there was none.")],
     at: At = None,
     variance: Annotated[float | None, Option(help="Noise variance of the answer.")] = None,
-    csv: Table = None,
 ) -> None:
-    """Bring an answer, or those of a table; the same ones again count once."""
-    actions.bring("answer", call, actions.Input(site, value, at, variance, call.key), csv)
+    """Bring an answer; the same one again counts once."""
+    actions.answer(call, site, value, at, variance)
 
 
 @command(app, "correct")
@@ -156,17 +126,23 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
-    yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    right = actions.Input(site, reward, at, variance, call.key, actions.read(outcome))
-    actions.correct(call, right, to, yes=yes)
+    if reward is None and to is None and variance is None and not outcome:
+        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
+    y, noise, read = actions.several(reward), actions.several(variance), actions.read(outcome)
+    with actions.opened(call) as campaign:
+        t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
+        campaign.correct(site, y, t, noise, to=moved, outcomes=read, key=call.key)
+        actions.say_changed(call, campaign, "corrected")
 
 
 @command(app, "retract")
 def retract_command(call: Change, site: Told, at: At = None) -> None:
     """Take back a reading that should not have been told; the journal keeps it."""
-    actions.retract(call, site, at)
+    with actions.opened(call) as campaign:
+        campaign.retract(site, actions.time_of(campaign, at), key=call.key)
+        actions.say_changed(call, campaign, "retracted")
 
 
 @command(app, "drop")

@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns as commands
-from tvbandits.cli.options import Arguments, Folder, SuiteRun, Text, Texts, command, whole_number
+from tvbandits.cli.options import Arguments, Folder, SuiteRun, Text, Texts, command
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _odd(error: Exception) -> int:
     """Exit status of what has no kind of ours; what is a mistake of the package is raised again."""
     # What the command-line parser raises knows how to speak for itself.
     if hasattr(error, "format_message"):
-        said = error.format_message().replace("Value error, ", "")  # as pydantic begins
+        said = error.format_message()
         cause: Any = error.__cause__
         if hasattr(cause, "errors"):  # pydantic's, of a number: they do not say what was given
             given = str(cause.errors()[0]["input"])
@@ -238,7 +238,7 @@ def _several() -> None:
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
     years: Annotated[
-        list[int], whole_number("2008 2009, or --years once for each; from 1980 on.", least=1980)
+        list[int], Option(min=1980, help="2008 2009, or --years once for each; from 1980 on.")
     ],
     state: Annotated[
         Text, Option(help='One state: "New York", or 36; adds a small csv a year.')

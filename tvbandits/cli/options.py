@@ -16,30 +16,13 @@ Text = str | None
 Texts = list[str] | None
 
 
-def whole_number(explanation: str, most: int | None = None, least: int = 1) -> Any:
-    """An option of at least `least`; or of 1 to `most`, and -1 for as many as there are cores."""
-
-    def parsed(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise typer.BadParameter(f'expected a whole number, got "{text}"') from None
-        everywhere = most is not None and number == -1
-        if not everywhere and not least <= number <= (most or number):
-            words = f"at least {least}" if most is None else f"1 to {most}, or -1 for all cores"
-            raise typer.BadParameter(f"must be {words}, got {text}")
-        return number
-
-    return Option(help=explanation, parser=parsed, metavar="INTEGER")
-
-
 File = Annotated[str, Argument(metavar="FILE", help="The campaign, or postgresql://...")]
 Who = Annotated[Text, Option(help="Who does it; user and host by default.")]
 ByName = Annotated[
     Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's own expert.")
 ]
-Steps = Annotated[int | None, whole_number("Steps; the problem's own by default.")]
-Jobs = Annotated[int, whole_number("Runs at the same time; -1 for all cores.", most=1024)]
+Steps = Annotated[int | None, Option(min=1, help="Steps; the problem's own by default.")]
+Jobs = Annotated[int, Option(min=-1, max=1024, help="Runs at the same time; -1 for all cores.")]
 Engine = Annotated[
     Text, Option("--cluster", help="local:N, or a Dask scheduler's address: play the runs there.")
 ]
@@ -83,7 +66,7 @@ class Arguments:
         ),
     ] = None
     horizon: Steps = None
-    seeds: Annotated[int, whole_number("Number of seeds.")] = 10
+    seeds: Annotated[int, Option(min=1, help="Number of seeds.")] = 10
     jobs: Jobs = -1
     data: Annotated[
         list[Path] | None, Option("--data", help="A data file; may be given several times.")
@@ -95,7 +78,7 @@ class Arguments:
     cluster: Engine = None
     batch: Annotated[
         int | None,
-        whole_number("Points a step, whose regret is their mean; as each policy decides."),
+        Option(min=1, help="Points a step, whose regret is their mean; as each policy decides."),
     ] = None
     equal_information: Annotated[
         bool,
@@ -116,7 +99,9 @@ class SuiteRun:
     ] = None
     only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None
     problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None
-    seeds: Annotated[int | None, whole_number("Number of seeds; the suite's by default.")] = None
+    seeds: Annotated[int | None, Option(min=1, help="Number of seeds; the suite's by default.")] = (
+        None
+    )
     horizon: Steps = None
     jobs: Jobs = -1
     cluster: Engine = None

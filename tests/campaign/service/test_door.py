@@ -189,7 +189,6 @@ NEEDS = {
     "GET /recommend": ("read", None),
     "POST /sites": ("ask", {"retire": ["no such site"]}),
     "GET /history": ("read", None),
-    "GET /journal": ("read", None),
 }
 
 

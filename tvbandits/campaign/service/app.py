@@ -8,6 +8,7 @@ The page of the service besides the campaign's own: sign in.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ipaddress
 import logging
 import os
@@ -34,6 +35,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    create_model,
 )
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -77,21 +79,9 @@ MOST = 10_000
 
 Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
 Number = Whole | StrictFloat
-Time = Annotated[
-    Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
-]
 Point = Annotated[list[Number], Field(min_length=1, max_length=1000, fail_fast=True)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=1000)]
-Points = Annotated[
-    list[Point | Name],
-    Field(
-        min_length=1,
-        max_length=MOST,
-        fail_fast=True,
-        serialization_alias="X",
-        description="Coordinates, or a name as /ask says it, each.",
-    ),
-]
+Among = Annotated[list[str] | None, Query(description="Only these sites, by row number or name.")]
 
 
 def _with_nan(values: list[float | None]) -> list[float]:
@@ -101,100 +91,64 @@ def _with_nan(values: list[float | None]) -> list[float]:
 Values = Annotated[
     list[Number | None], Field(max_length=MOST, fail_fast=True), AfterValidator(_with_nan)
 ]
-Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
-Outcomes = Annotated[
-    dict[Name, Values] | None,
-    Field(max_length=100, description="What else was read, by the name of its limit; null: not."),
-]
-Rows = Annotated[
-    list[Whole | Name],
-    Field(max_length=MOST, fail_fast=True, description="Row numbers of sites, or names."),
-]
-Among = Annotated[list[str] | None, Query(description="Only these sites, by row number or name.")]
-Key = Annotated[
-    StrictStr | None,
-    Field(
-        max_length=200, description="Said again, the request has the same result and counts once."
-    ),
-]
 
-Circumstances = Annotated[
-    dict[str, StrictFloat | StrictInt | StrictStr] | None,
-    Field(max_length=100, description="What is measured and not chosen, by name."),
-]
+# What the parameters of a campaign's verbs are in JSON, by their names; each means one thing in all.
+JSON: dict[str, Any] = {
+    "X": Annotated[
+        list[Point | Name],
+        Field(
+            min_length=1,
+            max_length=MOST,
+            fail_fast=True,
+            alias="points",
+            description="Coordinates, or a name as /ask says it, each.",
+        ),
+    ],
+    "t": Annotated[
+        Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
+    ],
+    "to": Annotated[Number | StrictStr | None, Field(description="The right time.")],
+    "n": Annotated[StrictInt | None, Field(ge=1, le=1000)],
+    "among": Annotated[
+        Annotated[list[Whole | Name], Field(max_length=MOST, fail_fast=True)] | None,
+        Field(description="Row numbers of sites, or names."),
+    ],
+    "context": Annotated[
+        dict[str, StrictFloat | StrictInt | StrictStr] | None,
+        Field(max_length=100, description="What is measured and not chosen, by name."),
+    ],
+    "near": Annotated[Number | None, Field(gt=0)],
+    "values": Values,
+    "variance": Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None,
+    "outcomes": Annotated[
+        dict[Name, Values] | None,
+        Field(max_length=100, description="What else was read, by its limit's name; null: not."),
+    ],
+    "outcome": Name | None,
+    "relative": Annotated[StrictBool, Field(description="Beside the control.")],
+    "add": Annotated[
+        dict[Name, Point | None],
+        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
+    ],
+    "retire": Annotated[list[Name], Field(max_length=1000)],
+    "key": Annotated[
+        StrictStr | None,
+        Field(max_length=200, description="Said again, the request has the same result, once."),
+    ],
+}
 
 
 class RequestBody(BaseModel):
-    """What is said of something."""
+    """What is said to a verb."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def arguments(self) -> dict[str, Any]:
         """The same as the campaign's verb takes it."""
-        return self.model_dump(by_alias=True)
+        return self.model_dump(exclude_unset=True)
 
 
-class Foretold(RequestBody):
-    """Mean and deviation at points, of the reward or of an outcome under a limit."""
-
-    points: Points
-    context: Circumstances = None
-    t: Time = None
-    outcome: Name | None = None
-    relative: Annotated[StrictBool, Field(description="Beside the control.")] = False
-
-
-class Done(RequestBody):
-    """What changes something."""
-
-    key: Key = None
-
-
-class Changed(Done):
-    """What may be played from now on: sites or arms that are added, and others that are retired."""
-
-    add: Annotated[
-        dict[Name, Point | None],
-        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
-    ] = {}
-    retire: Annotated[list[Name], Field(max_length=1000)] = []
-
-
-class Questioned(Done):
-    """What an expert should be asked."""
-
-    t: Time = None
-    among: Rows | None = None
-
-
-class Asked(Questioned):
-    """Where to go next."""
-
-    n: Annotated[StrictInt | None, Field(ge=1, le=1000)] = None
-    context: Circumstances = None
-    near: Annotated[Number | None, Field(gt=0)] = None
-
-
-class Dropped(Done):
-    """Points that nobody will go to."""
-
-    points: Points
-
-
-class Retracted(Dropped):
-    """What should not have been told; without `t` the latest told of each point."""
-
-    t: Time = None
-
-
-class Answered(Retracted):
-    """What the expert said; null for no answer."""
-
-    values: Values
-    variance: Variance = None
-
-
-class RewardsBody(Retracted):
+class RewardsBody(RequestBody):
     """Rewards, or in their place successes of so many trials, or events in so much exposure."""
 
     rewards: Values | None = None
@@ -202,43 +156,34 @@ class RewardsBody(Retracted):
     trials: Values | None = None
     events: Values | None = None
     exposure: Values | None = None
-    variance: Variance = None
-    outcomes: Outcomes = None
 
     def arguments(self) -> dict[str, Any]:
-        """The same as the campaign's verb takes it, with `y` for rewards or counts; None: neither."""
+        """The same as the campaign's verb takes it, with `y` for rewards or counts."""
         found = super().arguments()
         names = "rewards", "successes", "trials", "events", "exposure"
-        values = {name: found.pop(name) for name in names}
-        said = {name for name in names if values[name] is not None}
+        said = {name: each for name in names if (each := found.pop(name, None)) is not None}
         for made, pair in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
-            if said == set(pair):
-                return {**found, "y": made(*(values[name] for name in pair))}
-        if said - {"rewards"}:
+            if said.keys() == set(pair):
+                return {**found, "y": made(*(said[name] for name in pair))}
+        # Only a correction may leave them as they are.
+        if said.keys() - {"rewards"} or not (said or "to" in type(self).model_fields):
             raise ValueError(
-                "rewards, or successes and trials, or events and exposure must be said, "
-                f"got {', '.join(sorted(said))}"
+                "the service needs rewards, or successes and trials, or events and exposure, "
+                f"got {', '.join(sorted(said)) or 'none'}"
             )
-        return {**found, "y": values["rewards"]}
+        return {**found, "y": said.get("rewards")}
 
 
-class TellBody(RewardsBody):
-    """What came back; null for a point that was played without a reading."""
-
-    context: Circumstances = None
-
-    def arguments(self) -> dict[str, Any]:
-        """The same as `Campaign.tell` takes it."""
-        found = super().arguments()
-        if found["y"] is None:
-            raise ValueError("tell needs rewards, or successes and trials, or events and exposure")
-        return found
-
-
-class Corrected(RewardsBody):
-    """What is right: rewards (null: none), a time or a variance; without `t` of the latest told."""
-
-    to: Time = None
+def body_of(verb: Callable[..., Any]) -> type[RequestBody]:
+    """What a request says to a verb of a campaign: its parameters, without who it is that asks."""
+    parameters = inspect.signature(verb).parameters
+    fields: dict[str, Any] = {
+        name: (JSON[name], ... if each.default is each.empty else each.default)
+        for name, each in parameters.items()
+        if name in JSON
+    }
+    base = RewardsBody if "y" in parameters else RequestBody
+    return create_model(f"{verb.__name__}_body", __base__=base, **fields)
 
 
 def sign_in_page(complaint: str = "") -> str:
@@ -262,7 +207,7 @@ LONGEST_HISTORY = 10_000
 VERBS = {
     **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
     **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
-    **dict.fromkeys(("/status", "/pending", "/recommend", "/history", "/journal"), ("GET", "read")),
+    **dict.fromkeys(("/status", "/pending", "/recommend", "/history"), ("GET", "read")),
     "/predict": ("POST", "read"),
     **dict.fromkeys(("/", "/health", "/openapi.json"), ("GET", None)),
     SIGN_IN: ("POST", None),
@@ -324,29 +269,28 @@ def _play(served: FastAPI, campaign: Campaign) -> None:
     """The verbs that change something: what is said, what the campaign does, what is replied."""
     turn = asyncio.Lock()
 
-    def serves(
-        path: str, kind: type[Done], verb: Callable[..., T], reply: Callable[[T], dict[str, Any]]
-    ) -> None:
-        async def done(said: Done, who: Who) -> dict[str, Any]:
+    def serves(path: str, verb: Callable[..., T], reply: Callable[[T], dict[str, Any]]) -> None:
+        async def done(said: RequestBody, who: Who) -> dict[str, Any]:
             given = said.arguments()
             async with turn:  # who waits has no thread yet: threads are left to who looks
                 found = await run_in_threadpool(verb, **given, who=who.name)
             return await run_in_threadpool(reply, found)
 
-        done.__annotations__["said"] = kind
-        served.post(path, name=path.strip("/"), description=kind.__doc__)(done)
+        done.__annotations__["said"] = body_of(verb)
+        described = (verb.__doc__ or "").partition("\n")[0]
+        served.post(path, name=path.strip("/"), description=described)(done)
 
     def told(info: Info) -> dict[str, Any]:
         return {"told": info.told, "failed": info.failed}
 
-    serves("/ask", Asked, campaign.ask, partial(_points, campaign))
-    serves("/questions", Questioned, campaign.questions, partial(_points, campaign))
-    serves("/tell", TellBody, campaign.tell, told)
-    serves("/correct", Corrected, campaign.correct, told)
-    serves("/retract", Retracted, campaign.retract, told)
-    serves("/drop", Dropped, campaign.drop, lambda _: {"pending": len(campaign.pending)})
-    serves("/sites", Changed, campaign.change_sites, lambda _: {"sites": campaign.sites})
-    serves("/answer", Answered, campaign.answer, lambda i: {"answered": i.queries.total_answered})
+    serves("/ask", campaign.ask, partial(_points, campaign))
+    serves("/questions", campaign.questions, partial(_points, campaign))
+    serves("/tell", campaign.tell, told)
+    serves("/correct", campaign.correct, told)
+    serves("/retract", campaign.retract, told)
+    serves("/drop", campaign.drop, lambda _: {"pending": len(campaign.pending)})
+    serves("/sites", campaign.change_sites, lambda _: {"sites": campaign.sites})
+    serves("/answer", campaign.answer, lambda info: {"answered": info.queries.total_answered})
 
 
 def _look(served: FastAPI, campaign: Campaign) -> None:
@@ -382,11 +326,13 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
         return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
 
-    @served.post("/predict")
-    def predict(said: Foretold) -> dict[str, Any]:
+    def predict(said: RequestBody) -> dict[str, Any]:
         """Mean and deviation at points, at a time."""
         mean, deviation = campaign.predict(**said.arguments())
         return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
+
+    predict.__annotations__["said"] = body_of(campaign.predict)
+    served.post("/predict")(predict)
 
     @served.get("/history")
     def history(last: Annotated[int, Query(ge=1, le=LONGEST_HISTORY)] = 100) -> dict[str, Any]:
@@ -394,13 +340,6 @@ def _look(served: FastAPI, campaign: Campaign) -> None:
         table = campaign.history.tail(last)
         table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
         return {"rows": without_nan(table.to_dict("records"))}
-
-    @served.get("/journal")
-    def journal(since: int = 0) -> dict[str, Any]:
-        """Who did what, and when."""
-        rows = campaign.journal(since)[:LONGEST_HISTORY]
-        said = [{"seq": row.seq, "kind": row.kind, "who": row.who, "at": row.at} for row in rows]
-        return {"rows": said}
 
 
 def _pages(served: FastAPI, campaign: Campaign, tokens: Path, *, secure: bool) -> None:

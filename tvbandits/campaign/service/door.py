@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import h11
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tvbandits.campaign.service.tokens import Holder, holder_in
@@ -202,38 +202,6 @@ class RefusedError(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class _Body:
-    """What comes in, part by part."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive, self.more = receive, True
-
-    async def part(self) -> bytes:
-        """The next one."""
-        message = await self._receive()
-        self.more = message.get("more_body", False)
-        if message["type"] != "http.request":
-            raise RefusedError(400, "the client has gone")
-        return bytes(message.get("body", b""))
-
-    async def whole(self, most: int, stated: str) -> bytes:
-        """All of it, at most so many bytes; `stated` is what the client says of its length."""
-        found = bytearray()
-        too_large = RefusedError(413, f"a request has at most {most} bytes here")
-        if stated.isdigit() and int(stated[:20]) > most:
-            raise too_large
-        while self.more:
-            found += await self.part()
-            if len(found) > most:
-                raise too_large
-        return bytes(found)
-
-    async def thrown_away(self) -> None:
-        """The rest of it."""
-        while self.more:
-            await self.part()
-
-
 class Door:
     """Lets a request in to the application, whole and checked; `request.state.holder` is whose it is.
 
@@ -266,7 +234,7 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request, body, why = HTTPConnection(scope), _Body(receive), ""
+        request, why = Request(scope, receive), ""
         holder, address = self._holder(request), _address(request)
         who = address if holder is None else f"{holder.name} at {address}"
 
@@ -280,15 +248,15 @@ class Door:
 
         try:
             self._enter(request, holder, address)
-            said = await self._taken(request, holder, body)
+            said = await self._taken(request, holder)
         except RefusedError as error:
             why = f": {error.why}"
-            await _refuse(answer, body, error)
+            await _refuse(answer, request, error)
             return
         scope.setdefault("state", {})["holder"] = holder
         await self._app(scope, _handed(said, receive), answer)
 
-    def _holder(self, request: HTTPConnection) -> Holder | None:
+    def _holder(self, request: Request) -> Holder | None:
         """Whose token it has; a cookie counts only where nothing can be changed."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.casefold() != "bearer":
@@ -296,7 +264,7 @@ class Door:
             token = request.cookies.get(COOKIE, "") if role in (None, "read") else ""
         return holder_in(self._tokens, token.strip())
 
-    def _enter(self, request: HTTPConnection, holder: Holder | None, address: str) -> None:
+    def _enter(self, request: Request, holder: Holder | None, address: str) -> None:
         """Raise a `RefusedError` for whom the headers alone do not let in."""
         rate, whose = (self._strangers, address) if holder is None else (self._known, holder.name)
         if not rate.allows(whose):
@@ -321,14 +289,15 @@ class Door:
         if request.scope["method"] != method:
             raise RefusedError(405, f"the method here is {method}", allow=method)
 
-    async def _taken(self, request: HTTPConnection, holder: Holder | None, body: _Body) -> bytes:
+    async def _taken(self, request: Request, holder: Holder | None) -> bytes:
         """The body, within size and time."""
         limits = self._limits
         signs_in = request.scope["path"] == SIGN_IN
         most = limits.body if holder else SIGN_IN_BYTES if signs_in else 0
-        stated = request.headers.get("content-length", "")
         try:
-            said = await asyncio.wait_for(body.whole(most, stated), limits.seconds)
+            said = await asyncio.wait_for(_whole(request, most), limits.seconds)
+        except ClientDisconnect as error:
+            raise RefusedError(400, "the client has gone") from error
         except TimeoutError as error:
             raise RefusedError(408, f"a request arrives within {limits.seconds:g} s") from error
         if said and not signs_in:
@@ -340,6 +309,25 @@ class Door:
         return said
 
 
+async def _whole(request: Request, most: int) -> bytes:
+    """The body, at most so many bytes, also by what the client says of its length."""
+    found, stated = bytearray(), request.headers.get("content-length", "")
+    too_large = RefusedError(413, f"a request has at most {most} bytes here")
+    if stated.isdigit() and int(stated[:20]) > most:
+        raise too_large
+    async for part in request.stream():
+        found += part
+        if len(found) > most:
+            raise too_large
+    return bytes(found)
+
+
+async def _thrown_away(request: Request) -> None:
+    """The rest of the body."""
+    async for _ in request.stream():
+        pass
+
+
 def _once(pairs: list[tuple[str, Any]]) -> None:
     """Raise a `RefusedError` for a key given twice: two readers would not agree on which counts."""
     for name, times in Counter(name for name, _ in pairs).items():
@@ -347,7 +335,7 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
             raise RefusedError(422, f"the key {shown(name)} is given twice")
 
 
-def _from_elsewhere(request: HTTPConnection, host: str) -> bool:
+def _from_elsewhere(request: Request, host: str) -> bool:
     """Whether a browser sends it for a page of another origin.
 
     A link to here from elsewhere is no such thing: it carries no cookie, and changes nothing.
@@ -363,7 +351,7 @@ def _from_elsewhere(request: HTTPConnection, host: str) -> bool:
     return request.scope["method"] != "GET" and site not in ("none", "same-origin")
 
 
-def _address(request: HTTPConnection) -> str:
+def _address(request: Request) -> str:
     """Of a client; of IPv6 the network, in which one client has as many addresses as it likes."""
     host = request.client.host if request.client else "unknown"
     try:
@@ -386,7 +374,7 @@ def _handed(body: bytes, receive: Receive) -> Receive:
     return whole
 
 
-async def _refuse(send: Send, body: _Body, error: RefusedError) -> None:
+async def _refuse(send: Send, request: Request, error: RefusedError) -> None:
     """Say why in JSON, throw away what still comes for a moment, and close.
 
     A connection that is closed on a client that is sending is reset, and the reply lost.
@@ -401,8 +389,8 @@ async def _refuse(send: Send, body: _Body, error: RefusedError) -> None:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": error.status, "headers": pairs})
     await send({"type": "http.response.body", "body": said, "more_body": True})
-    with suppress(TimeoutError, RefusedError):
-        await asyncio.wait_for(body.thrown_away(), LINGERING)
+    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # the last: it has all come
+        await asyncio.wait_for(_thrown_away(request), LINGERING)
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -17,14 +17,12 @@ from tvbandits._version import __version__
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.status import ago, drop_command
+from tvbandits.campaign.status import minute
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 from tvbandits.datasets.tables.sensor_field import degrees_in
-from tvbandits.experts.calibrated import estimate
-from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
@@ -32,8 +30,8 @@ MOST_PLACES = 400
 # Times up to now that are shown, and steps ahead of it.
 BACK, AHEAD = 10, (1, 2, 3, 5)
 
-# When a station is called stuck, silent or biased.
-SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
+# When a station is called stuck or silent.
+SAME_IN_A_ROW, FAILED_IN_A_ROW = 5, 3
 
 
 @dataclass(frozen=True)
@@ -165,53 +163,14 @@ class Facts:
         return self.names[row] if exact else self.campaign.names.name(point)
 
     def when(self, t: float) -> str:
-        """A time as people say it."""
-        clock = self.campaign.clock
-        if clock is None:
-            return f"t = {t:.15g}"
-        # A clock that counts days has no need of hours, but for times between two of them.
-        days = pd.Timedelta(clock.unit) % pd.Timedelta("1D") == pd.Timedelta(0)
-        return f"{clock.time(round(t) if days else t):{'%Y-%m-%d' if days else '%Y-%m-%d %H:%M'}}"
+        """A time as people say it; of midnight the date."""
+        return self.campaign.when(t).removesuffix(" 00:00:00")
 
     @cached_property
     def stations(self) -> list[StationFacts]:
         """Every place with a row in the history, those in trouble first."""
         found = [_station(str(name), rows) for name, rows in self.history.groupby("place")]
         return sorted(found, key=lambda each: (not each.troubles, each.name))
-
-    @property
-    def budget(self) -> str:
-        """How many questions may be asked, as people say it."""
-        asking = self.campaign.recipe.asking
-        if asking is None:
-            return "nobody is asked"
-        match getattr(asking.plan, "budget", None):
-            case None:
-                return "no limit here"
-            case int(number) | PerStep(number):
-                return f"{number} a decision"
-            case OnAverage(rate):
-                return f"{rate:g} a decision on average"
-            case LogSchedule(factor, 1):
-                return f"{factor:g} log t in decision t"
-            case other:
-                return str(other)
-
-    @property
-    def calibrations(self) -> list[str]:
-        """What its earlier answers say about the expert, in sentences."""
-        found, known = [], self.campaign.state.expert
-        while known:  # and whoever is inside of it
-            if known.get("pairs"):
-                made = estimate(*np.array(known["pairs"], dtype=np.float64).reshape(-1, 3).T)
-                bias = f"biased: {made.bias:+.3g}{self.unit}" if made.biased else "not found biased"
-                found.append(
-                    f"The expert, by {made.pairs} answers beside a reading of the same place and "
-                    f"time: {bias} (standard error {made.standard_error:.2g}); "
-                    f"the variance that it states: {made.verdict}."
-                )
-            known = known.get("expert")
-        return found
 
     @property
     def plane(self) -> Plane | None:
@@ -264,30 +223,14 @@ def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
         what = "answers" if source == "expert" else "readings"
         values = own["reward"].to_numpy(dtype=float)
         missing = np.isnan(values)
-        silent = len(values) if missing.all() else int(np.argmin(missing[::-1]))
+        silent = int(np.argmin([*missing[::-1], False]))
         if silent >= FAILED_IN_A_ROW:
             found.append(f"silent: the last {silent} {what} failed")
         read = values[~missing]
-        stuck = len(read) if (read == read[-1:]).all() else int(np.argmin((read == read[-1])[::-1]))
+        stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
         if stuck >= SAME_IN_A_ROW:
             found.append(f"stuck: {read[-1]:g} for {stuck} {what}")
-    offset = _offset(played)
-    if offset is not None:
-        found.append(f"biased: answers are {offset:+.3g} from its own readings")
     return tuple(found)
-
-
-def _offset(played: pd.DataFrame) -> float | None:
-    """Answers less readings of the same time, where they differ by more than chance."""
-    read = played[played["reward"].notna()]
-    own = read[read["source"] == "bandit"].groupby("time")["reward"].mean()
-    asked = read[read["source"] == "expert"].groupby("time")["reward"].mean()
-    differences = (asked - own).dropna().to_numpy(dtype=float)
-    if len(differences) < FEWEST_PAIRS:
-        return None
-    mean = float(differences.mean())
-    error = float(differences.std(ddof=1)) / len(differences) ** 0.5
-    return mean if abs(mean) > STANDARD_ERRORS * error > 0 else None
 
 
 # --- the page ----------------------------------------------------------------------------------------
@@ -520,20 +463,13 @@ def _next(facts: Facts) -> str:
 
 
 def _pending(facts: Facts) -> str:
-    """Since when points are pending, and how to give up on them."""
+    """For when the pending points are, and since when."""
     rows: list[list[object]] = [
-        [
-            each.place, facts.when(each.t), "–" if each.asked is None else
-            f"{each.asked[:16].replace('T', ' ')} UTC, {ago(each.asked)}", each.who or "–",
-            drop_command("FILE", each.place),
-        ]
+        [each.place, facts.when(each.t), minute(each.asked), each.who or "–"]
         for each in facts.campaign.outstanding
-    ]  # fmt: skip
-    shown = table(["place", "for", "asked", "by", "to give up on it"], rows)
-    after = facts.campaign.drop_after
-    said = "" if after is None else f"<p>After {after:g} units of time a point is dropped.</p>"
-    points = scrolled(shown, "Pending points")
-    return f"<details><summary>Pending: {len(rows)}</summary>{points}{said}</details>"
+    ]
+    points = scrolled(table(["place", "for", "asked", "by"], rows), "Pending points")
+    return f"<details><summary>Pending: {len(rows)}</summary>{points}</details>"
 
 
 def _box(first: str, *more: str) -> str:
@@ -552,7 +488,6 @@ def _glance(facts: Facts) -> str:
             ("pending", status.pending),
             ("answers", status.answers),
             ("questions asked", status.questions),
-            ("budget", facts.budget),
             *([] if budget is None else [("questions in all", budget)]),
             *([("limits violated", status.violations)] if facts.campaign.recipe.limits else []),
             ("cost", float(status.cost)),
@@ -577,8 +512,6 @@ def _forecast(facts: Facts) -> str:
 
 
 def _stations(facts: Facts) -> str:
-    troubled = [each for each in facts.stations if each.troubles]
-    known = "".join(f"<p>{escape(each)}</p>" for each in facts.calibrations)
     rows: list[list[object]] = [
         [
             each.name,
@@ -591,12 +524,4 @@ def _stations(facts: Facts) -> str:
         for each in facts.stations
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
-    shown = scrolled(table(header, rows), "All stations")
-    if not rows:
-        return "<p>None has been read yet.</p>"
-    said = "<p>All in order.</p>"
-    if troubled:
-        why = [f"{escape(each.name)}: {escape('; '.join(each.troubles))}" for each in troubled]
-        items = "".join(f"<li>{each}</li>" for each in why)
-        said = f'<div class="now warn"><strong>{len(why)} in trouble</strong><ul>{items}</ul></div>'
-    return f"{said}{known}<details><summary>All {len(rows)}</summary>{shown}</details>"
+    return scrolled(table(header, rows, "Those in trouble first"), "All stations")

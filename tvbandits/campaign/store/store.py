@@ -409,22 +409,6 @@ class Store:
         rows = [checked_row(place, tuple(row), row[0] - 1, head or start) for head, *row in found]
         return {str(row.key): row for row in rows}
 
-    def in_doubt(self, until: int) -> int:
-        """Questions to the expert, up to a row, of which nobody knows whether they were answered.
-
-        They are those that are not followed by what came of them: who asked was killed, or waits.
-        """
-        after = JOURNAL.alias()
-        known = sql.and_(
-            after.c.seq == JOURNAL.c.seq + 1,
-            after.c.seq <= until,
-            after.c.kind.in_(("consulted", "failed")),
-        )
-        asked = sql.and_(JOURNAL.c.kind == "consulting", JOURNAL.c.seq <= until)
-        wanted = sql.select(sql.func.count()).select_from(JOURNAL.outerjoin(after, known))
-        with self._connected() as connection, connection.begin():
-            return connection.execute(wanted.where(asked, after.c.seq.is_(None))).scalar() or 0
-
     def snapshot(self) -> Snapshot:
         """The latest snapshot."""
         return self.snapshots(1)[0]
