@@ -24,7 +24,6 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 
-
 # Kernels of scikit-learn with nothing inside, of which nothing needs to be asked.
 PLAIN = (ConstantKernel, Matern, RBF)
 

@@ -55,6 +55,9 @@ KEPT = 2**24
 # Of a sum in 32 bits, for each of its terms.
 SINGLE = float(np.finfo(np.float32).eps)
 
+# What nothing is divided by.
+TINY = float(np.finfo(float).tiny)
+
 # By what share a bound is raised, for rounding.
 SLACK = 1e-7
 
@@ -93,21 +96,24 @@ class Looker:
         return self.centre + self.weights @ z, np.sqrt(variance)
 
     def features(self, X: Array, known: Array | None = None) -> Array:
-        """R^-1 k_S(x) of points (n, d), shape (m, n); behind the first of them, where these are known."""
+        """R^-1 k_S(x) of points (n, d), shape (m, n); of these, what comes behind those `known`."""
         m = 0 if known is None else len(known)
         z = np.asarray(self.kernel(self.Z[m:], X))
         if known is not None and m:
             z -= self.root[m:, :m] @ known
         return linalg.solve_lower(np.asfortranarray(self.root[m:, m:]), z)
 
-    def means_above(self, z: NDArray[np.float32], prior: float) -> Array:
-        """Means (n,) from features (m, n) in 32 bits, raised by all that rounding may take off them.
+    def means_above(self, z: NDArray[np.float32], unit: float) -> Array:
+        """Means (n,) from features (m, n) over `unit` in 32 bits, raised by what rounding may take off.
 
-        `prior` is the largest k(x, x), which no sum of squares of features exceeds.
+        `unit` is the root of the largest k(x, x): neither the squares of `z` nor those of the weights
+        over their length sum up to more than 1, so that a product is wrong by m roundings at the most.
         """
-        length = math.sqrt(prior * float(self.weights @ self.weights))
-        rounding = (len(self.Z) + 4) * SINGLE * length
-        return (self.weights.astype(np.float32) @ z).astype(np.float64) + (self.centre + rounding)
+        length = max(float(np.linalg.norm(self.weights)), TINY)
+        sums = (self.weights / length).astype(np.float32) @ z
+        return (sums.astype(np.float64) + (len(self.Z) + 4) * SINGLE) * (
+            length * unit
+        ) + self.centre
 
     def extends(self, other: Looker) -> bool:
         """Whether its dictionary begins with the other's."""
@@ -209,7 +215,7 @@ class CandidateBlock:
         """Keep no features."""
         self._inducing = self._root = np.empty((0, 0))
         self._features = np.empty((0, len(self.look)))
-        self._single, self._prior = self._features.astype(np.float32), 0.0
+        self._single, self._unit = self._features.astype(np.float32), 1.0
 
     def leaders(self, search: Search) -> Found:
         """The leaders, of those that are free."""
@@ -259,7 +265,7 @@ class CandidateBlock:
         drift = since.drift if wanted.with_mean and not tells else 0.0
         bound = (drift + wanted.times * since.growth)[at] * self.deviation
         if looker is not None and wanted.with_mean:
-            bound += looker.means_above(self._single[: len(looker.Z)], self._prior)
+            bound += looker.means_above(self._single[: len(looker.Z)], self._unit)
         elif wanted.with_mean:
             bound += self.mean + since.shift[at]
         bound[unknown] = np.inf
@@ -279,9 +285,9 @@ class CandidateBlock:
         if m > known:
             X = self.take(slice(None))
             if known == 0:
-                self._prior = float(np.max(looker.kernel.diag(X)))
-            fresh = looker.features(X, self._features[:known])
-            self._features[known:m] = self._single[known:m] = fresh
+                self._unit = max(math.sqrt(np.max(looker.kernel.diag(X))), TINY)
+            self._features[known:m] = fresh = looker.features(X, self._features[:known])
+            self._single[known:m] = fresh / self._unit
             self._inducing, self._root = looker.Z, looker.root
         return True
 
