@@ -107,7 +107,7 @@ def test_no_policy_chooses_otherwise(name: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("kept", "block"), [(0, 300), (0, COUNT), (8 * COUNT, 300), (8 * COUNT, COUNT)]
 )
-def test_kernel_values_that_are_kept_change_no_choice(
+def test_features_that_are_kept_change_no_choice(
     kept: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them, and those of the first eight inducing points."""
@@ -117,12 +117,12 @@ def test_kernel_values_that_are_kept_change_no_choice(
     np.testing.assert_array_equal(play(bbkb(Candidates(POINTS)), 60), expected)
 
 
-def test_means_by_kernel_rows_are_upper_bounds() -> None:
+def test_means_in_single_precision_are_upper_bounds() -> None:
     for looker in states(policies.bkb(Candidates(POINTS[:200]), RBF(2.0), 1e-6))[::5]:
-        mean, _ = looker(POINTS)
-        above = looker.means_above(RBF(2.0)(looker.Z, POINTS), 1.0)
-        assert (above >= mean).all()
-        assert (above - mean).max() < 1e-3
+        looker.weights = looker.weights * 1e60  # beyond 32 bits
+        mean, z = looker(POINTS)[0], looker.features(POINTS).astype(np.float32)
+        assert ((above := looker.means_above(z, 1.0)) >= mean).all()
+        assert (above - mean).max() < 1e57
 
 
 @pytest.mark.parametrize("asked", [{"n": 7}, {"among": np.arange(5, COUNT, 3)}, {"n": 150}])

@@ -254,6 +254,9 @@ class Batching:
 
 # --- what a batch is built on ------------------------------------------------------------------------
 
+# So many candidates are few: their covariances are quickly at hand.
+FEW = 256
+
 # Stale points that are looked at together once single looks have not found the largest bound.
 AT_ONCE = 32
 
@@ -425,6 +428,56 @@ class LazyFantasy(FantasyModel):
         self.upper[points] = variance
         self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
         self.fresh[points] = True
+
+
+@dataclass
+class FewFantasy(FantasyModel):
+    """A sparse posterior on few candidates, with all their covariances: no bound is ever stale.
+
+    A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances in the span
+    of the dictionary, as `LazyFantasy` has it: O(A^2) for A candidates, whatever the dictionary.
+    """
+
+    domain: Candidates
+    surface: CandidateGrid
+
+    def __post_init__(self) -> None:
+        z = self.start.embedding_on_surface(slice(None)).T
+        half = linalg.solve_lower(self.start.factor, z)
+        self.covariance, self.variance = half.T @ half, self.start.variance
+        self.means_changed()
+
+    def means_changed(self) -> None:
+        """Ask for the means anew."""
+        self.mean = self.width.mean(self.domain.X)
+
+    def best(self, rng: np.random.Generator) -> Array:
+        """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
+        bound = self.mean + self.width.times * np.sqrt(self.variance)
+        self.largest = float(bound.max())
+        top = np.flatnonzero(bound == self.largest)
+        return np.asarray(self.domain.X[top[rng.integers(len(top))] if len(top) > 1 else top[0]])
+
+    def variances(self, X: Array) -> Array:
+        """Variances at candidates (m, d), now, shape (m,)."""
+        return np.asarray(self.variance[self.domain.index(X)])
+
+    def observe(self, X: Array, noise: Array) -> None:
+        """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
+        for x, own in zip(X, noise.tolist(), strict=True):
+            self.add(x, own)
+
+    def add(self, x: Array, noise: float | None = None) -> BatchStep:
+        """Shrink the variances as if the candidate `x` had been observed, with another noise."""
+        noise = self.noise if noise is None else noise
+        found = self.surface.index(x)
+        i = int(self.domain.index(x[None, :])[0]) if found is None else found
+        start, now = float(self.start.variance[i]), float(self.variance[i])
+        own = self.covariance[i]
+        taken = own / math.sqrt(noise + max(float(own[i]), 0.0))
+        self.covariance = self.covariance - taken[:, None] * taken
+        self.variance = np.maximum(self.variance - taken**2, 0.0)
+        return BatchStep(start / noise, now / noise, lambda: self._local(self.inputs(x[None, :])))
 
 
 @dataclass

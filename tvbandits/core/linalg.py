@@ -342,9 +342,15 @@ RATIOS = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.5, 1.0, 3.
 
 
 def dominance(A: Array, B: Array) -> float:
-    """A number c >= 1, nearly the least, with c^2 A - B positive definite; infinite beyond 2."""
+    """A number c >= 1, nearly the least, with c^2 A - B positive definite; infinite beyond 2.
+
+    Beyond the rows that B has, it is the unit matrix.
+    """
+    n, beyond = len(B), np.arange(len(B), len(A))
     for more in RATIOS:
-        _, status = lapack.dpotrf(np.asfortranarray((1.0 + more) * A - B), lower=1, overwrite_a=1)
-        if status == 0:
+        left = np.multiply(A.T, 1.0 + more, order="F")  # both are symmetric: as they lie in memory
+        left[:n, :n] -= B.T
+        left[beyond, beyond] -= 1.0
+        if lapack.dpotrf(left, lower=1, clean=0, overwrite_a=1)[1] == 0:
             return float(np.sqrt(1.0 + more))
     return np.inf

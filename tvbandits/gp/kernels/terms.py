@@ -18,15 +18,20 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Product, Sum
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Product, Sum
 
 from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 
+# Kernels of scikit-learn with nothing inside, of which nothing needs to be asked.
+PLAIN = (ConstantKernel, Matern, RBF)
+
 
 def children(kernel: Kernel) -> list[Kernel]:
     """The kernels that a kernel is made of."""
+    if type(kernel) in PLAIN:
+        return []
     values = kernel.get_params(deep=False).values()
     lists = [value if isinstance(value, list | tuple) else [value] for value in values]
     return [child for some in lists for child in some if isinstance(child, Kernel)]

@@ -11,7 +11,8 @@ that has these inducing points and perhaps more,
 so a candidate that was looked at once has an upper confidence bound ever after: two numbers of its own,
 rounded up to 32 bits, and three of the posteriors then and now. Only candidates whose bound exceeds what
 the leaders have are looked at again. A dictionary that is drawn afresh takes a look at all of them.
-Means move more than deviations do: where there is room for kernel rows, all of them are exact.
+Means move more than deviations do: where there is room for features of all candidates, all means are
+told anew, in 32 bits and raised by what rounding may take off them.
 
 Candidates come in blocks, and nothing of the size of a block leaves it: it may stand in memory, in a
 file, or on a worker of a cluster.
@@ -19,6 +20,7 @@ file, or on a worker of a cluster.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -38,17 +40,23 @@ from tvbandits.gp.posteriors.nystrom import NystromPosterior, markov, variances
 # Candidates that are looked at together: few at first, since they raise the floor for the others.
 SMALLEST_LOOK, LARGEST_LOOK = 64, 8192
 
+# Below the bounds of all candidates that count.
+LOWEST = -float(np.finfo(float).max)
+
 # Earlier posteriors that are kept to compare the present one with; others by way of these.
 LIVE = 12
 
 # After so many posteriors everything is looked at again.
 LONGEST = 4096
 
-# Kernel values that are kept, of all blocks together: 128 MB.
+# Features that are kept, of all blocks together: 128 MB, and 64 MB in 32 bits.
 KEPT = 2**24
 
-# Of a sum, for each of its terms.
-ROUNDING = 4 * float(np.finfo(float).eps)
+# Of a sum in 32 bits, for each of its terms.
+SINGLE = float(np.finfo(np.float32).eps)
+
+# What nothing is divided by.
+TINY = float(np.finfo(float).tiny)
 
 # By what share a bound is raised, for rounding.
 SLACK = 1e-7
@@ -75,30 +83,47 @@ class Looker:
         self.factor, self.V = posterior.factor, posterior.V
         self.weights, self.centre = posterior.coefficients @ columns, centre
 
-    def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Means, and deviations in prior units, at points (n, d), shape (n,) each."""
+    def __call__(self, X: Array, z: Array | None = None) -> tuple[Array, Array]:
+        """Means, and deviations in prior units, at points (n, d), shape (n,) each.
+
+        `z` (m, n) are their features, where they are known.
+        """
         prior = np.asarray(self.kernel.diag(X))
         if len(self.Z) == 0:
             return np.full(len(X), self.centre), np.sqrt(prior)
-        z = linalg.solve_lower(self.root, np.asarray(self.kernel(self.Z, X)))
+        z = self.features(X) if z is None else z
         variance = variances(prior - np.einsum("ij,ij->j", z, z), z, self.factor)
         return self.centre + self.weights @ z, np.sqrt(variance)
 
-    def means_above(self, cross: Array, prior: float) -> Array:
-        """Means (n,) from kernel rows (m, n), raised by all that rounding may take off them.
+    def features(self, X: Array, known: Array | None = None) -> Array:
+        """R^-1 k_S(x) of points (n, d), shape (m, n); of these, what comes behind those `known`."""
+        m = 0 if known is None else len(known)
+        z = np.asarray(self.kernel(self.Z[m:], X))
+        if known is not None and m:
+            z -= self.root[m:, :m] @ known
+        return linalg.solve_lower(np.asfortranarray(self.root[m:, m:]), z)
 
-        A mean is k_S(x)^T R^-T w, whose second factor is large where inducing points are close; `prior`
-        is the largest k(x, x).
+    def means_above(self, z: NDArray[np.float32], unit: float) -> Array:
+        """Means (n,) from features (m, n) over `unit` in 32 bits, raised by what rounding may take off.
+
+        `unit` is the root of the largest k(x, x): neither the squares of `z` nor those of the weights
+        over their length sum up to more than 1, so that a product is wrong by m roundings at the most.
         """
-        by_kernel = linalg.solve_lower(self.root, self.weights, transposed=True)
-        rounding = len(self.Z) * ROUNDING * prior * float(np.abs(by_kernel).sum())
-        return np.asarray(by_kernel @ cross + (self.centre + rounding))
+        length = max(float(np.linalg.norm(self.weights)), TINY)
+        sums = (self.weights / length).astype(np.float32) @ z
+        return (sums.astype(np.float64) + (len(self.Z) + 4) * SINGLE) * (
+            length * unit
+        ) + self.centre
 
     def extends(self, other: Looker) -> bool:
         """Whether its dictionary begins with the other's."""
-        m = len(other.Z)
-        same = len(self.Z) >= m and np.array_equal(self.Z[:m], other.Z)
-        return same and np.array_equal(self.root[:m, :m], other.root)
+        return self.begins_with(other.Z, other.root)
+
+    def begins_with(self, Z: Array, root: Array) -> bool:
+        """Whether its dictionary begins with points `Z` and their root."""
+        m = len(Z)
+        same = len(self.Z) >= m and np.array_equal(self.Z[:m], Z)
+        return same and np.array_equal(self.root[:m, :m], root)
 
     def moved_from(self, other: Looker) -> float:
         """|G^(1/2) (w' - w)| of the weights since the other's, in its metric."""
@@ -110,9 +135,7 @@ class Looker:
 
     def growth_from(self, other: Looker) -> float:
         """The least known c with sigma' <= c sigma everywhere; infinite where there is none."""
-        before = np.eye(len(self.Z))
-        before[: len(other.Z), : len(other.Z)] = other.V
-        return linalg.dominance(self.V, before)
+        return linalg.dominance(self.V, other.V)
 
 
 class Request(NamedTuple):
@@ -178,74 +201,95 @@ class CandidateBlock:
         Its rows.
     take : BlockReader
     room : int
-        So many kernel values may be kept. With those of all candidates, means are never out of date.
+        So many features may be kept. With those of all candidates, means are never out of date.
     """
 
     def __init__(self, start: int, size: int, take: BlockReader, room: int = 0) -> None:
         self.start, self.take, self.room = start, take, room
         self.mean, self.deviation = np.zeros((2, size), dtype=np.float32)
         self.look = np.zeros(size, dtype=np.int32)
-        self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
+        self._led = np.empty(0, dtype=np.int64)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Keep no features."""
+        self._inducing = self._root = np.empty((0, 0))
+        self._features = np.empty((0, len(self.look)))
+        self._single, self._unit = self._features.astype(np.float32), 1.0
 
     def leaders(self, search: Search) -> Found:
         """The leaders, of those that are free."""
         looker, number, since, wanted, free = search
-        bound = self._bounds(looker, since, wanted)
+        kept = self._keep(looker)
+        bound = self._bounds(looker if kept else None, since, wanted)
         if free is not None:
             bound[~free] = -np.inf
         exact = np.zeros(len(bound), dtype=bool)
-        floor, best, size = wanted.floor, np.empty(0), SMALLEST_LOOK
-        stale = np.flatnonzero((bound >= floor) & (bound > -np.inf))
-        while len(stale):
-            order = np.argpartition(bound[stale], -min(size, len(stale)))
-            rows, stale = np.sort(stale[order[-size:]]), stale[order[:-size]]
-            mean, deviation = looker(self.take(rows))
-            self.mean[rows], self.deviation[rows] = _above(mean), _above(deviation)
-            self.look[rows], exact[rows] = number, True
-            bound[rows] = wanted.with_mean * mean + wanted.times * deviation
-            best = np.concatenate([best, bound[rows]])
-            if len(best) >= wanted.enough:
-                best = np.partition(best, -wanted.enough)[-wanted.enough :]
-                floor = max(floor, float(best[0]))
-            stale = stale[bound[stale] >= floor]
+        floor, best, size = max(wanted.floor, LOWEST), np.empty(0), SMALLEST_LOOK
+        # Those that led the last time say at once about what it takes.
+        rows = self._led[bound[self._led] >= floor]
+        while True:
+            if len(rows):
+                z = self._features[: len(looker.Z), rows] if kept else None
+                mean, deviation = looker(self.take(rows), z)
+                self.mean[rows], self.deviation[rows] = _above(mean), _above(deviation)
+                self.look[rows], exact[rows] = number, True
+                bound[rows] = wanted.with_mean * mean + wanted.times * deviation
+                best = np.concatenate([best, bound[rows]])
+                if len(best) >= wanted.enough:
+                    best = np.partition(best, -wanted.enough)[-wanted.enough :]
+                    floor = max(floor, float(best[0]))
+            rows = np.flatnonzero((bound >= floor) & ~exact)
+            if len(rows) == 0:
+                break
+            if len(rows) > size:
+                rows = np.sort(rows[np.argpartition(bound[rows], -size)[-size:]])
             size = min(2 * size, LARGEST_LOOK)
-        lead = np.flatnonzero(exact & (bound >= floor))
+        lead = self._led = np.flatnonzero(exact & (bound >= floor))
         values = bound[lead]
         bound[exact] += SLACK * np.abs(bound[exact])
         bound[lead] = -np.inf
         rest = float(bound.max(initial=-np.inf))
         return Found(lead + self.start, self.take(lead), values, rest, int(exact.sum()))
 
-    def _bounds(self, looker: Looker, since: Since, wanted: Request) -> Array:
+    def has_room(self, m: int) -> bool:
+        """Whether features of `m` inducing points may be kept."""
+        return len(self.look) * m <= self.room
+
+    def _bounds(self, looker: Looker | None, since: Since, wanted: Request) -> Array:
+        """Upper bounds (size,); means are exact but for rounding where features are kept."""
         at = self.look - since.first
         unknown = at < 0
         at[unknown] = 0
-        means = self._means(looker) if wanted.with_mean else None
-        drift = since.drift if wanted.with_mean and means is None else 0.0
+        tells = looker is not None and wanted.with_mean
+        drift = since.drift if wanted.with_mean and not tells else 0.0
         bound = (drift + wanted.times * since.growth)[at] * self.deviation
-        if means is not None:
-            bound += means
+        if looker is not None and wanted.with_mean:
+            bound += looker.means_above(self._single[: len(looker.Z)], self._unit)
         elif wanted.with_mean:
             bound += self.mean + since.shift[at]
         bound[unknown] = np.inf
         return bound
 
-    def _means(self, looker: Looker) -> Array | None:
-        """Upper bounds of all means, from kernel rows that are kept; None where there is no room."""
+    def _keep(self, looker: Looker) -> bool:
+        """Whether there is room for features of all candidates, which are then kept."""
         size, m, known = len(self.look), len(looker.Z), len(self._inducing)
-        if size * m > self.room:
-            self._cross, self._inducing = np.empty((0, size)), np.empty((0, 0))
-            return None
-        X = self.take(slice(None))
-        if not np.array_equal(self._inducing, looker.Z[:known]):
+        if not self.has_room(m) or not looker.begins_with(self._inducing, self._root):
+            self._forget()
             known = 0
-        self._inducing = looker.Z[:known]
-        if not len(self._cross):  # what is not written yet takes no memory
-            self._cross = np.empty((self.room // size, size))
+        if not self.has_room(m):
+            return False
+        if not len(self._features):  # what is not written yet takes no memory
+            self._single = np.empty((self.room // size, size), dtype=np.float32)
+            self._features = np.empty(self._single.shape)
         if m > known:
-            self._cross[known:m] = looker.kernel(looker.Z[known:], X)
-        self._inducing = looker.Z
-        return looker.means_above(self._cross[:m], float(np.max(looker.kernel.diag(X))))
+            X = self.take(slice(None))
+            if known == 0:
+                self._unit = max(math.sqrt(np.max(looker.kernel.diag(X))), TINY)
+            self._features[known:m] = fresh = looker.features(X, self._features[:known])
+            self._single[known:m] = fresh / self._unit
+            self._inducing, self._root = looker.Z, looker.root
+        return True
 
 
 def _above(values: Array) -> NDArray[np.float32]:
@@ -275,8 +319,8 @@ class Lineage:
         """Of a look that is made now."""
         return self.first + len(self.owner) - 1
 
-    def add(self, looker: Looker) -> None:
-        """One more posterior, which looks are made with from now on."""
+    def add(self, looker: Looker, *, means: bool = True) -> None:
+        """One more posterior, which looks are made with from now on; as in `since` without `means`."""
         growth = np.inf
         if self.live and len(self.owner) < LONGEST and looker.extends(self.live[-1]):
             growth = looker.growth_from(self.live[-1])
@@ -289,31 +333,34 @@ class Lineage:
         for name, value in (("drift", 0.0), ("growth", 1.0), ("shift", 0.0)):
             setattr(self, name, np.append(getattr(self, name), value))
         self.owner = np.append(self.owner, len(self.live) - 1)
-        if len(self.live) > LIVE:
-            self._merge()
+        while len(self.live) > (LIVE if means else 1):
+            self._merge(means=means)
 
-    def since(self) -> Since:
-        """What became of bounds until now."""
+    def since(self, *, means: bool = True) -> Since:
+        """What became of bounds until now; without `means`, of those of deviations alone."""
         now = self.live[-1]
         growth = np.cumprod([1.0, *self.to_next[::-1]])[::-1][self.owner]
-        moved = np.array([now.moved_from(each) for each in self.live])[self.owner]
+        moved = np.array([now.moved_from(each) if means else np.inf for each in self.live])
+        moved = moved[self.owner]
         shift = np.array([now.centre - each.centre for each in self.live])[self.owner]
         return Since(
             self.first, self.drift + self.growth * moved, self.growth * growth, self.shift + shift
         )
 
-    def _merge(self) -> None:
+    def _merge(self, *, means: bool) -> None:
         """Drop one of the live ones: what belongs to it goes by way of the next.
 
         Which one keeps their spacing in proportion to their age, so that few hops lead to any.
         """
-        numbers = np.array([int(np.flatnonzero(self.owner == j)[-1]) for j in range(LIVE + 1)])
+        count = len(self.live)
+        numbers = np.array([int(np.flatnonzero(self.owner == j)[-1]) for j in range(count)])
         age = numbers[-1] - numbers + 1.0
         gaps = np.append(numbers[1:2] - numbers[:1], numbers[2:] - numbers[:-2])
         j = int(np.argmin(gaps / age[:-1]))
         of_it = self.owner == j
         here, there = self.live[j], self.live[j + 1]
-        self.drift[of_it] += self.growth[of_it] * there.moved_from(here)
+        moved = there.moved_from(here) if means else np.inf
+        self.drift[of_it] += self.growth[of_it] * moved
         self.shift[of_it] += there.centre - here.centre
         self.growth[of_it] *= self.to_next[j]
         self.owner[self.owner > j] -= 1
@@ -327,6 +374,10 @@ class Here:
 
     def __init__(self, blocks: Sequence[CandidateBlock]) -> None:
         self.blocks, self.single = blocks, len(blocks) == 1
+
+    def tell_means(self, m: int) -> bool:
+        """Whether means are told anew from features, of `m` inducing points."""
+        return all(block.has_room(m) for block in self.blocks)
 
     def leaders(self, search: Search) -> Found:
         """Those of all blocks: what leads in one raises the floor of the next."""
@@ -399,10 +450,11 @@ class Leaders:
             Which candidates count.
         """
         try:
+            means = wanted.with_mean and not self.blocks.tell_means(len(looker.Z))
             if posterior is not self._posterior:
-                self._lineage.add(looker)
+                self._lineage.add(looker, means=means)
                 self._posterior = posterior
-            since, number = self._lineage.since(), self._lineage.number
+            since, number = self._lineage.since(means=means), self._lineage.number
             wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
             found = self.blocks.leaders(Search(looker, number, since, wanted, free))
             self._last = found.rows, found.X
@@ -466,6 +518,10 @@ class OnWorkers:
         for chunk, start, end in zip(chunks, starts, starts[1:], strict=False):
             place = min(places[chunk.key], default=None)
             self.groups.setdefault(place, []).append((start, end, chunk))
+
+    def tell_means(self, m: int) -> bool:  # noqa: ARG002 - one face for all
+        """Never: features are not kept."""
+        return False
 
     def leaders(self, search: Search) -> Found:
         """Those of all blocks."""

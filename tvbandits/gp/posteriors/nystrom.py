@@ -347,12 +347,14 @@ def embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) 
         or not dictionary.begins_with(previous.dictionary)
     ):
         return embed(dictionary, Z)
-    z, m, root = previous.embedded, previous.dictionary.size, dictionary.factor.array
+    m, root = previous.dictionary.size, dictionary.factor.array
+    z = np.empty((len(Z), dictionary.size))
+    z[:known, :m], z[known:] = previous.embedded, embed(dictionary, Z[known:])
     if m < dictionary.size:
         beyond = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:known]))
-        beyond -= root[m:, :m] @ z.T
-        z = np.hstack([z, linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T])
-    return np.concatenate([z, embed(dictionary, Z[known:])])
+        beyond -= root[m:, :m] @ previous.embedded.T
+        z[:known, m:] = linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T
+    return z
 
 
 # By what the noise falls from level to level, at the most.
