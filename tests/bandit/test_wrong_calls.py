@@ -158,7 +158,10 @@ def test_a_wrong_call_is_named_and_changes_nothing(kind: str, call: Call, match:
 SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "n zero": (lambda p: p.ask(10.0, n=0), "n must be a whole number of at least 1, got 0"),
     "n a float": (lambda p: p.ask(10.0, n=2.0), "n must be a whole number .* got 2.0"),
-    "rows outside": (lambda p: p.ask(10.0, among=[41]), "row numbers from 0 to 40, got 41"),
+    "rows outside": (
+        lambda p: p.ask(10.0, among=[41]),
+        "row numbers in among must be from 0 to 40, got 41",
+    ),
     "nothing": (lambda p: p.ask(10.0, among=[]), "none of the 41 candidates is available"),
     "context": (lambda p: p.ask(10.0, context=[1.0]), "have no context columns"),
     "a date": (lambda p: p.ask(NOON), "as a Clock"),

@@ -169,8 +169,11 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     if given.dtype == bool:
         return _as_mask(given, len(domain)).copy()
     mask = np.zeros(len(domain), dtype=bool)
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+        what = "a mask or row numbers of the candidates"
+        raise ValueError(f"among must be {what}, got {shown(among)}")
     # What is meant as a mask of zeros and ones would name the first two rows again and again.
-    mask[as_rows(among, len(domain), "among, a mask of truth values or row numbers,")] = True
+    mask[as_rows(given, len(domain), "row numbers in among")] = True
     return mask
 
 

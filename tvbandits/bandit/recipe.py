@@ -201,7 +201,7 @@ class Recipe:
             raise ValueError(
                 "candidates that are not in memory need posterior=Nystrom(), a kernel over points, "
                 "upper confidence bounds, no local batch rule, no limits, no control and no expert: "
-                f"load them, or change {self.posterior!r} on {self.domain!r}"
+                f"load them by Candidates(np.load(path)); got {self.domain!r} and {self.posterior!r}"
             )
         self.acquisition.check(self.domain, self.posterior)
         self._check_limits()

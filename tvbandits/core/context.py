@@ -187,8 +187,8 @@ def completed(
     for i, x in reversed(list(enumerate(X))):
         there = np.flatnonzero((plays.X[:, :-count] == x).all(axis=1)).tolist()
         if not there:
-            say = f"say context={{{next(iter(parts))!r}: ...}}"
-            raise ValueError(f"{x.tolist()} was not asked for, and has no context: {say}")
+            say = f"it was not asked for, without one: say context={{{next(iter(parts))!r}: ...}}"
+            raise ValueError(f"the context of {x.tolist()} is not known: {say}")
         ranks = [
             (row not in taken and (t is None or at == times[i]), at <= times[i], at, row)
             for row, at in zip(there, plays.t[there].tolist(), strict=True)

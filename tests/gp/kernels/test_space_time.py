@@ -163,7 +163,6 @@ ADVANCING = [
     2.0 * OnSpace(Matern(0.3)) * Drift(0.1) * OnTime(Matern(2.0, nu=0.5)),
     OnSpace(RBF(0.4)) * Drift(0.1) + 0.5 * OnSpace(Matern(0.1)) * Drift(0.1),
     OnSpace(RBF(0.4)) + 2.0,
-    (OnSpace(RBF(0.4)) * Drift(0.1)) ** 3,
 ]
 
 
