@@ -1,4 +1,4 @@
-"""The lazy way to build a batch against the plain one: the same points, with fewer looks."""
+"""The sparse way to build a batch against the plain one: the same points."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
-from tvbandits.acquisition.batches import AT_ONCE, LazyFantasy, PlainFantasy, Width
+from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, Width
 from tvbandits.acquisition.confidence import (
     BBKBProgramWidth,
     BKBWidth,
@@ -88,35 +88,32 @@ def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 @pytest.mark.parametrize("seed", range(3))
-def test_the_lazy_batch_is_the_plain_one_with_fewer_looks(kernel: Kernel, seed: int) -> None:
+def test_the_sparse_batch_is_the_plain_one(kernel: Kernel, seed: int) -> None:
     setting = Setting(kernel, seed=seed)
-    lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
-    (ours, steps), (theirs, others) = built(lazy, 25), built(plain, 25)
+    sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
+    (ours, steps), (theirs, others) = built(sparse, 25), built(plain, 25)
     np.testing.assert_array_equal(ours, theirs)
     for step, other in zip(steps, others, strict=True):
         assert (step.start, step.now) == pytest.approx((other.start, other.now), rel=1e-9)
         np.testing.assert_allclose(step.local(), other.local(), rtol=1e-7, atol=1e-12)
-    assert 25 <= lazy.looks < 100
 
 
 def test_a_batch_longer_than_the_dictionary() -> None:
-    """Then a factor of V takes over from the sum of what each point takes."""
     setting = Setting(KERNELS["matern"], n=6, times=3.0)
-    lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
-    points, steps = built(lazy, 40)
-    assert lazy.factor is not None
+    sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
+    points, steps = built(sparse, 40)
     others, checks = built(plain, 40)
     np.testing.assert_array_equal(points, others)
     for step, check in zip(steps, checks, strict=True):
         assert (step.start, step.now) == pytest.approx((check.start, check.now), rel=1e-9)
 
 
-@pytest.mark.parametrize("candidates", [1, 2, 3, 5, AT_ONCE, AT_ONCE + 1])
+@pytest.mark.parametrize("candidates", [1, 2, 3, 33])
 def test_any_number_of_candidates(candidates: int) -> None:
-    """Even when every one of them must be looked at, one by one."""
+    """Even when every one of them is to be played."""
     setting = Setting(KERNELS["matern"], n=6, candidates=candidates, times=50.0)
-    lazy, plain = setting.fantasy(LazyFantasy), setting.fantasy(PlainFantasy)
-    np.testing.assert_array_equal(built(lazy, 12)[0], built(plain, 12)[0])
+    sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
+    np.testing.assert_array_equal(built(sparse, 12)[0], built(plain, 12)[0])
 
 
 def test_ties_are_broken_alike() -> None:
@@ -129,12 +126,12 @@ def test_ties_are_broken_alike() -> None:
     width = Width(lambda X: np.zeros(len(X)), 1.0)
     seen = set()
     for seed in range(200):
-        (lazy, plain) = (
+        (sparse, plain) = (
             kind(p, domain, surface, lambda X: X, NOISE, width).best(np.random.default_rng(seed))
-            for kind in (LazyFantasy, PlainFantasy)
+            for kind in (SparseFantasy, PlainFantasy)
         )
-        assert lazy == plain
-        seen.add(float(lazy[0]))
+        assert sparse == plain
+        seen.add(float(sparse[0]))
     assert len(seen) > 50
 
 
@@ -150,7 +147,7 @@ def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
     return Dense(p.kernel, *parts)
 
 
-@pytest.mark.parametrize("kind", ["lazy", "plain", "exact", "anywhere"])
+@pytest.mark.parametrize("kind", ["sparse", "plain", "exact", "anywhere"])
 def test_steps_and_choices_by_brute_force(kind: str) -> None:
     setting = Setting(KERNELS["matern"], n=15, candidates=40)
     p: Any = setting.made
@@ -158,7 +155,7 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
         p = by_cholesky(
             setting.kernel, setting.data, surface=None if kind == "anywhere" else setting.surface
         )
-    fantasy = setting.fantasy(LazyFantasy if kind == "lazy" else PlainFantasy, p)
+    fantasy = setting.fantasy(SparseFantasy if kind == "sparse" else PlainFantasy, p)
     if kind == "anywhere":
         fantasy.surface = None
     X, rng = setting.domain.X, np.random.default_rng(0)
@@ -190,7 +187,7 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
     p = part.condition(Conditioning(kernel, data, surface))
     width = Width(lambda X: np.zeros(len(X)), 1.0)
-    kind: Any = PlainFantasy if isinstance(part, Exact) else LazyFantasy
+    kind: Any = PlainFantasy if isinstance(part, Exact) else SparseFantasy
     fantasy = kind(p, domain, surface, lambda X: X, NOISE, width)
     fantasy.best(np.random.default_rng(0))
     shares = fantasy.add(domain.X[2]).local()

@@ -254,12 +254,6 @@ class Batching:
 
 # --- what a batch is built on ------------------------------------------------------------------------
 
-# So many candidates are few: their covariances are quickly at hand.
-FEW = 256
-
-# Stale points that are looked at together once single looks have not found the largest bound.
-AT_ONCE = 32
-
 
 @dataclass(frozen=True)
 class Width:
@@ -347,104 +341,21 @@ class FantasyModel:
 
 
 @dataclass
-class LazyFantasy(FantasyModel):
-    """A sparse posterior on candidates: O(m^2) for an added point, and as few looks as possible.
+class SparseFantasy(FantasyModel):
+    """A sparse posterior on candidates: no bound is stale, O(A (m + b)) for the b-th point of a batch.
 
-    Every added point takes (w^T z)^2 off the variances, with w = V^-1 z / sqrt(v + z^T V^-1 z) at its
-    turn; a look adds up what the points so far take. Once there are more of them than inducing points,
-    they go into V, which is factored anew: a batch of b points costs O(b m^2).
+    A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances as of then
+    in the span of the dictionary. Where there are many candidates, these are those that lead, whose
+    bounds are the only ones that count ([BB] appendix A.3; `tvbandits.gp.posteriors.leaders`).
     """
 
     domain: Candidates
     surface: CandidateGrid
 
     def __post_init__(self) -> None:
-        self.looks = 0  # variances that were computed
-        self.upper = self.start.variance.copy()
-        self.fresh = np.ones(len(self.upper), dtype=bool)
-        self.V, self.factor = self.start.V, self.start.factor
-        # Variances of V at all candidates; those of the batch's start are kept by the posterior.
-        self.level: Array | None = None
-        m = len(self.factor)
-        self.taken, self.weighted, self.count = np.empty((m + 1, m)), np.empty((m + 1, m)), 0
-        self.mean = self.width.mean(self.domain.X)
-        self.bound = self.mean + self.width.times * np.sqrt(self.upper)
-
-    def best(self, rng: np.random.Generator) -> Array:
-        """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
-        for look in range(len(self.bound) + 1):
-            top = np.flatnonzero(self.bound == self.bound.max())
-            # [BB] Algorithm 1, L8: of the stale bounds only those that lead are computed again.
-            stale = top[~self.fresh[top]]
-            if len(stale) == 0:
-                chosen = top[rng.integers(len(top))] if len(top) > 1 else top[0]
-                self.largest = float(self.bound[chosen])
-                return np.asarray(self.domain.X[chosen])
-            if look >= 4:
-                ahead = (
-                    np.argpartition(self.bound, -AT_ONCE)[-AT_ONCE:]
-                    if len(self.bound) > AT_ONCE
-                    else top
-                )
-                stale = np.union1d(stale, ahead[~self.fresh[ahead]])
-            self._look(stale)
-        raise AssertionError("every point is fresh, and none is the largest")
-
-    def variances(self, X: Array) -> Array:
-        """Variances at candidates (m, d), now, shape (m,)."""
-        return self._variances(self.domain.index(X))
-
-    def add(self, x: Array) -> BatchStep:
-        """Shrink the variances as if the candidate `x` had been observed."""
-        noise, i = self.noise, self.surface.index(x)
-        at = self.domain.index(x[None, :]) if i is None else np.array([i])
-        start, now = float(self.start.variance[at[0]]), float(self._variances(at)[0])
-        z = self.start.embedding_on_surface(at)[0]
-        half = linalg.solve_lower(self.factor, z)
-        w = linalg.solve_lower(self.factor, half, transposed=True)
-        before = self.taken[: self.count]
-        w = w - before.T @ (before @ z)
-        self.taken[self.count] = w / np.sqrt(noise + max(float(z @ w), 0.0))
-        self.weighted[self.count] = z / np.sqrt(noise)
-        self.count += 1
-        if self.count == len(self.taken):
-            self.V, self.count = self.V + self.weighted.T @ self.weighted, 0
-            self.factor = linalg.cholesky(self.V, "sparse posterior's V").L
-            self.level = self.start.variances_with(self.factor, slice(None))
-        self.fresh[:] = False
-        return BatchStep(start / noise, now / noise, lambda: self._local(self.inputs(x[None, :])))
-
-    def _variances(self, points: Index) -> Array:
-        """Variances at some of the candidates, now."""
-        level = (self.start.variance if self.level is None else self.level)[points]
-        if self.count == 0:
-            return np.asarray(level)
-        reach = self.start.embedding_on_surface(points) @ self.taken[: self.count].T
-        return np.asarray(np.maximum(level - np.einsum("ij,ij->i", reach, reach), 0.0))
-
-    def _look(self, points: Index) -> None:
-        self.looks += len(points)
-        variance = self._variances(points)
-        self.upper[points] = variance
-        self.bound[points] = self.mean[points] + self.width.times * np.sqrt(variance)
-        self.fresh[points] = True
-
-
-@dataclass
-class FewFantasy(FantasyModel):
-    """A sparse posterior on few candidates, with all their covariances: no bound is ever stale.
-
-    A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances in the span
-    of the dictionary, as `LazyFantasy` has it: O(A^2) for A candidates, whatever the dictionary.
-    """
-
-    domain: Candidates
-    surface: CandidateGrid
-
-    def __post_init__(self) -> None:
-        z = self.start.embedding_on_surface(slice(None)).T
-        half = linalg.solve_lower(self.start.factor, z)
-        self.covariance, self.variance = half.T @ half, self.start.variance
+        z = self.start.embedding_on_surface().T
+        self.half, self.variance = linalg.solve_lower(self.start.factor, z), self.start.variance
+        self.taken, self.count = np.empty((16, len(self.variance))), 0
         self.means_changed()
 
     def means_changed(self) -> None:
@@ -473,10 +384,13 @@ class FewFantasy(FantasyModel):
         found = self.surface.index(x)
         i = int(self.domain.index(x[None, :])[0]) if found is None else found
         start, now = float(self.start.variance[i]), float(self.variance[i])
-        own = self.covariance[i]
-        taken = own / math.sqrt(noise + max(float(own[i]), 0.0))
-        self.covariance = self.covariance - taken[:, None] * taken
-        self.variance = np.maximum(self.variance - taken**2, 0.0)
+        if self.count == len(self.taken):
+            self.taken = np.concatenate([self.taken, np.empty_like(self.taken)])
+        taken = self.taken[: self.count]
+        own = self.half[:, i] @ self.half - taken[:, i] @ taken
+        self.taken[self.count] = own / math.sqrt(noise + max(float(own[i]), 0.0))
+        self.variance = np.maximum(self.variance - self.taken[self.count] ** 2, 0.0)
+        self.count += 1
         return BatchStep(start / noise, now / noise, lambda: self._local(self.inputs(x[None, :])))
 
 

@@ -147,9 +147,7 @@ class Decision:
             # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
             fantasy = batches.JointFantasy(*parts)
         elif isinstance(view.posterior, NystromPosterior) and view.surface is not None:
-            few = len(view.surface.points) <= batches.FEW
-            kind = batches.FewFantasy if few else batches.LazyFantasy
-            fantasy = kind(*parts)  # type: ignore[arg-type]  # a surface is of candidates
+            fantasy = batches.SparseFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
         else:
             fantasy = batches.PlainFantasy(*parts)
         if len(self.pending):

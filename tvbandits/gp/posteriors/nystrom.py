@@ -206,7 +206,11 @@ class NystromPosterior(KernelPosterior):
         """With the variances at the fixed points, where there are any."""
         if self.dictionary.surface is None:
             return self
-        return replace(self, variance=self.variances_with(self.factor, slice(None)))
+        on = self.dictionary.fixed_points
+        z = np.ascontiguousarray(on.V.array)
+        residual = on.prior - on.explained * on.shrink**2
+        z = z if on.shrink == 1.0 else z * on.shrink
+        return replace(self, variance=variances(residual, z, self.factor))
 
     def expansion(self, worst: float) -> Expansion | None:
         """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
@@ -238,22 +242,15 @@ class NystromPosterior(KernelPosterior):
         on = self.dictionary.fixed_points
         return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
 
-    def variances_with(self, factor: Array, points: Index | slice) -> Array:
-        """Variances at some of the fixed points, if the factor of V were `factor`."""
-        on = self.dictionary.fixed_points
-        z = np.ascontiguousarray(on.V.array[:, points])
-        residual = on.prior[points] - on.explained[points] * on.shrink**2
-        return variances(residual, z if on.shrink == 1.0 else z * on.shrink, factor)
-
     def times_embedding(self, w: Array) -> Array:
         """w^T z at all fixed points, shape (A,)."""
         on = self.dictionary.fixed_points
         return np.asarray((w * on.shrink) @ on.V.array)
 
-    def embedding_on_surface(self, points: Index) -> Array:
-        """Z of some of the fixed points, shape (n, m)."""
+    def embedding_on_surface(self) -> Array:
+        """Z of the fixed points, shape (A, m)."""
         on = self.dictionary.fixed_points
-        return np.asarray(on.V.array[:, points].T * on.shrink)
+        return np.asarray(on.V.array.T * on.shrink)
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the fixed points, shape (count, A), in O(m A) each.
