@@ -15,10 +15,12 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
-from tvbandits import Campaign, rate
+from tvbandits import Campaign, Candidates, policies, rate
+from tvbandits.cli.campaign_actions import Doubts, Input
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -226,7 +228,7 @@ def test_a_table_is_told_as_its_rows_one_by_one(
         frame = pd.DataFrame(rows, columns=columns, dtype=object)
         frame.iloc[6, 4] = wrong[0] if wrong else frame.iloc[6, 4]
         frame.to_csv("day.csv", index=False)
-        return command("tell", "t.db", "--csv", "day.csv")
+        return command("tell", "t.db", "--csv", "day.csv", "--yes")
 
     with Campaign.open("twin.db") as twin:
         for key, t, *x, y, variance in rows:
@@ -503,6 +505,17 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     one_line(command("tell", place, "--csv", "clicks.csv"), "line 2: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     one_line(command("tell", place, "--csv", "clicks.csv"), "events and exposure replace variance")
+
+
+def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
+    bandit, X = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None), np.zeros((1, 1))
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
+        doubts = Doubts(campaign)
+        assert doubts.of_reading(X, 4.0, Input(value=5.1)) == []
+        # A share of few visits may be far from the others.
+        assert doubts.of_reading(X, 5.0, Input(value=20.0, variance=400.0)) == []
+        assert len(doubts.of_reading(X, 5.0, Input(value=99.0))) == 1
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

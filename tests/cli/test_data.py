@@ -316,8 +316,15 @@ def reading(command: Command, verb: str, site: str, *more: object) -> Said:
     return command("campaign", verb, "c.db", "--site", site, *more)
 
 
-def test_a_mistyped_year_is_put_right_and_taken_back(told: Command) -> None:
-    fine(reading(told, "tell", "AQ05", "--reward", 25, "--at", 8768))
+def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
+    late = ("--reward", 25, "--at", 8768)
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 8768))
+    assert "t = 8768 is far ahead of t = 4; nothing is asked: say --yes if it is right" in refused
+    assert "AQ05 at t = 8768 is far ahead of t = 4" in wrong(reading(told, "tell", "AQ05", *late))
+    for verb, site, t in (("tell", "AQ05", 5), ("correct", "AQ04", 4)):
+        error = wrong(reading(told, verb, site, "--reward", 2500, "--at", t))
+        assert f"{site}: 2500 is far from the 21 to 24 told so far; nothing is told" in error
+    fine(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
     assert "a reward at t = 8768.0 is told" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))

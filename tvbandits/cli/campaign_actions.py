@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
@@ -218,8 +219,68 @@ Placed = tuple[Input, Array, float | None]
 # Readings that are told in one transaction.
 PART = 5000
 
+# From so many readings there is something to compare with.
+FEWEST = 3
 
-def tell(call: Change, one: Input, path: Path | None) -> None:
+# A time further ahead than so many spans of all times, a value further out than so many ranges.
+FAR_AHEAD, FAR_OUT = 100, 3
+
+
+class Doubts:
+    """What is odd beside what was told so far, which grows by what is brought."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        known = campaign.ledger
+        self.campaign, self.count = campaign, len(known.rewards)
+        self.noise_variance = known.noise_variance or 0.0  # learned: values alone must do
+        self.times = _ends([*known.rewards.t, *known.failed.t, *known.pending.t])
+        self.values = _ends(known.rewards.y)
+
+    def of_time(self, t: float, of_now: float = FAR_AHEAD) -> str:
+        """Whether it is far from the times so far, or by more units than that ahead of now."""
+        first, last = self.times or (t, t)
+        clock, when = self.campaign.clock, self.campaign.when
+        if not (t - last > FAR_AHEAD * (last - first) > 0 or (clock and t > clock.now + of_now)):
+            return ""
+        return f"{when(t)} is far ahead of {when(last) if self.times else 'now'}"
+
+    def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
+        """What is odd about it, which is counted among the usual then."""
+        value, name, found = reading.value, self.campaign.names.name(X[0]), list[str]()
+        if t is not None:
+            if odd := self.of_time(t, of_now=1):
+                found.append(f"{name} at {odd}")
+            self.times = _ends([*self.times, t])
+        if value is None or math.isnan(value):
+            return found
+        if self.count >= FEWEST:
+            low, high = self.values
+            # A share of few visits is uncertain by itself.
+            noise = max(self.noise_variance, reading.variance or 0.0) ** 0.5
+            most = FAR_OUT * max(high - low, 3 * noise)
+            # Of equal readings, where the noise is learned, nobody knows yet what is far.
+            if most > 0 and not low - most <= value <= high + most:
+                told = f"the {low:g} to {high:g} told so far"
+                found.append(f"{name}: {value:g} is far from {told}")
+        self.values, self.count = _ends([*self.values, value]), self.count + 1
+        return found
+
+
+def _ends(numbers: Any) -> list[float]:
+    """The lowest and the highest."""
+    return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
+
+
+def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
+    """Go on if there are none, or if a person says so; else it is a `ValueError`."""
+    if yes or not any(doubts):
+        return
+    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
+        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
+
+
+def tell(call: Change, one: Input, path: Path | None, *, yes: bool) -> None:
     """Tell a reading, or all of a table."""
     if path is not None and one != Input():
         raise ValueError("tell --csv stands alone: a table has a column for everything else")
@@ -227,21 +288,23 @@ def tell(call: Change, one: Input, path: Path | None) -> None:
         raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
         readings = [one] if path is None else readings_in(path, campaign)
-        there, new = _placed(campaign, readings, path), 0
+        there, new = _placed(campaign, readings, path, yes), 0
         for start in range(0, len(there), PART):
             new += _told(campaign, there[start : start + PART], path, start)
         _say_brought(call, campaign, len(readings), new)
 
 
-def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> list[Placed]:
-    """The readings with their places and times; nothing is told unless all of them are known."""
-    known, names = campaign.ledger, campaign.names
+def _placed(
+    campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
+) -> list[Placed]:
+    """The readings with their places and times; nothing is told unless all are known, and sure."""
+    known, names, usual = campaign.ledger, campaign.names, Doubts(campaign)
 
     @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
         return known.placed(names.points(site), names.context(context), t)
 
-    there = list[Placed]()
+    there, doubts = list[Placed](), list[str]()
     first: dict[tuple[bytes, float], int] = {}
     for reading in readings:
         with _line(path, reading):
@@ -250,6 +313,7 @@ def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> lis
             there.append((reading, X, t))
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
+            doubts += usual.of_reading(X, t, reading)
             if t is None or reading.key is not None:
                 continue
             if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
@@ -257,6 +321,7 @@ def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> lis
                     f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
                     "each a key in a column key if both are to count, or leave one out"
                 )
+    sure(doubts, yes)
     return there
 
 

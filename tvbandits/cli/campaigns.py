@@ -36,6 +36,8 @@ Told = Annotated[
     str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
+Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
+
 Table = Annotated[
     Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
@@ -66,10 +68,13 @@ def ask_command(
     among: Among = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
+    yes: Yes = False,
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
+        if t is not None:
+            actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
         free, where = actions.listed(campaign, among), campaign.names.context(context)
         X = campaign.ask(t, n, free, where, near, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
@@ -86,13 +91,14 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
+    yes: Yes = False,
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
 
     Another reading of the same place and time needs a --key of its own.
     """
     given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
-    actions.tell(call, given, csv)
+    actions.tell(call, given, csv, yes=yes)
 
 
 @command(app, "questions")
@@ -126,6 +132,7 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
+    yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
     if reward is None and to is None and variance is None and not outcome:
@@ -133,7 +140,13 @@ def correct_command(
     y, noise, read = actions.several(reward), actions.several(variance), actions.read(outcome)
     with actions.opened(call) as campaign:
         t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
-        campaign.correct(site, y, t, noise, to=moved, outcomes=read, key=call.key)
+        X, right = (
+            campaign.placed(site, t=t, played=True),
+            actions.Input(value=reward, variance=variance),
+        )
+        odd = actions.Doubts(campaign).of_reading(X, t if moved is None else moved, right)
+        actions.sure(odd, yes)
+        campaign.correct(X, y, t, noise, to=moved, outcomes=read, key=call.key)
         actions.say_changed(call, campaign, "corrected")
 
 
