@@ -449,7 +449,7 @@ outside = {}
     ("text", "message"),
     [
         ("[policy]\nname='gp-ucb'", r"there must be a part \[domain\]"),
-        (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'"),
+        (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'.* in .policy.options"),
         (CONFIG.format(policy="tv-gp-ucb", options="options = { evil = 1 }"), "unknown 'evil'"),
         (BROUGHT.replace("= 2.0", "= []"), r"\[policy\] length_scale must be positive, one .* got \[\]"),
         (BROUGHT.replace("= 2.0", '= "2"'), "length_scale must be numeric, got '2': texts are no"),

@@ -46,7 +46,16 @@ Table = Annotated[
 @command(app, "new")
 def new_command(
     file: File,
-    config: Annotated[Path, Option(help="What it is about: a TOML file.")],
+    config: Annotated[
+        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
+    ] = None,
+    policy: Annotated[
+        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
+    ] = None,
+    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
+    noise_sd: Annotated[
+        float | None, Option(help="With --policy: standard deviation of a reading.")
+    ] = None,
     like: Annotated[
         Text,
         Option(
@@ -57,6 +66,15 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
+    if policy is not None:
+        config = Path("campaign.toml") if config is None else config
+        configuring.draft(file, config, policy, sites, noise_sd)
+        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
+        if sites is None:
+            print(f"tvbandits campaign new {file} --config {config}")
+            return
+    elif config is None or sites is not None or noise_sd is not None:
+        raise ValueError("give --config FILE, or --policy NAME with --sites and --noise-sd")
     configuring.new(file, config, expert, who, like)
 
 
