@@ -110,6 +110,8 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
         assert out.strip() in ("mill", "east")
+        out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
+        assert out.strip() in ("north", "south")
 
 
 def test_a_name_with_a_comma_is_one_name(
@@ -119,7 +121,8 @@ def test_a_name_with_a_comma_is_one_name(
     arms = '[domain]\narms = ["hall, west", "mill"]\n[policy]\nname = "adaptive-gp-ucb"\n'
     Path("a.toml").write_text(arms)
     assert command("new", "a.db", "--config", "a.toml").status == 0
-    assert fine(command("ask", "a.db", "--at", 1, "--among", "hall, west")) == "hall, west\n"
+    for option, name in (("--among", "hall, west"), ("--without", "mill")):
+        assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
     missing = "must be columns site, and .*; there are: arm, time, successes, trials$"
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
@@ -224,7 +227,7 @@ def test_a_table_is_told_as_its_rows_one_by_one(
     rows[2][4] = rows[7][4] = "nan"
 
     def told(*wrong: Any) -> Any:
-        columns = ["key", "time", "km", "height", "reward", "variance"]
+        columns = ["key", "t", "km", "height", "value", "variance"]
         frame = pd.DataFrame(rows, columns=columns, dtype=object)
         frame.iloc[6, 4] = wrong[0] if wrong else frame.iloc[6, 4]
         frame.to_csv("day.csv", index=False)

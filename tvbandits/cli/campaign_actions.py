@@ -7,8 +7,8 @@ import difflib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -66,6 +66,16 @@ def listed(campaign: Campaign, text: str | None) -> list[str] | None:
     if text is None or text.strip() in campaign.names.sites:
         return None if text is None else [text.strip()]
     return [part.strip() for part in text.split(";" if ";" in text else ",")]
+
+
+def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
+    """The sites that are named, and of these, or of all, those that are not ruled out."""
+    chosen, out = listed(campaign, among), listed(campaign, without)
+    if out is None:
+        return chosen
+    row = campaign.names.row
+    ruled_out = {*map(row, out)}
+    return [name for name in chosen or campaign.sites if row(name) not in ruled_out]
 
 
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
@@ -289,8 +299,14 @@ def tell(call: Change, one: Input, path: Path | None, *, yes: bool) -> None:
     with opened(call) as campaign:
         readings = [one] if path is None else readings_in(path, campaign)
         there, new = _placed(campaign, readings, path, yes), 0
-        for start in range(0, len(there), PART):
-            new += _told(campaign, there[start : start + PART], path, start)
+        parts: Iterable[int] = range(0, len(there), PART)
+        with ExitStack() as shown:
+            if len(there) > PART:  # on a terminal there is a bar
+                from tvbandits.cli.terminal import bars
+
+                parts = shown.enter_context(bars()).track(parts, description="tell")
+            for start in parts:
+                new += _told(campaign, there[start : start + PART], path, start)
         _say_brought(call, campaign, len(readings), new)
 
 
@@ -386,6 +402,9 @@ def _line(path: Path | None, reading: Input, more: str = "") -> Iterator[None]:
         raise ValueError(f"{path}, line {reading.line}: {error}{more}") from error
 
 
+# Columns of a table by other names.
+ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
+
 # What may stand in the place of a reward, and what makes one of it.
 COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
     ("successes", "trials"): rate,
@@ -403,6 +422,7 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
         as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
         frame = read_spreadsheet(path, header=None, **as_texts)
         there = [str(name).strip().lower() for name in frame.iloc[0]]
+        there = [each if ALIKE.get(each, each) in there else ALIKE[each] for each in there]
         if twice := [name for name in there if name and there.count(name) > 1]:
             raise ValueError(f'there are two columns "{twice[0]}"')
         names, columns = campaign.names, set(there)

@@ -26,6 +26,8 @@ Outcome = Annotated[
 ]
 Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
 
+Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
+
 Context = Annotated[
     Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
 ]
@@ -84,6 +86,7 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
+    without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
     yes: Yes = False,
@@ -93,7 +96,7 @@ def ask_command(
         t = actions.time_of(campaign, at)
         if t is not None:
             actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
-        free, where = actions.listed(campaign, among), campaign.names.context(context)
+        free, where = actions.available(campaign, among, without), campaign.names.context(context)
         X = campaign.ask(t, n, free, where, near, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
         actions.say(call, text, {"points": actions.for_json(campaign, X), "t": t})
