@@ -264,11 +264,12 @@ def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
     with Campaign.open(place, expert=Dies()) as campaign, pytest.raises(KeyboardInterrupt):
         campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
     with Campaign.open(place) as looked_at:
-        assert looked_at.status.open == "told"
+        assert (looked_at.status.open, looked_at.status.in_doubt) == ("told", 1)
         assert looked_at.status.told == 2
     with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
         campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
         assert campaign.state == twin.state
+        assert campaign.status.in_doubt == 1
 
 
 def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path) -> None:

@@ -83,13 +83,18 @@ def test_python_takes_names_and_dates(command: Command) -> None:
 # --- what is out
 
 
-def test_what_is_out_shows_since_when(command: Command) -> None:
+def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(8), "--among", "AQ05"))
-    assert "pending: AQ05 (asked 20" in fine(command("status", "c.db"))
+    out = fine(command("status", "c.db"))
+    assert " UTC, 0 min ago);" in out
+    assert "overdue" not in out
+    tell(command, "AQ02", 21.0, 9)
+    line = "tvbandits campaign drop c.db --site AQ05"
+    assert fine(command("status", "c.db")).endswith(f"; overdue, to tell or drop: {line}\n")
     with Campaign.open("c.db") as campaign:
         (row,) = campaign.outstanding
         assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)
-    assert fine(command("drop", "c.db", "--site", "AQ05")) == "dropped; 0 pending\n"
+    assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
 
 
 @pytest.mark.usefixtures("command")
@@ -138,8 +143,9 @@ def test_title_unit_and_map(command: Command) -> None:
     assert plot.data[0]["x"].tolist() == [11.5, 11.5, 11.56, 11.62, 11.4]
     assert layout["yaxis"]["scaleratio"] == pytest.approx(1 / np.cos(np.radians(60.148)))
     assert set(plot.data[0]["text"]) >= {"AQ01", "AQ05"}
-    for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", " UTC<", " ppb"):
+    for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", "0 min ago<", " ppb"):
         assert said in text, said
+    assert "tvbandits campaign drop FILE --site AQ05" in text
 
 
 # --- over HTTP

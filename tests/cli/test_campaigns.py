@@ -283,7 +283,7 @@ def test_status_is_a_line(command: Command, played: Path) -> None:
     out = fine(command("status", played, "--best"))
     assert out.startswith(line.rstrip("\n") + "; best: ")
     found = re.fullmatch(
-        r"4 told, pending: (\w+) \(asked [-\d]+ [\d:]+ UTC\); 0 questions asked; "
+        r"4 told, pending: (\w+) \(asked [-\d]+ [\d:]+ UTC, 0 min ago\); 0 questions asked; "
         r"last at 2024-01-01 04:00:00; best: (\w+)\n",
         out,
     )

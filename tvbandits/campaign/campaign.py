@@ -385,7 +385,8 @@ class Campaign:
     @property
     def status(self) -> Status:
         """At a glance."""
-        return status_of(self.ledger)
+        known = self.ledger
+        return status_of(known, self._store.in_doubt(known.seq))
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""

@@ -19,7 +19,7 @@ import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
-from tvbandits.campaign.status import minute, without_formula
+from tvbandits.campaign.status import drop_command, since, without_formula
 from tvbandits.campaign.store.errors import BusyError, StorageError
 from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
@@ -122,15 +122,19 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
     with opened(call, decides=best) as campaign:
         found = campaign.status
         points = campaign.outstanding
-        places = [each.place for each in points]
-        asked = [f"{each.place} (asked {minute(each.asked)})" for each in points]
-        out, said = "; ".join(places) or "none", "; ".join(asked) or "none"
+        ages = [since(each.asked) for each in points]
+        asked = [f"{each.place} (asked {age})" for each, age in zip(points, ages, strict=True)]
+        out, said = "; ".join(each.place for each in points) or "none", "; ".join(asked) or "none"
+        overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
+        drop = drop_command(call.file, overdue[0]) if overdue else ""
+        hint = f"; overdue, to tell or drop: {drop}" if overdue else ""
+        doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
-            f"{found.questions} questions asked{cost}; "
-            f"last at {campaign.when(found.time)}"
+            f"{found.questions} questions asked{cost}{doubt}; "
+            f"last at {campaign.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
@@ -143,7 +147,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        say(call, text, {**shown, "last": campaign.when(found.time)})
+        say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
 
 
 def history(call: Call, last: int) -> None:

@@ -17,7 +17,7 @@ from tvbandits._version import __version__
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.status import minute
+from tvbandits.campaign.status import drop_command, since
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
@@ -463,13 +463,15 @@ def _next(facts: Facts) -> str:
 
 
 def _pending(facts: Facts) -> str:
-    """For when the pending points are, and since when."""
+    """For when the pending points are, since when, and how to give up on them."""
     rows: list[list[object]] = [
-        [each.place, facts.when(each.t), minute(each.asked), each.who or "–"]
-        for each in facts.campaign.outstanding
+        [x, facts.when(t), since(asked), who or "–", drop_command("FILE", x)]
+        for x, t, asked, who in facts.campaign.outstanding
     ]
-    points = scrolled(table(["place", "for", "asked", "by"], rows), "Pending points")
-    return f"<details><summary>Pending: {len(rows)}</summary>{points}</details>"
+    header, after = ["place", "for", "asked", "by", "to give up on it"], facts.campaign.drop_after
+    points = scrolled(table(header, rows), "Pending points")
+    said = "" if after is None else f"<p>After {after:g} units of time a point is dropped.</p>"
+    return f"<details><summary>Pending: {len(rows)}</summary>{points}{said}</details>"
 
 
 def _box(first: str, *more: str) -> str:

@@ -409,6 +409,16 @@ class Store:
         rows = [checked_row(place, tuple(row), row[0] - 1, head or start) for head, *row in found]
         return {str(row.key): row for row in rows}
 
+    def in_doubt(self, until: int) -> int:
+        """Questions to the expert, up to a row, that are not followed by what came of them."""
+        after = JOURNAL.alias()
+        came = after.c.kind.in_(("consulted", "failed")), after.c.seq <= until
+        known = sql.exists().where(after.c.seq == JOURNAL.c.seq + 1, *came)
+        asked = JOURNAL.c.kind == "consulting", JOURNAL.c.seq <= until
+        wanted = sql.select(sql.func.count()).select_from(JOURNAL).where(*asked, ~known)
+        with self._connected() as connection, connection.begin():
+            return connection.execute(wanted).scalar() or 0
+
     def snapshot(self) -> Snapshot:
         """The latest snapshot."""
         return self.snapshots(1)[0]
