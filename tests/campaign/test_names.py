@@ -62,6 +62,22 @@ def test_history_has_names_and_dates(command: Command) -> None:
         assert history["time"][0] == pd.Timestamp(hour(8))
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (("ask", "c.db", "--at", hour(7)),
+         f"cannot ask for {hour(7)}: a reward at {hour(8)} is told"),
+        (("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
+         f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}"),
+        (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
+    ],
+)  # fmt: skip
+def test_errors_speak_as_people_do(command: Command, line: tuple[object, ...], error: str) -> None:
+    tell(command, "AQ02", 21.0, 8)
+    said = command(*line)
+    assert (said.status, said.err) == (2, f"tvbandits: {error}\n")
+
+
 def test_python_takes_names_and_dates(command: Command) -> None:
     del command
     with Campaign.open("c.db") as campaign:

@@ -397,7 +397,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table with more": ("tell c.db --csv more.csv", "Expected 3 fields in line 2, saw 4"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
-    "drop what is not out": ("drop c.db --site north", "is not pending"),
+    "drop what is not out": ("drop c.db --site north", "north is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
