@@ -25,6 +25,7 @@ from tvbandits.campaign import (
 )
 from tvbandits.campaign.following import JournaledExpert, Replayer
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
+from tvbandits.core.files.values import SavedFileError
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
@@ -313,6 +314,16 @@ def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
     execute(place, "UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
     with pytest.raises(DamagedCampaignError, match="snapshot after row 6 is not as it was written"):
         Campaign.open(place)
+
+
+def test_a_snapshot_of_another_version_names_the_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Campaign.create(tmp_path / "c.db", plain()) as campaign:
+        monkeypatch.setattr("tvbandits.core.files.values.VERSION", 0)
+        for look in (lambda: campaign.status, lambda: campaign.ask(1.0)):
+            with pytest.raises(SavedFileError, match=r"c\.db: .* of version \d+, and 0 is known"):
+                look()
 
 
 def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:

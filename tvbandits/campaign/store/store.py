@@ -40,6 +40,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import shown
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 from tvbandits.core.files.reading import limit_of
+from tvbandits.core.files.saving import Saved
+from tvbandits.core.files.values import SavedFileError
 
 # --- rows of the journal: what happened, who did it and when --------------------------------------
 
@@ -281,6 +283,13 @@ class Snapshot:
     head: str
     data: bytes
     made_by: str
+
+    def saved(self, trusted: Mapping[str, Any]) -> Saved:
+        """What it holds; a `SavedFileError`, as of another version, names the campaign."""
+        try:
+            return Saved(self.data, trusted)
+        except SavedFileError as error:
+            raise SavedFileError(f"{self.place}: the snapshot in it: {error}") from error
 
 
 def now() -> str:
