@@ -260,9 +260,11 @@ def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
         if stuck >= SAME_IN_A_ROW:
             found.append(f"stuck: {read[-1]:g} for {stuck} {what}")
     both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])
-    apart = (both["expert"] - both["bandit"]).dropna()
-    if len(apart) >= FEWEST_PAIRS and abs(apart.mean()) > STANDARD_ERRORS * apart.sem() > 0:
-        found.append(f"biased: answers are {apart.mean():+.3g} from its own readings")
+    apart = (both["expert"] - both["bandit"]).dropna().to_numpy(dtype=float)
+    if len(apart) >= FEWEST_PAIRS:
+        mean, error = float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5
+        if abs(mean) > STANDARD_ERRORS * error > 0:
+            found.append(f"biased: answers are {mean:+.3g} from its own readings")
     return tuple(found)
 
 
