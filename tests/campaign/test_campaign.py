@@ -25,6 +25,7 @@ from tvbandits.campaign import (
 )
 from tvbandits.campaign.following import JournaledExpert, Replayer
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
+from tvbandits.core.files.values import SavedFileError
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
@@ -264,11 +265,12 @@ def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
     with Campaign.open(place, expert=Dies()) as campaign, pytest.raises(KeyboardInterrupt):
         campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
     with Campaign.open(place) as looked_at:
-        assert looked_at.status.open == "told"
+        assert (looked_at.status.open, looked_at.status.in_doubt) == ("told", 1)
         assert looked_at.status.told == 2
     with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
         campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
         assert campaign.state == twin.state
+        assert campaign.status.in_doubt == 1
 
 
 def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path) -> None:
@@ -312,6 +314,16 @@ def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
     execute(place, "UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
     with pytest.raises(DamagedCampaignError, match="snapshot after row 6 is not as it was written"):
         Campaign.open(place)
+
+
+def test_a_snapshot_of_another_version_names_the_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Campaign.create(tmp_path / "c.db", plain()) as campaign:
+        monkeypatch.setattr("tvbandits.core.files.values.VERSION", 0)
+        for look in (lambda: campaign.status, lambda: campaign.ask(1.0)):
+            with pytest.raises(SavedFileError, match=r"c\.db: .* of version \d+, and 0 is known"):
+                look()
 
 
 def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests.attack.postgresql import Server, why_not
-from tests.campaign.test_campaign import Dies, asking, execute, plain, play, truth
+from tests.campaign.test_campaign import Dies, Wrong, asking, execute, plain, play, truth
+from tests.helpers.players import noisy
 from tests.helpers.refusals import refused
-from tvbandits import Campaign
+from tvbandits import Campaign, ExpertError
 from tvbandits.campaign import (
     CampaignError,
     ClosedCampaignError,
@@ -136,6 +137,7 @@ def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> No
         assert not [*tmp_path.iterdir()]
         with pytest.raises(KeyboardInterrupt):
             campaign.tell(campaign.ask(1.0), [0.5], 1.0)
+        assert campaign.status.in_doubt == 1
         refused(CampaignError, "there is something already", Campaign.create, server.url, plain())
         campaign.close()
         refused(ClosedCampaignError, "is closed", campaign.ask, 2.0)
@@ -328,7 +330,7 @@ def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) 
         _ = campaign.status
 
 
-# --- closed
+# --- closed, and in doubt
 
 CALLS: dict[str, Callable[[Campaign], Any]] = {
     "ask": lambda c: c.ask(9.0),
@@ -361,3 +363,25 @@ def test_a_campaign_that_was_closed_says_so(folder: Path, name: str) -> None:
 
 def truth_teller() -> CallableExpert:
     return CallableExpert(truth, 0.02)
+
+
+def test_in_doubt_means_one_thing(tmp_path: Path) -> None:
+    """A question whose answer nobody knows: also after it was asked again, or from a snapshot on."""
+    place = tmp_path / "m.db"
+    with Campaign.create(place, asking(truth_teller())) as campaign:
+        play(campaign, 1, 2)
+        assert campaign.status.in_doubt == 0
+    for number, t in enumerate((3.0, 4.0), start=1):
+        with Campaign.open(place, expert=Dies()) as campaign:
+            X = campaign.ask(t)
+            with pytest.raises(KeyboardInterrupt):
+                campaign.tell(X, noisy(X, t), t, key=f"{t}")
+            assert campaign.status.in_doubt == number
+        with Campaign.open(place, expert=Wrong()) as campaign:
+            with pytest.raises(ExpertError, match="no such probe"):
+                campaign.tell(X, noisy(X, t), t, key=f"{t} again")
+            assert campaign.status.in_doubt == number
+        with Campaign.open(place, expert=truth_teller()) as campaign:
+            campaign.tell(X, noisy(X, t), t, key=f"{t}")
+            campaign.snapshot()
+            assert campaign.status.in_doubt == number

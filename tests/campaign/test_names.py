@@ -62,6 +62,22 @@ def test_history_has_names_and_dates(command: Command) -> None:
         assert history["time"][0] == pd.Timestamp(hour(8))
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (("ask", "c.db", "--at", hour(7)),
+         f"cannot ask for {hour(7)}: a reward at {hour(8)} is told"),
+        (("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
+         f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}"),
+        (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
+    ],
+)  # fmt: skip
+def test_errors_speak_as_people_do(command: Command, line: tuple[object, ...], error: str) -> None:
+    tell(command, "AQ02", 21.0, 8)
+    said = command(*line)
+    assert (said.status, said.err) == (2, f"tvbandits: {error}\n")
+
+
 def test_python_takes_names_and_dates(command: Command) -> None:
     del command
     with Campaign.open("c.db") as campaign:
@@ -83,13 +99,18 @@ def test_python_takes_names_and_dates(command: Command) -> None:
 # --- what is out
 
 
-def test_what_is_out_shows_since_when(command: Command) -> None:
+def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(8), "--among", "AQ05"))
-    assert "pending: AQ05 (asked 20" in fine(command("status", "c.db"))
+    out = fine(command("status", "c.db"))
+    assert " UTC, 0 min ago);" in out
+    assert "overdue" not in out
+    tell(command, "AQ02", 21.0, 9)
+    line = "tvbandits campaign drop c.db --site AQ05"
+    assert fine(command("status", "c.db")).endswith(f"; overdue, to tell or drop: {line}\n")
     with Campaign.open("c.db") as campaign:
         (row,) = campaign.outstanding
         assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)
-    assert fine(command("drop", "c.db", "--site", "AQ05")) == "dropped; 0 pending\n"
+    assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
 
 
 @pytest.mark.usefixtures("command")
@@ -138,8 +159,9 @@ def test_title_unit_and_map(command: Command) -> None:
     assert plot.data[0]["x"].tolist() == [11.5, 11.5, 11.56, 11.62, 11.4]
     assert layout["yaxis"]["scaleratio"] == pytest.approx(1 / np.cos(np.radians(60.148)))
     assert set(plot.data[0]["text"]) >= {"AQ01", "AQ05"}
-    for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", " UTC<", " ppb"):
+    for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", "0 min ago<", " ppb"):
         assert said in text, said
+    assert "tvbandits campaign drop FILE --site AQ05" in text
 
 
 # --- over HTTP

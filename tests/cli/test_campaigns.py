@@ -15,10 +15,12 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
-from tvbandits import Campaign, rate
+from tvbandits import Campaign, Candidates, policies, rate
+from tvbandits.cli.campaign_actions import Doubts, Input
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -108,6 +110,8 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
         assert out.strip() in ("mill", "east")
+        out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
+        assert out.strip() in ("north", "south")
 
 
 def test_a_name_with_a_comma_is_one_name(
@@ -117,7 +121,8 @@ def test_a_name_with_a_comma_is_one_name(
     arms = '[domain]\narms = ["hall, west", "mill"]\n[policy]\nname = "adaptive-gp-ucb"\n'
     Path("a.toml").write_text(arms)
     assert command("new", "a.db", "--config", "a.toml").status == 0
-    assert fine(command("ask", "a.db", "--at", 1, "--among", "hall, west")) == "hall, west\n"
+    for option, name in (("--among", "hall, west"), ("--without", "mill")):
+        assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
     missing = "must be columns site, and .*; there are: arm, time, successes, trials$"
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
@@ -222,11 +227,11 @@ def test_a_table_is_told_as_its_rows_one_by_one(
     rows[2][4] = rows[7][4] = "nan"
 
     def told(*wrong: Any) -> Any:
-        columns = ["key", "time", "km", "height", "reward", "variance"]
+        columns = ["key", "t", "km", "height", "value", "variance"]
         frame = pd.DataFrame(rows, columns=columns, dtype=object)
         frame.iloc[6, 4] = wrong[0] if wrong else frame.iloc[6, 4]
         frame.to_csv("day.csv", index=False)
-        return command("tell", "t.db", "--csv", "day.csv")
+        return command("tell", "t.db", "--csv", "day.csv", "--yes")
 
     with Campaign.open("twin.db") as twin:
         for key, t, *x, y, variance in rows:
@@ -278,7 +283,7 @@ def test_status_is_a_line(command: Command, played: Path) -> None:
     out = fine(command("status", played, "--best"))
     assert out.startswith(line.rstrip("\n") + "; best: ")
     found = re.fullmatch(
-        r"4 told, pending: (\w+) \(asked [-\d]+ [\d:]+ UTC\); 0 questions asked; "
+        r"4 told, pending: (\w+) \(asked [-\d]+ [\d:]+ UTC, 0 min ago\); 0 questions asked; "
         r"last at 2024-01-01 04:00:00; best: (\w+)\n",
         out,
     )
@@ -392,7 +397,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table with more": ("tell c.db --csv more.csv", "Expected 3 fields in line 2, saw 4"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "a table without a time": ("tell c.db --csv times.csv", "line 3: there must be a time, or a key"),
-    "drop what is not out": ("drop c.db --site north", "is not pending"),
+    "drop what is not out": ("drop c.db --site north", "north is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
     "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
     "a token in no folder": ("token none/c.db anna", "there is no folder 'none'"),
@@ -447,7 +452,7 @@ outside = {}
     ("text", "message"),
     [
         ("[policy]\nname='gp-ucb'", r"there must be a part \[domain\]"),
-        (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'"),
+        (CONFIG.format(policy="tv-gp-ucb", options="evil = 1"), "unknown 'evil'.* in .policy.options"),
         (CONFIG.format(policy="tv-gp-ucb", options="options = { evil = 1 }"), "unknown 'evil'"),
         (BROUGHT.replace("= 2.0", "= []"), r"\[policy\] length_scale must be positive, one .* got \[\]"),
         (BROUGHT.replace("= 2.0", '= "2"'), "length_scale must be numeric, got '2': texts are no"),
@@ -503,6 +508,17 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     one_line(command("tell", place, "--csv", "clicks.csv"), "line 2: north .* told already, as 0")
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")
     one_line(command("tell", place, "--csv", "clicks.csv"), "events and exposure replace variance")
+
+
+def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
+    bandit, X = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None), np.zeros((1, 1))
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
+        doubts = Doubts(campaign)
+        assert doubts.of_reading(X, 4.0, Input(value=5.1)) == []
+        # A share of few visits may be far from the others.
+        assert doubts.of_reading(X, 5.0, Input(value=20.0, variance=400.0)) == []
+        assert len(doubts.of_reading(X, 5.0, Input(value=99.0))) == 1
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

@@ -316,8 +316,15 @@ def reading(command: Command, verb: str, site: str, *more: object) -> Said:
     return command("campaign", verb, "c.db", "--site", site, *more)
 
 
-def test_a_mistyped_year_is_put_right_and_taken_back(told: Command) -> None:
-    fine(reading(told, "tell", "AQ05", "--reward", 25, "--at", 8768))
+def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
+    late = ("--reward", 25, "--at", 8768)
+    refused = wrong(told("campaign", "ask", "c.db", "--at", 8768))
+    assert "t = 8768 is far ahead of t = 4; nothing is asked: say --yes if it is right" in refused
+    assert "AQ05 at t = 8768 is far ahead of t = 4" in wrong(reading(told, "tell", "AQ05", *late))
+    for verb, site, t in (("tell", "AQ05", 5), ("correct", "AQ04", 4)):
+        error = wrong(reading(told, verb, site, "--reward", 2500, "--at", t))
+        assert f"{site}: 2500 is far from the 21 to 24 told so far; nothing is told" in error
+    fine(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
     assert "a reward at t = 8768.0 is told" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
@@ -402,13 +409,13 @@ def with_a_model() -> list[str]:
 
 
 @pytest.mark.parametrize("name", with_a_model())
-def test_a_policy_begins_by_its_name(command: Command, name: str) -> None:
+def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> None:
     spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
-    scale = "" if POLICIES[name].learns_kernel else "length_scale = 1.0\n"
-    Path("p.toml").write_text(
-        f'[domain]\nsites = "sites.csv"\n[policy]\nname = "{spec}"\nnoise_sd = 1.5\n{scale}'
-    )
-    fine(command("campaign", "new", "c.db", "--config", "p.toml"))
+    given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
+    out = fine(command("campaign", "new", "c.db", *given))
+    assert out.startswith("campaign.toml is written\nc.db: a campaign on Candidates(9 points, d=2)")
+    text = Path("campaign.toml").read_text()
+    assert all(option in text for option in options_of(POLICIES[name]))
     with Campaign.open("c.db") as campaign:
         assert isinstance(campaign.recipe, Recipe)
         assert campaign.recipe.noise_variance == 2.25
@@ -416,8 +423,7 @@ def test_a_policy_begins_by_its_name(command: Command, name: str) -> None:
 
 
 def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
-    Path("p.toml").write_text('domain.sites = "sites.csv"\npolicy.name = "frugal-gp-ucb"\n')
-    fine(command("campaign", "new", "c.db", "--config", "p.toml"))
+    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
     with Campaign.open("c.db") as campaign:
         for t in range(1, 5):
             X = campaign.ask(t)
@@ -433,16 +439,18 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
     assert said["noise_variance"]["readings"] == 4
 
 
-def test_options_stand_in_a_name_or_in_their_part(command: Command) -> None:
-    for name, options in (
-        ("frugal-gp-ucb:budget=1,season=24", ""),
-        ("frugal-gp-ucb", "[policy.options]\nbudget = 1\nseason = 24\n"),
-    ):
-        Path("d.toml").write_text(
-            f'domain.sites = "sites.csv"\n[policy]\nname = "{name}"\n{options}'
-        )
-        fine(command("campaign", "new", f"{len(name)}.db", "--config", "d.toml"))
-        with Campaign.open(f"{len(name)}.db") as campaign:
+def test_what_is_recommended_is_had(command: Command) -> None:
+    spec = "frugal-gp-ucb:budget=1,season=24"
+    out = fine(command("campaign", "new", "c.db", "--policy", spec, "--config", "c2.toml"))
+    assert "c2.toml is written: fill in sites, and then" in out
+    assert "\nbudget = 1.0\n# " in Path("c2.toml").read_text()
+    error = wrong(command("campaign", "new", "d.db", "--policy", spec, "--config", "c2.toml"))
+    assert "c2.toml: there is something already" in error
+    assert "no model" in wrong(command("campaign", "new", "d.db", "--policy", "uniform"))
+    Path("d.toml").write_text(f'domain.sites = "sites.csv"\npolicy.name = "{spec}"\n')
+    for name in ("c2", "d"):
+        fine(command("campaign", "new", f"{name}.db", "--config", f"{name}.toml"))
+        with Campaign.open(f"{name}.db") as campaign:
             expected = policies.frugal_gp_ucb(
                 campaign.recipe.domain, expert=None, budget=1, season=24
             ).recipe
@@ -479,7 +487,7 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     chosen = place.removesuffix(", outside=3.2")
     fine(command("campaign", "tell", "h.db", "--site", chosen, "--reward", 40))
     other = ("--site", "flow=40, pump=20, hyst=5", "--reward", 30, "--at", 2)
-    assert "is not known" in wrong(command("campaign", "tell", "h.db", *other))
+    assert "has no context" in wrong(command("campaign", "tell", "h.db", *other))
     fine(command("campaign", "tell", "h.db", *other, "--context", "outside=-4.5"))
     history = fine(command("campaign", "history", "h.db"))
     assert "hyst,outside," in history

@@ -35,7 +35,7 @@ from tvbandits.campaign.naming import (
     numbers_of,
 )
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
-from tvbandits.campaign.store.errors import ConflictError, StorageError, reading
+from tvbandits.campaign.store.errors import CampaignError, ConflictError, StorageError, reading
 from tvbandits.campaign.store.store import (
     Row,
     Store,
@@ -385,7 +385,8 @@ class Campaign:
     @property
     def status(self) -> Status:
         """At a glance."""
-        return status_of(self.ledger)
+        known = self.ledger
+        return status_of(known, self._store.in_doubt(known.seq))
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
@@ -484,7 +485,7 @@ class Campaign:
             at = numbers_of(self.clock, said.get("t"))
             X = known.placed(names.points(said.pop("X")), said.pop("context", None), at)
             operations.append(as_given(self._told(X, **said), key, who))
-        with self._writing, self._store.turn() as turn:
+        with self._writing, self._store.turn() as turn, self._in_words():
             known = self.ledger
             keyed = self._store.keyed(*(key for _, key, _ in operations))
             seen, rows = OnRecord(known, self._rows_of), []
@@ -665,7 +666,7 @@ class Campaign:
         from tvbandits.campaign.following import Writer
 
         given, key, who = as_given(given, key, self._who if who is None else who)
-        with self._turn() as (turn, follower):
+        with self._turn() as (turn, follower), self._in_words():
             there = self._on_record(kind, given, key)
             if there is not None:
                 return there
@@ -758,7 +759,8 @@ class Campaign:
         with self._looking:
             known, self._reader = self._reader, None
             reader = self._reader = self._at_the_end(known, None)
-            yield reader
+            with self._in_words():
+                yield reader
 
     def _at_the_end(self, follower: Replayer | None, expert: Expert | None) -> Replayer:
         """A bandit that is where the journal is; it goes on from where the other one has come to."""
@@ -774,6 +776,16 @@ class Campaign:
         if not follower.open:
             self._latest = follower.bandit.state, follower.seq, follower.head
         return follower
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Errors of the bandit speak of sites by name and, where there is a clock, of dates."""
+        try:
+            yield
+        except ValueError as error:
+            if len(error.args) == 1 and not isinstance(error, CampaignError):
+                error.args = (self.names.in_words(str(error), self.clock),)
+            raise
 
     def placed(
         self, X: ArrayLike, context: Context = None, t: Any = None, *, played: bool = False

@@ -28,7 +28,7 @@ from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, out
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.files.journal import as_text, numbers
-from tvbandits.core.files.saving import from_bytes, to_bytes
+from tvbandits.core.files.saving import to_bytes
 from tvbandits.core.limits import LimitWarning
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
@@ -219,7 +219,7 @@ class Replayer:
         self.snapshot = snapshot.seq
         self.expert = JournaledExpert(expert, unsaved) if asks else None
         self.open: list[Row] = []
-        saved = from_bytes(snapshot.data, trusted)
+        saved = snapshot.saved(trusted).value()
         with reading(f"{self._place}: the snapshot after row {snapshot.seq}"):
             if not (isinstance(saved, dict) and saved.keys() == {"recipe", "state"}):
                 raise ValueError("it holds no bandit")

@@ -21,7 +21,6 @@ from tvbandits.core.arrays import Array, as_values, at_times, row_keys
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import Context, completed, measured
 from tvbandits.core.files.journal import numbers
-from tvbandits.core.files.saving import Saved
 from tvbandits.core.limits import Limit, check_outcome
 from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import Observations, Plays, Record, Told, answers_of
@@ -83,7 +82,7 @@ class Ledger(Record):
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
         """After the rows that a snapshot was made after."""
-        saved = Saved(snapshot.data, trusted)
+        saved = snapshot.saved(trusted)
         with reading(f"{snapshot.place}: the snapshot after row {snapshot.seq}"):
             reuse, most, pool = False, None, None
             if saved.word("recipe", "asking"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -35,6 +36,11 @@ from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
+
+# As errors of a bandit write times, and points.
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+_NUMBERS = rf"{_NUMBER}(?:, {_NUMBER})*"
+_SAID = re.compile(rf"t = ({_NUMBERS})|\[({_NUMBERS})\]")
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
@@ -292,6 +298,19 @@ class Names:
                 renamed = dict(zip(numbered, said, strict=True))
         rest = {name: column for name, column in columns.items() if name != "time"}
         return found | {renamed.get(name, name): column for name, column in rest.items()}
+
+    def in_words(self, text: str, clock: Clock | None) -> str:
+        """A bandit's error, with the names of sites in the place of points, and dates of times."""
+
+        def word(found: re.Match[str]) -> str:
+            with suppress(ValueError):
+                if found[1] and clock is not None:
+                    return ", ".join(map(clock.text, _numbers(found[1])))
+                if found[2] and self.sites:
+                    return self.name(np.array(_numbers(found[2])))
+            return found[0]
+
+        return _SAID.sub(word, text)
 
 
 def clock_of(unit: str, origin: str, zone: str = "") -> Clock:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from tvbandits.campaign.ledger import Ledger
@@ -32,6 +34,9 @@ class Status:
         The latest time told.
     open : str or None
         An operation that somebody has begun and not ended.
+    in_doubt : int
+        Questions to the expert of which nobody knows whether they were answered: one that is under
+        way, and each that was when a process died. It was asked again, and may have cost twice.
 
     Examples
     --------
@@ -54,6 +59,7 @@ class Status:
     cost: float
     time: float | None
     open: str | None
+    in_doubt: int
 
     @property
     def summary(self) -> list[tuple[str, object]]:
@@ -64,8 +70,8 @@ class Status:
         return as_text("Status", self.summary)
 
 
-def status_of(known: Ledger) -> Status:
-    """Of what is on record at the end of the journal."""
+def status_of(known: Ledger, in_doubt: int) -> Status:
+    """Of what is on record at the end of the journal, and questions in doubt."""
     return Status(
         rows=known.seq,
         told=known.gone.rewards + len(known.rewards),
@@ -77,6 +83,7 @@ def status_of(known: Ledger) -> Status:
         cost=known.cost,
         time=known.time,
         open=known.open[0].body.get("kind") if known.open else None,
+        in_doubt=in_doubt,
     )
 
 
@@ -143,9 +150,19 @@ def points_out(pending: Plays, asked: Iterable[Row], names: Names) -> list[Point
     return found[::-1]
 
 
-def minute(moment: str | None) -> str:
-    """A time (ISO 8601, UTC) as people write it; a dash where nobody knows."""
-    return "–" if moment is None else f"{moment[:16].replace('T', ' ')} UTC"
+def since(moment: str | None) -> str:
+    """A time (ISO 8601, UTC) as people write it, and how long ago; a dash where nobody knows."""
+    if moment is None:
+        return "–"
+    seconds = max((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds(), 0.0)
+    units = ("days", 86_400), ("h", 3600), ("min", 60)
+    unit, length = next((each for each in units if seconds >= 2 * each[1]), units[-1])
+    return f"{moment[:16].replace('T', ' ')} UTC, {seconds // length:.0f} {unit} ago"
+
+
+def drop_command(file: str, place: str) -> str:
+    """What gives up on a point."""
+    return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
 
 
 def without_formula(value: Any) -> Any:

@@ -7,18 +7,19 @@ import difflib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
-from tvbandits.campaign.status import minute, without_formula
+from tvbandits.campaign.status import drop_command, since, without_formula
 from tvbandits.campaign.store.errors import BusyError, StorageError
 from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
@@ -67,6 +68,16 @@ def listed(campaign: Campaign, text: str | None) -> list[str] | None:
     return [part.strip() for part in text.split(";" if ";" in text else ",")]
 
 
+def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
+    """The sites that are named, and of these, or of all, those that are not ruled out."""
+    chosen, out = listed(campaign, among), listed(campaign, without)
+    if out is None:
+        return chosen
+    row = campaign.names.row
+    ruled_out = {*map(row, out)}
+    return [name for name in chosen or campaign.sites if row(name) not in ruled_out]
+
+
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
     """Points with their names."""
     return [{"site": campaign.names.name(x), "x": x.tolist()} for x in X]
@@ -111,15 +122,19 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
     with opened(call, decides=best) as campaign:
         found = campaign.status
         points = campaign.outstanding
-        places = [each.place for each in points]
-        asked = [f"{each.place} (asked {minute(each.asked)})" for each in points]
-        out, said = "; ".join(places) or "none", "; ".join(asked) or "none"
+        ages = [since(each.asked) for each in points]
+        asked = [f"{each.place} (asked {age})" for each, age in zip(points, ages, strict=True)]
+        out, said = "; ".join(each.place for each in points) or "none", "; ".join(asked) or "none"
+        overdue = [each.place for each in points if each.t < (found.time or -math.inf)]
+        drop = drop_command(call.file, overdue[0]) if overdue else ""
+        hint = f"; overdue, to tell or drop: {drop}" if overdue else ""
+        doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
         broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
-            f"{found.questions} questions asked{cost}; "
-            f"last at {campaign.when(found.time)}"
+            f"{found.questions} questions asked{cost}{doubt}; "
+            f"last at {campaign.when(found.time)}{hint}"
         )
         shown = {**dict(found.summary), "pending_sites": out}
         if best:
@@ -132,7 +147,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
             if noise is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
-        say(call, text, {**shown, "last": campaign.when(found.time)})
+        say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
 
 
 def history(call: Call, last: int) -> None:
@@ -218,8 +233,68 @@ Placed = tuple[Input, Array, float | None]
 # Readings that are told in one transaction.
 PART = 5000
 
+# From so many readings there is something to compare with.
+FEWEST = 3
 
-def tell(call: Change, one: Input, path: Path | None) -> None:
+# A time further ahead than so many spans of all times, a value further out than so many ranges.
+FAR_AHEAD, FAR_OUT = 100, 3
+
+
+class Doubts:
+    """What is odd beside what was told so far, which grows by what is brought."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        known = campaign.ledger
+        self.campaign, self.count = campaign, len(known.rewards)
+        self.noise_variance = known.noise_variance or 0.0  # learned: values alone must do
+        self.times = _ends([*known.rewards.t, *known.failed.t, *known.pending.t])
+        self.values = _ends(known.rewards.y)
+
+    def of_time(self, t: float, of_now: float = FAR_AHEAD) -> str:
+        """Whether it is far from the times so far, or by more units than that ahead of now."""
+        first, last = self.times or (t, t)
+        clock, when = self.campaign.clock, self.campaign.when
+        if not (t - last > FAR_AHEAD * (last - first) > 0 or (clock and t > clock.now + of_now)):
+            return ""
+        return f"{when(t)} is far ahead of {when(last) if self.times else 'now'}"
+
+    def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
+        """What is odd about it, which is counted among the usual then."""
+        value, name, found = reading.value, self.campaign.names.name(X[0]), list[str]()
+        if t is not None:
+            if odd := self.of_time(t, of_now=1):
+                found.append(f"{name} at {odd}")
+            self.times = _ends([*self.times, t])
+        if value is None or math.isnan(value):
+            return found
+        if self.count >= FEWEST:
+            low, high = self.values
+            # A share of few visits is uncertain by itself.
+            noise = max(self.noise_variance, reading.variance or 0.0) ** 0.5
+            most = FAR_OUT * max(high - low, 3 * noise)
+            # Of equal readings, where the noise is learned, nobody knows yet what is far.
+            if most > 0 and not low - most <= value <= high + most:
+                told = f"the {low:g} to {high:g} told so far"
+                found.append(f"{name}: {value:g} is far from {told}")
+        self.values, self.count = _ends([*self.values, value]), self.count + 1
+        return found
+
+
+def _ends(numbers: Any) -> list[float]:
+    """The lowest and the highest."""
+    return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
+
+
+def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
+    """Go on if there are none, or if a person says so; else it is a `ValueError`."""
+    if yes or not any(doubts):
+        return
+    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
+        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
+
+
+def tell(call: Change, one: Input, path: Path | None, *, yes: bool) -> None:
     """Tell a reading, or all of a table."""
     if path is not None and one != Input():
         raise ValueError("tell --csv stands alone: a table has a column for everything else")
@@ -227,21 +302,29 @@ def tell(call: Change, one: Input, path: Path | None) -> None:
         raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
         readings = [one] if path is None else readings_in(path, campaign)
-        there, new = _placed(campaign, readings, path), 0
-        for start in range(0, len(there), PART):
-            new += _told(campaign, there[start : start + PART], path, start)
+        there, new = _placed(campaign, readings, path, yes), 0
+        parts: Iterable[int] = range(0, len(there), PART)
+        with ExitStack() as shown:
+            if len(there) > PART:  # on a terminal there is a bar
+                from tvbandits.cli.terminal import bars
+
+                parts = shown.enter_context(bars()).track(parts, description="tell")
+            for start in parts:
+                new += _told(campaign, there[start : start + PART], path, start)
         _say_brought(call, campaign, len(readings), new)
 
 
-def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> list[Placed]:
-    """The readings with their places and times; nothing is told unless all of them are known."""
-    known, names = campaign.ledger, campaign.names
+def _placed(
+    campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
+) -> list[Placed]:
+    """The readings with their places and times; nothing is told unless all are known, and sure."""
+    known, names, usual = campaign.ledger, campaign.names, Doubts(campaign)
 
     @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
         return known.placed(names.points(site), names.context(context), t)
 
-    there = list[Placed]()
+    there, doubts = list[Placed](), list[str]()
     first: dict[tuple[bytes, float], int] = {}
     for reading in readings:
         with _line(path, reading):
@@ -250,6 +333,7 @@ def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> lis
             there.append((reading, X, t))
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
+            doubts += usual.of_reading(X, t, reading)
             if t is None or reading.key is not None:
                 continue
             if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
@@ -257,6 +341,7 @@ def _placed(campaign: Campaign, readings: list[Input], path: Path | None) -> lis
                     f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
                     "each a key in a column key if both are to count, or leave one out"
                 )
+    sure(doubts, yes)
     return there
 
 
@@ -321,6 +406,9 @@ def _line(path: Path | None, reading: Input, more: str = "") -> Iterator[None]:
         raise ValueError(f"{path}, line {reading.line}: {error}{more}") from error
 
 
+# Columns of a table by other names.
+ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
+
 # What may stand in the place of a reward, and what makes one of it.
 COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
     ("successes", "trials"): rate,
@@ -338,6 +426,7 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
         as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
         frame = read_spreadsheet(path, header=None, **as_texts)
         there = [str(name).strip().lower() for name in frame.iloc[0]]
+        there = [each if ALIKE.get(each, each) in there else ALIKE[each] for each in there]
         if twice := [name for name in there if name and there.count(name) > 1]:
             raise ValueError(f'there are two columns "{twice[0]}"')
         names, columns = campaign.names, set(there)

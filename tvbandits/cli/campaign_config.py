@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
+from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import as_name
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
@@ -118,7 +119,8 @@ def _check_keys(part: str, said: Any) -> None:
     for key, inside in said.items():
         if key not in KEYS[part]:
             where = f"[{part}] " if part else ""
-            raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}")
+            own = "; those of one policy stand in [policy.options]" if part == "policy" else ""
+            raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}{own}")
         if not part:
             for each in inside if key == "limits" and isinstance(inside, list) else [inside]:
                 _check_keys(key, each)
@@ -199,18 +201,25 @@ def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[
     return sites, about
 
 
+NO_MODEL = "{} has no model of the reward, and no campaign can be made of it"
+
+
+def _with_a_model(where: str, spec: str) -> tuple[Policy, str]:
+    """The policy of "name:key=value,...", and the spec with the name as it is known."""
+    known = known_spec("policy", spec, POLICIES) or ""
+    policy = POLICIES.get(known.partition(":")[0])
+    if policy is None:
+        raise ValueError(f"{where} must be one that `tvbandits policies` lists, got {spec!r}")
+    if "kernel" not in inspect.signature(policy.recipe).parameters:
+        raise ValueError(NO_MODEL.format(policy.name))
+    return policy, known
+
+
 def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
     if "name" not in said:
         raise ValueError("[policy] must say name")
-    spec = known_spec("policy", str(said["name"]), POLICIES) or ""
-    policy = POLICIES.get(spec.partition(":")[0])
-    if policy is None:
-        listed = "one that `tvbandits policies` lists"
-        raise ValueError(f"[policy] name must be {listed}, got {said['name']!r}")
+    policy, spec = _with_a_model("[policy] name", str(said["name"]))
     name, signature = policy.name, inspect.signature(policy.recipe)
-    no_model = f"{name} has no model of the reward, and no campaign can be made of it"
-    if "kernel" not in signature.parameters:
-        raise ValueError(no_model)
     options = _options(policy, spec, said)
     if policy.asks:
         options["expert"] = expert
@@ -225,7 +234,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         raise ValueError(f"[policy.options] {name}: {error}") from error
     made = policy.recipe(*given, **more, **options)
     if not isinstance(made, Bandit):
-        raise ValueError(no_model)
+        raise ValueError(NO_MODEL.format(name))
     return made
 
 
@@ -336,6 +345,55 @@ def made_expert(maker: Any, budget: int | None) -> Expert:
         )
     found: Expert = expert if budget is None else Budgeted(expert, total=budget)
     return found
+
+
+# --- a new one --------------------------------------------------------------------------------
+
+DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins. All keys: docs/campaign-toml.md.
+[domain]
+sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
+# or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a part [domain.space]
+
+[policy]
+name = {name}
+{noise}  # standard deviation of a reading, in its unit; learned where it is left out
+{scale}length_scale = 1.0  # in the unit of the coordinates, km of degrees; one, or one for each
+
+[policy.options]
+{options}
+
+# [campaign]
+# unit = "ppb"  # of a reward; it stands on the axes
+
+# [clock]  # then times may be dates
+# unit = "1h"
+# origin = "2026-01-01"
+"""
+
+
+def draft(file: str, path: Path, spec: str, sites: str | None, noise_sd: float | None) -> None:
+    """Write the file for "name:key=value,..."; all other options of the policy stand in comments."""
+    policy, spec = _with_a_model("--policy", spec)
+    known = options_of(policy)
+    lines = {name: f"# {name} = ..." for name in known}
+    for name, option in known.items():
+        if isinstance(option.default, bool | int | float | str):
+            lines[name] = f"# {name} = {json.dumps(option.default)}"
+    for name, value in parse_call(known, spec).items():
+        lines[name] = f"{name} = {json.dumps('none' if value is None else value)}"
+    text = DRAFT.format(
+        path=path,
+        sites=json.dumps(sites or "sites.csv", ensure_ascii=False),
+        name=json.dumps(policy.name),
+        noise="# noise_sd = 0.1" if noise_sd is None else f"noise_sd = {noise_sd}",
+        scale="# " if policy.learns_kernel else "",
+        options="\n".join(lines.values()),
+    )
+    place_of(file)  # which may be none at all
+    for place in (Path(file), path):
+        if place.exists():
+            raise ValueError(f"{place}: there is something already")
+    path.write_text(text, encoding="utf-8")
 
 
 def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:

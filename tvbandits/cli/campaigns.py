@@ -26,6 +26,8 @@ Outcome = Annotated[
 ]
 Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
 
+Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
+
 Context = Annotated[
     Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
 ]
@@ -36,6 +38,8 @@ Told = Annotated[
     str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
 ]
 
+Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
+
 Table = Annotated[
     Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
 ]
@@ -44,7 +48,16 @@ Table = Annotated[
 @command(app, "new")
 def new_command(
     file: File,
-    config: Annotated[Path, Option(help="What it is about: a TOML file.")],
+    config: Annotated[
+        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
+    ] = None,
+    policy: Annotated[
+        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
+    ] = None,
+    sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
+    noise_sd: Annotated[
+        float | None, Option(help="With --policy: standard deviation of a reading.")
+    ] = None,
     like: Annotated[
         Text,
         Option(
@@ -55,6 +68,15 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
+    if policy is not None:
+        config = Path("campaign.toml") if config is None else config
+        configuring.draft(file, config, policy, sites, noise_sd)
+        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
+        if sites is None:
+            print(f"tvbandits campaign new {file} --config {config}")
+            return
+    elif config is None or sites is not None or noise_sd is not None:
+        raise ValueError("give --config FILE, or --policy NAME with --sites and --noise-sd")
     configuring.new(file, config, expert, who, like)
 
 
@@ -64,13 +86,17 @@ def ask_command(
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
     among: Among = None,
+    without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
+    yes: Yes = False,
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
     with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        free, where = actions.listed(campaign, among), campaign.names.context(context)
+        if t is not None:
+            actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
+        free, where = actions.available(campaign, among, without), campaign.names.context(context)
         X = campaign.ask(t, n, free, where, near, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
         actions.say(call, text, {"points": actions.for_json(campaign, X), "t": t})
@@ -86,13 +112,14 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
+    yes: Yes = False,
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
 
     Another reading of the same place and time needs a --key of its own.
     """
     given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
-    actions.tell(call, given, csv)
+    actions.tell(call, given, csv, yes=yes)
 
 
 @command(app, "questions")
@@ -126,6 +153,7 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
+    yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
     if reward is None and to is None and variance is None and not outcome:
@@ -133,7 +161,13 @@ def correct_command(
     y, noise, read = actions.several(reward), actions.several(variance), actions.read(outcome)
     with actions.opened(call) as campaign:
         t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
-        campaign.correct(site, y, t, noise, to=moved, outcomes=read, key=call.key)
+        X, right = (
+            campaign.placed(site, t=t, played=True),
+            actions.Input(value=reward, variance=variance),
+        )
+        odd = actions.Doubts(campaign).of_reading(X, t if moved is None else moved, right)
+        actions.sure(odd, yes)
+        campaign.correct(X, y, t, noise, to=moved, outcomes=read, key=call.key)
         actions.say_changed(call, campaign, "corrected")
 
 

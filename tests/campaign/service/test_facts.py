@@ -11,6 +11,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
 from tvbandits.campaign.service.page import Facts, StationFacts
+from tvbandits.experts import Budgeted, Calibrated, CallableExpert
+from tvbandits.queries import KDPP, PlausibleMaximisers, QueryPlan
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
 NAMES = ["north", "mill", "south", "east"]
@@ -61,6 +63,23 @@ def test_a_station_that_is_stuck_or_silent(
     assert next(iter(found)) == ("mill" if troubles else "east")
 
 
+@pytest.mark.parametrize(
+    ("offset", "pairs", "troubles"),
+    [(1.0, 12, ("biased: answers are +1 from its own readings",)), (0.0, 12, ()), (1.0, 5, ())],
+)
+def test_a_biased_station(
+    tmp_path: Path, offset: float, pairs: int, troubles: tuple[str, ...]
+) -> None:
+    chance = np.random.default_rng(0).normal(0, 0.1, pairs)
+    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)
+    with campaign(tmp_path, bandit) as made:
+        for t in range(1, pairs + 1):
+            made.tell(SITES.X[[1]], [np.sin(t)], float(t))
+            made.answer(SITES.X[[1]], [np.sin(t) + offset + chance[t - 1]], float(t), 0.04)
+        (mill,) = Facts(made).stations
+    assert mill.troubles == troubles
+
+
 def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
     bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)
     with campaign(tmp_path, bandit) as made:
@@ -69,6 +88,36 @@ def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
             made.answer(SITES.X[[1]], [np.sin(t)], float(t), 0.04)
         (mill,) = Facts(made).stations
     assert mill.troubles == ("stuck: 0.5 for 5 readings",)
+
+
+def test_what_a_calibration_knows(tmp_path: Path) -> None:
+    def said(X: Any, t: float) -> Any:
+        return np.sin(X[:, 0] + t) + 0.8
+
+    expert = Calibrated(Budgeted(CallableExpert(said, 0.01), total=500), probe=True)
+    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, budget=2)
+    with campaign(tmp_path, bandit) as made:
+        assert Facts(made).calibrations == []
+        rng = np.random.default_rng(1)
+        for t in range(1, 13):
+            X = made.ask(float(t))
+            made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
+    with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
+        (sentence,) = Facts(made).calibrations
+        assert Facts(made).budget == "2 a decision on average"
+    assert expert.report().biased
+    assert f": {expert.report()}." in sentence
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [(KDPP(), "6 log t in decision t"), (KDPP(3), "3 a decision"),
+     (PlausibleMaximisers(0), "0 a decision")],
+)  # fmt: skip
+def test_a_budget_in_words(tmp_path: Path, plan: QueryPlan, words: str) -> None:
+    bandit = policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, queries=plan)
+    with campaign(tmp_path, bandit) as made:
+        assert Facts(made).budget == words
 
 
 @pytest.mark.parametrize("minimise", [False, True])
@@ -135,5 +184,6 @@ def test_before_anything(tmp_path: Path) -> None:
         facts = Facts(made)
         assert facts.stations == []
         assert facts.now == 0.0
+        assert facts.budget == "nobody is asked"
         assert [t for t, *_ in facts.course] == [0.0, 1.0, 2.0, 3.0, 5.0]
         assert np.isfinite(facts.most_regret)

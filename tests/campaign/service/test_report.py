@@ -51,6 +51,7 @@ def test_the_words(network: Path) -> None:
     assert "<td>Station D</td><td>silent: the last 6 readings failed</td>" in text
     assert "<td>Station F</td><td>stuck: 0.5 for 6 readings</td>" in text
     assert "As of 2024-05-16" in text
+    assert "2 a decision on average" in text
     ahead = re.search(r"What comes next.*?</thead>", text, flags=re.DOTALL)[0]
     assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]
     assert "<b>Z" not in network.read_text()

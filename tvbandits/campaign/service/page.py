@@ -17,12 +17,14 @@ from tvbandits._version import __version__
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.status import minute
+from tvbandits.campaign.status import drop_command, since
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 from tvbandits.datasets.tables.sensor_field import degrees_in
+from tvbandits.experts.calibrated import estimate
+from tvbandits.queries.plans import LogSchedule, OnAverage, PerStep
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
@@ -30,8 +32,8 @@ MOST_PLACES = 400
 # Times up to now that are shown, and steps ahead of it.
 BACK, AHEAD = 10, (1, 2, 3, 5)
 
-# When a station is called stuck or silent.
-SAME_IN_A_ROW, FAILED_IN_A_ROW = 5, 3
+# When a station is called stuck, silent or biased.
+SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,33 @@ class Facts:
         return sorted(found, key=lambda each: (not each.troubles, each.name))
 
     @property
+    def budget(self) -> str:
+        """How many questions may be asked, as people say it."""
+        asking = self.campaign.recipe.asking
+        if asking is None:
+            return "nobody is asked"
+        match getattr(asking.plan, "budget", "no limit here"):
+            case int(number) | PerStep(number):
+                return f"{number} a decision"
+            case OnAverage(rate):
+                return f"{rate:g} a decision on average"
+            case LogSchedule(factor, 1):
+                return f"{factor:g} log t in decision t"
+            case other:
+                return str(other)
+
+    @property
+    def calibrations(self) -> list[str]:
+        """What its earlier answers say about the expert, and about whoever is inside of it."""
+        found, known = [], self.campaign.state.expert
+        while known:
+            if pairs := known.get("pairs"):
+                verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
+                found.append(f"The expert, by answers beside readings of its questions: {verdict}.")
+            known = known.get("expert")
+        return found
+
+    @property
     def plane(self) -> Plane | None:
         """Where the places are on a map; None where they have no such map."""
         names, places = self.campaign.names, self.places
@@ -230,6 +259,12 @@ def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
         stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
         if stuck >= SAME_IN_A_ROW:
             found.append(f"stuck: {read[-1]:g} for {stuck} {what}")
+    both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])
+    apart = (both["expert"] - both["bandit"]).dropna().to_numpy(dtype=float)
+    if len(apart) >= FEWEST_PAIRS:
+        mean, error = float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5
+        if abs(mean) > STANDARD_ERRORS * error > 0:
+            found.append(f"biased: answers are {mean:+.3g} from its own readings")
     return tuple(found)
 
 
@@ -463,13 +498,15 @@ def _next(facts: Facts) -> str:
 
 
 def _pending(facts: Facts) -> str:
-    """For when the pending points are, and since when."""
+    """For when the pending points are, since when, and how to give up on them."""
     rows: list[list[object]] = [
-        [each.place, facts.when(each.t), minute(each.asked), each.who or "–"]
-        for each in facts.campaign.outstanding
+        [x, facts.when(t), since(asked), who or "–", drop_command("FILE", x)]
+        for x, t, asked, who in facts.campaign.outstanding
     ]
-    points = scrolled(table(["place", "for", "asked", "by"], rows), "Pending points")
-    return f"<details><summary>Pending: {len(rows)}</summary>{points}</details>"
+    header, after = ["place", "for", "asked", "by", "to give up on it"], facts.campaign.drop_after
+    points = scrolled(table(header, rows), "Pending points")
+    said = "" if after is None else f"<p>After {after:g} units of time a point is dropped.</p>"
+    return f"<details><summary>Pending: {len(rows)}</summary>{points}{said}</details>"
 
 
 def _box(first: str, *more: str) -> str:
@@ -488,6 +525,7 @@ def _glance(facts: Facts) -> str:
             ("pending", status.pending),
             ("answers", status.answers),
             ("questions asked", status.questions),
+            ("budget", facts.budget),
             *([] if budget is None else [("questions in all", budget)]),
             *([("limits violated", status.violations)] if facts.campaign.recipe.limits else []),
             ("cost", float(status.cost)),
@@ -524,4 +562,5 @@ def _stations(facts: Facts) -> str:
         for each in facts.stations
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
-    return scrolled(table(header, rows, "Those in trouble first"), "All stations")
+    known = "".join(f"<p>{escape(each)}</p>" for each in facts.calibrations)
+    return known + scrolled(table(header, rows, "Those in trouble first"), "All stations")

@@ -40,6 +40,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import shown
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 from tvbandits.core.files.reading import limit_of
+from tvbandits.core.files.saving import Saved
+from tvbandits.core.files.values import SavedFileError
 
 # --- rows of the journal: what happened, who did it and when --------------------------------------
 
@@ -282,6 +284,13 @@ class Snapshot:
     data: bytes
     made_by: str
 
+    def saved(self, trusted: Mapping[str, Any]) -> Saved:
+        """What it holds; a `SavedFileError`, as of another version, names the campaign."""
+        try:
+            return Saved(self.data, trusted)
+        except SavedFileError as error:
+            raise SavedFileError(f"{self.place}: the snapshot in it: {error}") from error
+
 
 def now() -> str:
     """The present: UTC, ISO 8601."""
@@ -408,6 +417,16 @@ class Store:
         place, start = str(self.place), self.about["id"]
         rows = [checked_row(place, tuple(row), row[0] - 1, head or start) for head, *row in found]
         return {str(row.key): row for row in rows}
+
+    def in_doubt(self, until: int) -> int:
+        """Questions to the expert, up to a row, that are not followed by what came of them."""
+        after = JOURNAL.alias()
+        came = after.c.kind.in_(("consulted", "failed")), after.c.seq <= until
+        known = sql.exists().where(after.c.seq == JOURNAL.c.seq + 1, *came)
+        asked = JOURNAL.c.kind == "consulting", JOURNAL.c.seq <= until
+        wanted = sql.select(sql.func.count()).select_from(JOURNAL).where(*asked, ~known)
+        with self._connected() as connection, connection.begin():
+            return connection.execute(wanted).scalar() or 0
 
     def snapshot(self) -> Snapshot:
         """The latest snapshot."""
