@@ -487,7 +487,7 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     chosen = place.removesuffix(", outside=3.2")
     fine(command("campaign", "tell", "h.db", "--site", chosen, "--reward", 40))
     other = ("--site", "flow=40, pump=20, hyst=5", "--reward", 30, "--at", 2)
-    assert "has no context" in wrong(command("campaign", "tell", "h.db", *other))
+    assert "is not known" in wrong(command("campaign", "tell", "h.db", *other))
     fine(command("campaign", "tell", "h.db", *other, "--context", "outside=-4.5"))
     history = fine(command("campaign", "history", "h.db"))
     assert "hyst,outside," in history
