@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import boxcox1p, inv_boxcox1p
 
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.filters import Filters
@@ -21,20 +22,6 @@ from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPoster
 # With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
 # same for the lower tail: many small rewards and few large ones ask for a power below 1. All are
 # increasing, defined for every reward, and have slope 1 at the origin.
-
-
-def _signed(u: Array, power: float) -> Array:
-    """For u >= 0: ((1 + u)^power - 1) / power, or its limit."""
-    return np.asarray(np.log1p(u) if power == 0 else np.expm1(power * np.log1p(u)) / power)
-
-
-def _inverse(z: Array, power: float) -> Array:
-    """For z >= 0; infinite where no u is as large."""
-    if power == 0:
-        return np.asarray(np.expm1(np.minimum(z, 300.0)))
-    with np.errstate(divide="ignore"):
-        grown = np.log1p(np.maximum(power * z, -1.0)) / power
-    return np.asarray(np.expm1(np.minimum(grown, 300.0)))
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Transform:
 
     def __call__(self, y: Array) -> Array:
         """Of rewards less the origin."""
-        return self._odd(_signed, y)
+        return self._odd(boxcox1p, y)
 
     def log_slope(self, y: Array) -> Array:
         """Logarithm of the derivative, at rewards less the origin."""
@@ -63,7 +50,7 @@ class Transform:
 
     def inverse(self, z: Array) -> Array:
         """Rewards less the origin."""
-        return self._odd(_inverse, z)
+        return self._odd(inv_boxcox1p, z)
 
     def _odd(self, half: Callable[[Array, float], Array], values: Array) -> Array:
         """A function of sizes, in the unit, with the one power above the origin and the other below."""
