@@ -103,7 +103,7 @@ def after(
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
     known, (density, squares) = _conditioned(filters, told, prior, seen), seen.said
-    if filters.layout.restarts:
+    if filters.layout.hazard.any():
         # All but the constant may have started afresh before the first reading: the soft reset of
         # `Filters.observed`, once for all readings, with the hazard of so many steps.
         afresh, layout = filters.layout.restarting
@@ -114,9 +114,8 @@ def after(
         off = np.log(-np.expm1(stays)) + np.cumsum(fresh.said.log_density, axis=0)
         together = np.logaddexp(on, off)
         density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
-        kept = some.kept(on[-1], together[-1])
-        if (kept < 1.0).any():
-            drawn = some.drawn_to_prior(kept)
+        drawn = some.drawn_to_prior(on[-1], together[-1])
+        if drawn is not some:
             again = _conditioned(drawn, told, prior, _SeenTogether.of(drawn, told, prior))
             known.mean[afresh], known.covariance[afresh] = again.mean, again.covariance
     return known, Said(density + np.array([[each.log_slopes] for each in reads]), squares)

@@ -164,11 +164,6 @@ class Layout:
         return np.array([each.hazard for each in self.settings])
 
     @cached_property
-    def restarts(self) -> bool:
-        """Whether one of them may start afresh."""
-        return bool(self.hazard.any())
-
-    @cached_property
     def floor(self) -> Array:
         """Least noise (M, 1) of a reading, in units of the squared scale."""
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
@@ -184,15 +179,8 @@ class Layout:
 
     @cached_property
     def _observing(self) -> Array:
-        one, end = self.basis[:, :1], self.basis.shape[1] - self._waves
-        static, drift = self.drift - 2, self.derivative - self.drift
-        parts = [one, one, self.basis[:, 1 : 1 + static], self.basis[:, end - drift : end]]
-        unseen = np.zeros((len(one), self.season - self.derivative))
-        if self._waves:
-            harmonics = (self.waves.stop - self.waves.start) // self._waves
-            season = np.tile(self.basis[:, end:], harmonics)
-            return np.hstack([*parts, unseen, season, np.zeros_like(season)])
-        return np.hstack([*parts, unseen])
+        """What observes a state at each point, shape (A, S)."""
+        return np.asarray(self.basis @ self.folded(np.eye(self.size)).T)
 
     @cached_property
     def basis_key(self) -> str:
@@ -523,7 +511,7 @@ class Filters:
         errors = seen.errors
         variances = seen.diagonal * self.variance[:, None]
         start = self
-        if self.layout.restarts:
+        if self.layout.hazard.any():
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
@@ -557,25 +545,24 @@ class Filters:
         starts = np.log(layout.hazard) + other.log_density
         together = np.logaddexp(goes_on, starts)
         log_density[rows] = together
-        kept = some.kept(goes_on, together)
-        if (kept == 1.0).all():
+        drawn = some.drawn_to_prior(goes_on, together)
+        if drawn is some:
             return self, log_density, squares
         squares[rows] = np.minimum(squares[rows], other.squares)
-        drawn = some.drawn_to_prior(kept)
         mean, covariance = self.mean.copy(), self.covariance.copy()
         mean[rows], covariance[rows] = drawn.mean, drawn.covariance
         return changed(self, mean=mean, covariance=covariance), log_density, squares
 
-    def kept(self, goes_on: Array, together: Array) -> Array:
-        """What is kept (M,) of the states by the chance that nothing started afresh.
+    def drawn_to_prior(self, goes_on: Array, together: Array) -> Filters:
+        """With the rest started afresh of what is kept of the states; itself where all of it is kept.
 
-        By log densities (M,) of what was read, if nothing did and whatever did.
+        What is kept follows from log densities (M,) of what was read, if nothing started afresh and
+        whatever did.
         """
-        chance = np.where(self.layout.hazard > 0, np.exp(goes_on - together), 1.0)
-        return np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
-
-    def drawn_to_prior(self, kept: Array) -> Filters:
-        """With so much kept (M,) of the states, and the rest started afresh."""
+        chance = np.exp(goes_on - together)
+        kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
+        if (kept == 1.0).all():
+            return self
         fresh, own = self.restarted(), kept[:, None, None]
         mean = own[:, 0] * self.mean + (1.0 - own[:, 0]) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance

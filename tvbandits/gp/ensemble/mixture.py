@@ -6,7 +6,7 @@ unit of reward by quadrature, covariances by the mean slopes at both ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import boxcox1p, inv_boxcox1p
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
 
@@ -52,7 +52,7 @@ class Transform:
         """Rewards less the origin."""
         return self._odd(inv_boxcox1p, z)
 
-    def _odd(self, half: Callable[[Array, float], Array], values: Array) -> Array:
+    def _odd(self, half: np.ufunc, values: Array) -> Array:
         """A function of sizes, in the unit, with the one power above the origin and the other below."""
         if self.power == 1:
             return values
@@ -244,8 +244,10 @@ class Components:
         forecast, mixtures, ahead = self.forecast(), self.mixtures, self._ahead
         now = self._moments([(m.now, m.known) for m in mixtures])
 
-        def covariance(r: Index, s: Index | slice, later: bool) -> Array:
+        def covariance(rows: Rows, others: Rows | slice, later: bool) -> Array:
             """Of rewards now at some points with those at others, now or at the time ahead."""
+            r = np.asarray(rows, dtype=np.int64)
+            s = others if isinstance(others, slice) else np.asarray(others, dtype=np.int64)
             then = ahead if later else now
             slopes = then.slope[s]
             shared = np.zeros((len(r), len(slopes)))
@@ -261,19 +263,12 @@ class Components:
                 shared *= slopes
             return shared
 
-        def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
-            return covariance(np.asarray(rows, dtype=np.int64), others, True)
-
-        def among(rows: Rows, others: Rows) -> Array:
-            r, s = (np.asarray(each, dtype=np.int64) for each in (rows, others))
-            return covariance(r, s, False)
-
         return JointPosterior(
             forecast.mean,
             forecast.learnable,
             beta,
             noise_variance + now.nugget * now.slope**2,
-            reach,
-            among,
+            lambda rows, others=EVERY: covariance(rows, others, later=True),
+            lambda rows, others: covariance(rows, others, later=False),
             now.slope**2 * now.learnable,
         )
