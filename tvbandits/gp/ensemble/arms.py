@@ -102,17 +102,11 @@ class ArmFilters:
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
-
-        def over_arms(each: Array) -> Array:
-            return each if each.ndim == 1 else np.asarray(each.sum(axis=1))
-
         now = self.moved(t)
-        arms, total, value = rows[0], 1.0 / noise, y / noise
-        if len(rows) > 1:
-            # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
-            sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
-            arms = np.flatnonzero(sums[0])
-            total, value = (each[arms] for each in sums)
+        # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
+        total, value = np.bincount(rows, 1.0 / noise), np.bincount(rows, y / noise)
+        arms = np.flatnonzero(total)
+        total, value = total[arms], value[arms]
         known = [each[:, arms] for each in (now.mean, now.share, now.variance)]
         off, unexplained, spread = value / total - known[0], 1.0 - known[1], known[2] + 1.0 / total
         gain = known[2] / spread
@@ -125,9 +119,9 @@ class ArmFilters:
             mean=mean,
             share=share,
             variance=variance,
-            precision=now.precision + over_arms(unexplained**2 / spread),
-            product=now.product + over_arms(unexplained * off / spread),
-            evidence=now.evidence - 0.5 * over_arms(np.log(spread) + off**2 / spread),
+            precision=now.precision + (unexplained**2 / spread).sum(axis=1),
+            product=now.product + (unexplained * off / spread).sum(axis=1),
+            evidence=now.evidence - 0.5 * (np.log(spread) + off**2 / spread).sum(axis=1),
         )
 
     @cached_property

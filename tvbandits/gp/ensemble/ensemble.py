@@ -413,16 +413,13 @@ class FilterEnsemble:
         density = present.log_density + np.concatenate([s.log_density for s in seen]) + slopes
         grown = Step(present.expected, read, density, (*present.innovations, *squares))
         known = (*ensemble.seen, *above.tolist())
-        observed = changed(
+        return changed(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
             seen=(min(known), max(known)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
-        if not present.innovations:  # they were expected as the filters have just seen them
-            observed.__dict__["_errors"] = errors
-        return observed
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""

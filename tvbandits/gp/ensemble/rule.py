@@ -525,15 +525,12 @@ class EnsemblePosterior(CandidatePosterior):
     def continued(
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> EnsemblePosterior | None:
-        """With readings more; None where some are older than its own, or `now` is older than all."""
-        rows, times = rows.in_time(), self.data.Z[:, -1]
-        if surface is not self.surface or now < times[0]:
+        """With readings more; None where `now` is older than all of its own."""
+        if surface is not self.surface or now < self.data.Z[0, -1]:
             return None
         if len(rows.Z) == 0:
             return self if now == self.now else changed(self, now=now)
-        if rows.Z[0, -1] < times[-1]:
-            return None
-        return self.told(rows, self.data.append(rows), now)
+        return self.told(rows.in_time(), self.data.append(rows).in_time(), now)
 
     # --- what it believes -----------------------------------------------------------------------------
 
