@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from statistics import median
 from typing import Any, ClassVar, TypeAlias
 
@@ -164,12 +164,11 @@ class ArmFilters:
         shared += (apart * weights[:, None]).T @ apart
         return shared + np.diag((weights * kept) @ self.variance)
 
-    def lasting(self, *made_for: Any) -> Array:
-        """Variances (A,) of what rewards of every later step would tell about the next reward.
-
-        `made_for` are noise, power and step that the models were made for.
-        """
-        told = self.variance**2 / (self.variance + _noise_of_later(*made_for))
+    def lasting(self, noise: float, step: float) -> Array:
+        """Variances (A,) of what rewards of every later step would tell about the next reward."""
+        kept2 = np.exp(-2.0 * step / self.scale)
+        later = 1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
+        told = self.variance**2 / (self.variance + later)
         return np.asarray(self.weights @ (told + self.level_variances))
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
@@ -194,17 +193,6 @@ def _by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
     """The different time scales, few of those (M,) of many models, and the sum of their parts (M,)."""
     scales, which = np.unique(scale, return_inverse=True)
     return scales, np.asarray(np.bincount(which, part), dtype=np.float64)
-
-
-@lru_cache(maxsize=64)
-def _noise_of_later(noise: float, largest: int, step: float) -> Array:
-    """The noise variance (M, 1) that readings of every later step have together, under each model.
-
-    It follows from what the models are made for, as they do (`ArmFilters.of`).
-    """
-    models = ArmFilters.of(1, noise, largest, step)
-    kept2 = np.exp(-2.0 * step / models.scale)
-    return 1.0 / precision_of_later(kept2, models.signal * (1.0 - kept2), noise)[:, None]
 
 
 AnyFilters: TypeAlias = ArmFilters | EffectFilters
@@ -415,9 +403,10 @@ class ArmsPosterior(CandidatePosterior):
     @cached_property
     def lasting_share(self) -> Array:
         """Share (A,) of the deviations that rewards of later steps would tell."""
+        noise, _, step = self.made_for
         own = self.filters.weights @ self.filters.total_variance
         # That of the control is 0.
-        return np.sqrt(self.filters.lasting(*self.made_for) / np.where(own <= 0.0, 1.0, own))
+        return np.sqrt(self.filters.lasting(noise, step) / np.where(own <= 0.0, 1.0, own))
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""

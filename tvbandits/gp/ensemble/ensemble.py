@@ -165,15 +165,6 @@ class Group:
             time = since[-1].t
         return Group(filters, score, time)
 
-    def take(self, models: NDArray[np.bool_]) -> Group:
-        """Some of them."""
-        return Group(self.filters.take(models), self.score[models], self.time)
-
-    def joined(self, other: Group) -> Group:
-        """With others of the same features and time."""
-        score = np.concatenate([self.score, other.score])
-        return Group(self.filters.joined(other.filters), score, self.time)
-
 
 def _together(since: Sequence[Read]) -> Iterator[Sequence[Read]]:
     """Steps in pieces of at most `MOST_TOGETHER` readings, or of one step: their cost is cubic."""
@@ -212,15 +203,13 @@ class Inactive:
             Time that a step takes.
         """
         backlog = (*self.backlog, over) if self.groups else ()
-        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
-        if due is not None and due not in groups:
-            return tuple(active), score, Inactive(self.groups, backlog)
         pairs = zip(active, by_group(score, active), strict=True)
         up = {each.group: Group(each, part, over.t) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
-        turns = sorted(groups) if due is None else [due]
-        down |= {g: down[g].caught_up(backlog, step) for g in turns if g in down}
-        best = max([float(score.max()), *(float(down[g].score.max()) for g in turns if g in down)])
+        turns = [g for g in sorted(up.keys() | down.keys()) if due in (None, g)]
+        woken = {g: down[g].caught_up(backlog, step) for g in turns if g in down}
+        down |= woken
+        best = max(float(each.score.max()) for each in (*up.values(), *woken.values()))
         for group in turns:
             _split(group, up, down, best + math.log(ACTIVE))
         inactive = tuple(down[group] for group in sorted(down))
@@ -237,12 +226,14 @@ def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: floa
     stays = group not in up or (up[group].score >= least).all()
     if stays and (group not in down or (down[group].score < least).all()):
         return
-    everyone = here[0] if len(here) == 1 else here[0].joined(here[1])
-    carries = everyone.score >= least
+    everyone, *others = (each.filters for each in here)
+    everyone = everyone.joined(others[0]) if others else everyone
+    score = np.concatenate([each.score for each in here])
+    carries = score >= least
     for side, mask in ((up, carries), (down, ~carries)):
         side.pop(group, None)
         if mask.any():
-            side[group] = everyone.take(mask)
+            side[group] = Group(everyone.take(mask), score[mask], here[0].time)
 
 
 def thinned(filters: Sequence[Filters], score: Array) -> tuple[tuple[Filters, ...], Array]:

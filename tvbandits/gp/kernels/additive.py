@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
-from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import measured
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
@@ -51,8 +50,6 @@ def structured_kernel(smooth: Any, rough: Any | None = None) -> Any:
         Of what stays and of what is fast: places differ for good, and weather is local. `smooth` by
         default.
     """
-    of_kind("smooth", smooth, Kernel, "a scikit-learn kernel")
-    of_kind("rough", rough, (Kernel, type(None)), "a scikit-learn kernel, or None")
 
     def amplitude(share: float) -> Any:
         return ConstantKernel(share, (1e-5, 1e3))
