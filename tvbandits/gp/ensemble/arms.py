@@ -268,9 +268,7 @@ class IndependentArms(PosteriorRule):
 
 def _before(past: Past, t: float) -> Past:
     """The filters of the past, less those that know of readings from a time on."""
-    while past and past[-1].time >= t:
-        past = past[:-1]
-    return past
+    return tuple(each for each in past if each.time < t)
 
 
 def _observed(past: Past, ahead: AnyFilters, data: Data, surface: CandidateGrid) -> Past:

@@ -308,7 +308,6 @@ class FilterEnsemble:
     _error_variance: float = 0.0
     _present: Step = field(default_factory=lambda: Step.before((), math.nan))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
-    _learned_at: int = 0
     _inactive: Inactive = field(default_factory=Inactive)
 
     @classmethod
@@ -391,6 +390,9 @@ class FilterEnsemble:
             for part in in_parts(len(y)):
                 ensemble = ensemble.observe(index[part], y[part], noise[part], t)
             return ensemble
+        learns = ensemble._is_early() and ensemble.steps + 1 in UNIT_LEARNED_AT
+        if learns and t != ensemble.time:
+            ensemble = ensemble._anew()
         ensemble = ensemble._at(t)
         above = y - ensemble.origin
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
@@ -457,34 +459,21 @@ class FilterEnsemble:
         variance = float(y.var())
         if variance < LOUD * noise:  # next to little noise it does not matter what of them is noise
             variance = max(variance - noise, LEAST_TOLD * noise)
-        empty = changed(
-            self,
-            time=float("nan"),
-            steps=0,
-            innovation=1.0,
-            coverage=0.95,
-            _early=(),
-            _learned_at=self.steps + 1,
-        )
-        best, least = None, -math.inf
-        for power in self.powers:
-            made = empty._in_unit(float(np.median(y)), variance, power)
-            made = made._replayed(self._early)
-            evidence = float(np.logaddexp.reduce(FORGETTING * made._score + made._evidence[0]))
-            if best is None or evidence > least:
-                least = max(least, evidence + (CLEARLY if best is None else 0.0))
-                best = made
-        assert best is not None  # there is a power
-        return best
+        begun = [self._in_unit(float(np.median(y)), variance, power) for power in self.powers]
+        replayed = [each._replayed() for each in begun]
+        scores = [FORGETTING * each._score + each._evidence[0] for each in replayed]
+        evidence = np.logaddexp.reduce(scores, axis=1)
+        evidence[0] += CLEARLY
+        return replayed[int(evidence.argmax())]
 
-    def _replayed(self, early: Sequence[tuple[Index, Array, Array, float]]) -> FilterEnsemble:
+    def _replayed(self) -> FilterEnsemble:
         """With readings of the first times: those before the last are taken in together.
 
         One after the other they would take as long as all steps so far.
         """
-        times = sorted({t for *_, t in early})
+        early, times = self._early, sorted({t for *_, t in self._early})
         past = [self._early_step([each for each in early if each[3] == t]) for t in times[:-1]]
-        made = changed(self, time=times[0], steps=-1)
+        made = changed(self, time=times[0], steps=-1, innovation=1.0, coverage=0.95)
         for since in _together(past):
             pairs = [after(each, made.time, since, self.step) for each in made.filters]
             filters, said = zip(*pairs, strict=True)
@@ -501,7 +490,7 @@ class FilterEnsemble:
         for index, values, variances, t in early:
             if t == times[-1]:
                 made = made.observe(index, values, variances, t)
-        return changed(made, _early=tuple(early))
+        return changed(made, _early=early)
 
     def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> Read:
         """All that was read at one of the first times."""
@@ -516,9 +505,6 @@ class FilterEnsemble:
             return self
         if np.isnan(self.time):
             return changed(self, time=t)
-        known_later = self._is_early() and self._learned_at <= self.steps
-        if known_later and self.steps + 1 in UNIT_LEARNED_AT:
-            return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
         evidence, error_variance = self._evidence
         innovation, coverage = self.innovation, self.coverage
