@@ -408,11 +408,7 @@ class ArmsPosterior(CandidatePosterior):
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""
-        return self.means_on_surface(), self.variance
-
-    def means_on_surface(self) -> Array:
-        """Means (A, 1) alone."""
-        return self.mean[:, None]
+        return self.mean[:, None], self.variance
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""

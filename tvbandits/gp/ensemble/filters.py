@@ -507,10 +507,8 @@ class Filters:
         own = self.layout.own[:, points]
         noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
-        log_density, squares = seen.log_density, seen.squares
-        errors = seen.errors
-        variances = seen.diagonal * self.variance[:, None]
-        start = self
+        start, log_density, squares = self, seen.log_density, seen.squares
+        errors, variances = seen.errors, seen.diagonal * self.variance[:, None]
         if self.layout.hazard.any():
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
@@ -518,14 +516,13 @@ class Filters:
                 least = np.minimum(squares, seen.squares)
                 squares = np.where(self.layout.hazard > 0, least, squares)
         back = seen.reach.transpose(0, 2, 1)
-        gain = np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
+        mean = start.mean + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
         # Of one reading, as mostly, the product of matrices takes three times as long.
         covariance = back * seen.reach if len(values) == 1 else np.matmul(back, seen.reach)
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
         squares, count = remembered(self.squares + told * squares, self.count + told * len(values))
-        mean = start.mean + gain
         after = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
         return after, Innovations(errors, variances, log_density)
 

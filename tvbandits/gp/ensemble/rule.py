@@ -105,14 +105,11 @@ class Recent:
             return self._long_ago(t, readings)
         at, same = bisect_left(self.times, t), t in self.times
         times = self.times if same else (*self.times[:at], t, *self.times[at:])
-        known = self._after[:at]
         grown = (*self.parts[at], readings) if same else (readings,)
         parts = (*self.parts[:at], grown, *self.parts[at + same :])
-        if same and at == len(times) - 1:
-            # The latest time goes on: nothing has to be taken twice.
-            latest = self.latest.observe(*readings, t)
-            known = [*self._after[:at], latest]
-        out = Recent(self.before, times, parts, known)
+        # Where the latest time goes on, nothing has to be taken twice.
+        goes_on = [self.latest.observe(*readings, t)] if same and at == len(times) - 1 else []
+        out = Recent(self.before, times, parts, [*self._after[:at], *goes_on])
         surplus = len(times) - WINDOW
         if surplus <= 0:
             return out
