@@ -541,21 +541,15 @@ class FilterEnsemble:
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
         """What the present step says about each member, and the variance of errors that it shows."""
-        count = len(self._present.read.rows)
-        if not count:
-            return np.zeros_like(self._score), self._error_variance
-        squares = squares_of_differences(self._errors)
-        return self._judged(self._present.log_density, squares, count)
-
-    @cached_property
-    def _errors(self) -> Array:
-        """What the readings of the present step are off, (M, n), as each member expected them."""
         read = self._present.read
+        if not len(read.rows):
+            return np.zeros_like(self._score), self._error_variance
         expected = [
             np.matmul(each.layout.rows(read.rows), state[:, :, None])[:, :, 0]
             for state, each in zip(self._present.expected, self.filters, strict=True)
         ]
-        return np.asarray(read.values - np.concatenate(expected))
+        squares = squares_of_differences(read.values - np.concatenate(expected))
+        return self._judged(self._present.log_density, squares, len(read.rows))
 
     def _judged(self, density: Array, squares: Array, count: int) -> tuple[Array, float]:
         """By log densities (M,) of so many readings of one time, and squares of differences (M,)."""

@@ -128,20 +128,17 @@ class Layout:
         r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
         basis = np.column_stack([np.ones((count, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
-        prior = np.array(
-            [
-                _prior(each, one, other, s)
-                for each, (one, other) in zip(settings, roots, strict=True)
-            ]
-        )
+        pairs = zip(settings, roots, strict=True)
+        prior = [_prior(each, one, other, s) for each, (one, other) in pairs]
         left = [
             each.static * static[1]
             + each.drift * drift[1]
             + (each.season.variances.sum() * unknown if each.season else 0.0)
             for each in settings
         ]
-        parts = 2 + r, 2 + r + q, season
-        return cls(tuple(settings), basis, *parts, prior, np.array(left))
+        return cls(
+            tuple(settings), basis, 2 + r, 2 + r + q, season, np.array(prior), np.array(left)
+        )
 
     @cached_property
     def size(self) -> int:
@@ -201,8 +198,8 @@ class Layout:
     @cached_property
     def scales(self) -> tuple[Array, Array, Array]:
         """Of trend, static part and drift (M,), in steps."""
-        names = "trend_scale", "static_scale", "drift_scale"
-        trend, static, drift = (np.array([getattr(s, n) for s in self.settings]) for n in names)
+        each = [(s.trend_scale, s.static_scale, s.drift_scale) for s in self.settings]
+        trend, static, drift = np.array(each).T
         return trend, static, drift
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
@@ -214,10 +211,8 @@ class Layout:
 
     def joined(self, other: Layout) -> Layout:
         """With other models of the same features."""
-        prior, left = (
-            np.concatenate([getattr(each, name) for each in (self, other)])
-            for name in ("prior", "left")
-        )
+        prior = np.concatenate([self.prior, other.prior])
+        left = np.concatenate([self.left, other.left])
         return self._of(self.settings + other.settings, prior, left)
 
     def rows(self, points: Index) -> Array:

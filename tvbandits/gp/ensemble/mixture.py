@@ -137,9 +137,7 @@ class Mixture:
                 states.append(layout.folded(filters.mean))
             states_ahead.append(layout.folded(later.mean))
             unit = weights / total * filters.variance
-            mixed = np.empty((len(covariances), size * size))
-            for row, each in zip(mixed, covariances, strict=True):
-                np.matmul(unit, each.reshape(len(unit), -1), out=row)
+            mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
             # From the left; and, turned over, from the right.
             folded = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
             sums = sums + layout.folded(folded.swapaxes(1, 2))
