@@ -287,5 +287,5 @@ def _conditioned(filters: Filters, told: _ByTime, prior: _PriorOf, seen: _SeenTo
     covariance = layout.moved_known(seen.learned, end)
     covariance += layout.prior
     covariance -= np.matmul(back, gain)
-    scales = {"squares": seen.squares, "count": seen.counts}
-    return changed(filters, mean=mean, covariance=covariance, **scales)
+    squares, count = seen.squares, seen.counts
+    return changed(filters, mean=mean, covariance=covariance, squares=squares, count=count)

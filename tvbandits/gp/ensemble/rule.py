@@ -20,7 +20,7 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, not_negative
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import of_kind, require, several
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.filters import distances, extent_of
@@ -320,10 +320,9 @@ class ModelEnsemble(PosteriorRule):
 
     def __post_init__(self) -> None:
         season: Any = self.season
-        if isinstance(season, str) and season != "find":
-            expected = 'a positive number, "find" or None'
-            raise ValueError(f"season must be {expected}, got {shown(season)}")
-        if not (season is None or isinstance(season, str)):
+        if isinstance(season, str):
+            require(season == "find", "season", 'a positive number, "find" or None', season)
+        elif season is not None:
             finite_number("season", season, low=SHORTEST_SEASON)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
