@@ -77,7 +77,7 @@ def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
 ENSEMBLE = ensemble.FilterEnsemble
 # What takes the place of each layer.
 LAYERS: dict[str, tuple[Switch, ...]] = {
-    "inactive models": ((ENSEMBLE, "_turned", lambda self, *now: (*now[:2], self._inactive)),),
+    "inactive models": ((ensemble.Inactive, "turned", lambda self, *now: (*now[:2], self)),),
     "waking after a surprise": ((ensemble, "STARTLING", math.inf),),
     "thinning": ((ensemble, "THINNED_AT", ()),),
     "evidence of differences": ((ensemble, "evidence_of", density_alone),),

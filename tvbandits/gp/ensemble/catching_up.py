@@ -103,7 +103,7 @@ def after(
     prior = _PriorOf.readings(filters.layout, told)
     seen = _SeenTogether.of(filters, told, prior)
     known, (density, squares) = _conditioned(filters, told, prior, seen), seen.said
-    if filters.layout.restarts:
+    if filters.layout.hazard.any():
         # All but the constant may have started afresh before the first reading: the soft reset of
         # `Filters.observed`, once for all readings, with the hazard of so many steps.
         afresh, layout = filters.layout.restarting
@@ -114,9 +114,8 @@ def after(
         off = np.log(-np.expm1(stays)) + np.cumsum(fresh.said.log_density, axis=0)
         together = np.logaddexp(on, off)
         density[:, afresh] = np.diff(together, axis=0, prepend=0.0)
-        kept = some.kept(on[-1], together[-1])
-        if (kept < 1.0).any():
-            drawn = some.drawn_to_prior(kept)
+        drawn = some.drawn_to_prior(on[-1], together[-1])
+        if drawn is not some:
             again = _conditioned(drawn, told, prior, _SeenTogether.of(drawn, told, prior))
             known.mean[afresh], known.covariance[afresh] = again.mean, again.covariance
     return known, Said(density + np.array([[each.log_slopes] for each in reads]), squares)
@@ -260,8 +259,22 @@ class _SeenTogether(NamedTuple):
         expected = np.matmul(ahead, filters.mean[:, :, None])
         root, inverse = linalg.whitening_each(joint)
         whitened = np.matmul(inverse, told.values[:, None] - expected)[:, :, 0]
-        judged = _judged(filters, told, root, whitened, noise - own)
-        return cls(learned, known, inverse, whitened, *judged)
+        n, blocks = told.n[:, None], np.where(told.step[:, None] == told.step, root, 0.0)
+        found = told.summed(whitened**2)
+        log_root = told.summed(np.log(np.einsum("mii->mi", root)))
+        # An innovation counts by the share of its variance that is not the sensor's noise.
+        counted = 1.0 - (noise - own) / (blocks**2).sum(axis=2)
+        share = told.summed(np.minimum(np.maximum(counted, 0.0), 1.0)) / n
+        scales = [(filters.squares, filters.count)]
+        for more, count in zip(share * found, share * n, strict=True):
+            scales.append(remembered(scales[-1][0] + more, scales[-1][1] + count))
+        squares, counts = np.array(scales).swapaxes(0, 1)
+        density = student(n, counts[:-1], squares[:-1], log_root, found)
+        errors = np.matmul(blocks, whitened[:, :, None])[:, :, 0]
+        # Of two places or more only what they differ by counts.
+        common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2
+        said = Said(density, np.maximum(told.summed(errors**2) - common, 0.0))
+        return cls(learned, known, inverse, whitened, squares[-1], counts[-1], said)
 
 
 def _conditioned(filters: Filters, told: _ByTime, prior: _PriorOf, seen: _SeenTogether) -> Filters:
@@ -274,38 +287,5 @@ def _conditioned(filters: Filters, told: _ByTime, prior: _PriorOf, seen: _SeenTo
     covariance = layout.moved_known(seen.learned, end)
     covariance += layout.prior
     covariance -= np.matmul(back, gain)
-    scales = {"squares": seen.squares, "count": seen.counts}
-    return changed(filters, mean=mean, covariance=covariance, **scales)
-
-
-def _judged(
-    filters: Filters, told: _ByTime, root: Array, whitened: Array, sensor: Array
-) -> tuple[Array, Array, Said]:
-    """Squares and counts of the scales after the readings, and what these said.
-
-    Parameters
-    ----------
-    filters : Filters
-        Before.
-    told : _ByTime
-    root : array of shape (M, N, N)
-        Factor of the covariance of all readings.
-    whitened : array of shape (M, N)
-    sensor : array of shape (M, N)
-        Noise of the sensor, in units of the squared scale.
-    """
-    n, blocks = told.n[:, None], np.where(told.step[:, None] == told.step, root, 0.0)
-    found = told.summed(whitened**2)
-    log_root = told.summed(np.log(np.einsum("mii->mi", root)))
-    known = np.minimum(np.maximum(1.0 - sensor / (blocks**2).sum(axis=2), 0.0), 1.0)
-    share = told.summed(known) / n
-    scales = [(filters.squares, filters.count)]
-    for more, count in zip(share * found, share * n, strict=True):
-        scales.append(remembered(scales[-1][0] + more, scales[-1][1] + count))
-    squares, counts = np.array(scales).swapaxes(0, 1)
-    density = student(n, counts[:-1], squares[:-1], log_root, found)
-    errors = np.matmul(blocks, whitened[:, :, None])[:, :, 0]
-    # Of two places or more only what they differ by counts.
-    common = np.where(n > 1, 1.0 / n, 0.0) * told.summed(errors) ** 2
-    off = np.maximum(told.summed(errors**2) - common, 0.0)
-    return squares[-1], counts[-1], Said(density, off)
+    squares, count = seen.squares, seen.counts
+    return changed(filters, mean=mean, covariance=covariance, squares=squares, count=count)

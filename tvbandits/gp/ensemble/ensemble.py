@@ -165,15 +165,6 @@ class Group:
             time = since[-1].t
         return Group(filters, score, time)
 
-    def take(self, models: NDArray[np.bool_]) -> Group:
-        """Some of them."""
-        return Group(self.filters.take(models), self.score[models], self.time)
-
-    def joined(self, other: Group) -> Group:
-        """With others of the same features and time."""
-        score = np.concatenate([self.score, other.score])
-        return Group(self.filters.joined(other.filters), score, self.time)
-
 
 def _together(since: Sequence[Read]) -> Iterator[Sequence[Read]]:
     """Steps in pieces of at most `MOST_TOGETHER` readings, or of one step: their cost is cubic."""
@@ -212,15 +203,13 @@ class Inactive:
             Time that a step takes.
         """
         backlog = (*self.backlog, over) if self.groups else ()
-        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
-        if due is not None and due not in groups:
-            return tuple(active), score, Inactive(self.groups, backlog)
         pairs = zip(active, by_group(score, active), strict=True)
         up = {each.group: Group(each, part, over.t) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
-        turns = sorted(groups) if due is None else [due]
-        down |= {g: down[g].caught_up(backlog, step) for g in turns if g in down}
-        best = max([float(score.max()), *(float(down[g].score.max()) for g in turns if g in down)])
+        turns = [g for g in sorted(up.keys() | down.keys()) if due in (None, g)]
+        woken = {g: down[g].caught_up(backlog, step) for g in turns if g in down}
+        down |= woken
+        best = max(float(each.score.max()) for each in (*up.values(), *woken.values()))
         for group in turns:
             _split(group, up, down, best + math.log(ACTIVE))
         inactive = tuple(down[group] for group in sorted(down))
@@ -237,12 +226,14 @@ def _split(group: int, up: dict[int, Group], down: dict[int, Group], least: floa
     stays = group not in up or (up[group].score >= least).all()
     if stays and (group not in down or (down[group].score < least).all()):
         return
-    everyone = here[0] if len(here) == 1 else here[0].joined(here[1])
-    carries = everyone.score >= least
+    everyone, *others = (each.filters for each in here)
+    everyone = everyone.joined(others[0]) if others else everyone
+    score = np.concatenate([each.score for each in here])
+    carries = score >= least
     for side, mask in ((up, carries), (down, ~carries)):
         side.pop(group, None)
         if mask.any():
-            side[group] = everyone.take(mask)
+            side[group] = Group(everyone.take(mask), score[mask], here[0].time)
 
 
 def thinned(filters: Sequence[Filters], score: Array) -> tuple[tuple[Filters, ...], Array]:
@@ -317,7 +308,6 @@ class FilterEnsemble:
     _error_variance: float = 0.0
     _present: Step = field(default_factory=lambda: Step.before((), math.nan))
     _early: tuple[tuple[Index, Array, Array, float], ...] = ()
-    _learned_at: int = 0
     _inactive: Inactive = field(default_factory=Inactive)
 
     @classmethod
@@ -400,6 +390,9 @@ class FilterEnsemble:
             for part in in_parts(len(y)):
                 ensemble = ensemble.observe(index[part], y[part], noise[part], t)
             return ensemble
+        learns = ensemble._is_early() and ensemble.steps + 1 in UNIT_LEARNED_AT
+        if learns and t != ensemble.time:
+            ensemble = ensemble._anew()
         ensemble = ensemble._at(t)
         above = y - ensemble.origin
         z, slopes = ensemble.transform(above), float(ensemble.transform.log_slope(above).sum())
@@ -413,16 +406,13 @@ class FilterEnsemble:
         density = present.log_density + np.concatenate([s.log_density for s in seen]) + slopes
         grown = Step(present.expected, read, density, (*present.innovations, *squares))
         known = (*ensemble.seen, *above.tolist())
-        observed = changed(
+        return changed(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
             seen=(min(known), max(known)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
-        if not present.innovations:  # they were expected as the filters have just seen them
-            observed.__dict__["_errors"] = errors
-        return observed
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""
@@ -469,34 +459,21 @@ class FilterEnsemble:
         variance = float(y.var())
         if variance < LOUD * noise:  # next to little noise it does not matter what of them is noise
             variance = max(variance - noise, LEAST_TOLD * noise)
-        empty = changed(
-            self,
-            time=float("nan"),
-            steps=0,
-            innovation=1.0,
-            coverage=0.95,
-            _early=(),
-            _learned_at=self.steps + 1,
-        )
-        best, least = None, -math.inf
-        for power in self.powers:
-            made = empty._in_unit(float(np.median(y)), variance, power)
-            made = made._replayed(self._early)
-            evidence = float(np.logaddexp.reduce(FORGETTING * made._score + made._evidence[0]))
-            if best is None or evidence > least:
-                least = max(least, evidence + (CLEARLY if best is None else 0.0))
-                best = made
-        assert best is not None  # there is a power
-        return best
+        begun = [self._in_unit(float(np.median(y)), variance, power) for power in self.powers]
+        replayed = [each._replayed() for each in begun]
+        scores = [FORGETTING * each._score + each._evidence[0] for each in replayed]
+        evidence = np.logaddexp.reduce(scores, axis=1)
+        evidence[0] += CLEARLY
+        return replayed[int(evidence.argmax())]
 
-    def _replayed(self, early: Sequence[tuple[Index, Array, Array, float]]) -> FilterEnsemble:
+    def _replayed(self) -> FilterEnsemble:
         """With readings of the first times: those before the last are taken in together.
 
         One after the other they would take as long as all steps so far.
         """
-        times = sorted({t for *_, t in early})
+        early, times = self._early, sorted({t for *_, t in self._early})
         past = [self._early_step([each for each in early if each[3] == t]) for t in times[:-1]]
-        made = changed(self, time=times[0], steps=-1)
+        made = changed(self, time=times[0], steps=-1, innovation=1.0, coverage=0.95)
         for since in _together(past):
             pairs = [after(each, made.time, since, self.step) for each in made.filters]
             filters, said = zip(*pairs, strict=True)
@@ -513,7 +490,7 @@ class FilterEnsemble:
         for index, values, variances, t in early:
             if t == times[-1]:
                 made = made.observe(index, values, variances, t)
-        return changed(made, _early=tuple(early))
+        return changed(made, _early=early)
 
     def _early_step(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> Read:
         """All that was read at one of the first times."""
@@ -528,9 +505,6 @@ class FilterEnsemble:
             return self
         if np.isnan(self.time):
             return changed(self, time=t)
-        known_later = self._is_early() and self._learned_at <= self.steps
-        if known_later and self.steps + 1 in UNIT_LEARNED_AT:
-            return self._anew()._at(t)
         step = self.step if np.isfinite(self.step) else t - self.time
         evidence, error_variance = self._evidence
         innovation, coverage = self.innovation, self.coverage
@@ -567,21 +541,15 @@ class FilterEnsemble:
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
         """What the present step says about each member, and the variance of errors that it shows."""
-        count = len(self._present.read.rows)
-        if not count:
-            return np.zeros_like(self._score), self._error_variance
-        squares = squares_of_differences(self._errors)
-        return self._judged(self._present.log_density, squares, count)
-
-    @cached_property
-    def _errors(self) -> Array:
-        """What the readings of the present step are off, (M, n), as each member expected them."""
         read = self._present.read
+        if not len(read.rows):
+            return np.zeros_like(self._score), self._error_variance
         expected = [
             np.matmul(each.layout.rows(read.rows), state[:, :, None])[:, :, 0]
             for state, each in zip(self._present.expected, self.filters, strict=True)
         ]
-        return np.asarray(read.values - np.concatenate(expected))
+        squares = squares_of_differences(read.values - np.concatenate(expected))
+        return self._judged(self._present.log_density, squares, len(read.rows))
 
     def _judged(self, density: Array, squares: Array, count: int) -> tuple[Array, float]:
         """By log densities (M,) of so many readings of one time, and squares of differences (M,)."""

@@ -128,20 +128,17 @@ class Layout:
         r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
         basis = np.column_stack([np.ones((count, 1)), *made, waves])
         season = 2 + r + (2 * q if first.smooth else q)
-        prior = np.array(
-            [
-                _prior(each, one, other, s)
-                for each, (one, other) in zip(settings, roots, strict=True)
-            ]
-        )
+        pairs = zip(settings, roots, strict=True)
+        prior = [_prior(each, one, other, s) for each, (one, other) in pairs]
         left = [
             each.static * static[1]
             + each.drift * drift[1]
             + (each.season.variances.sum() * unknown if each.season else 0.0)
             for each in settings
         ]
-        parts = 2 + r, 2 + r + q, season
-        return cls(tuple(settings), basis, *parts, prior, np.array(left))
+        return cls(
+            tuple(settings), basis, 2 + r, 2 + r + q, season, np.array(prior), np.array(left)
+        )
 
     @cached_property
     def size(self) -> int:
@@ -164,11 +161,6 @@ class Layout:
         return np.array([each.hazard for each in self.settings])
 
     @cached_property
-    def restarts(self) -> bool:
-        """Whether one of them may start afresh."""
-        return bool(self.hazard.any())
-
-    @cached_property
     def floor(self) -> Array:
         """Least noise (M, 1) of a reading, in units of the squared scale."""
         return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
@@ -184,15 +176,8 @@ class Layout:
 
     @cached_property
     def _observing(self) -> Array:
-        one, end = self.basis[:, :1], self.basis.shape[1] - self._waves
-        static, drift = self.drift - 2, self.derivative - self.drift
-        parts = [one, one, self.basis[:, 1 : 1 + static], self.basis[:, end - drift : end]]
-        unseen = np.zeros((len(one), self.season - self.derivative))
-        if self._waves:
-            harmonics = (self.waves.stop - self.waves.start) // self._waves
-            season = np.tile(self.basis[:, end:], harmonics)
-            return np.hstack([*parts, unseen, season, np.zeros_like(season)])
-        return np.hstack([*parts, unseen])
+        """What observes a state at each point, shape (A, S)."""
+        return np.asarray(self.basis @ self.folded(np.eye(self.size)).T)
 
     @cached_property
     def basis_key(self) -> str:
@@ -213,8 +198,8 @@ class Layout:
     @cached_property
     def scales(self) -> tuple[Array, Array, Array]:
         """Of trend, static part and drift (M,), in steps."""
-        names = "trend_scale", "static_scale", "drift_scale"
-        trend, static, drift = (np.array([getattr(s, n) for s in self.settings]) for n in names)
+        each = [(s.trend_scale, s.static_scale, s.drift_scale) for s in self.settings]
+        trend, static, drift = np.array(each).T
         return trend, static, drift
 
     def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
@@ -226,10 +211,8 @@ class Layout:
 
     def joined(self, other: Layout) -> Layout:
         """With other models of the same features."""
-        prior, left = (
-            np.concatenate([getattr(each, name) for each in (self, other)])
-            for name in ("prior", "left")
-        )
+        prior = np.concatenate([self.prior, other.prior])
+        left = np.concatenate([self.left, other.left])
         return self._of(self.settings + other.settings, prior, left)
 
     def rows(self, points: Index) -> Array:
@@ -519,25 +502,22 @@ class Filters:
         own = self.layout.own[:, points]
         noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
         seen = _Seen.of(self, H, values, noise)
-        log_density, squares = seen.log_density, seen.squares
-        errors = seen.errors
-        variances = seen.diagonal * self.variance[:, None]
-        start = self
-        if self.layout.restarts:
+        start, log_density, squares = self, seen.log_density, seen.squares
+        errors, variances = seen.errors, seen.diagonal * self.variance[:, None]
+        if self.layout.hazard.any():
             start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
             if start is not self:
                 seen = _Seen.of(start, H, values, noise)
                 least = np.minimum(squares, seen.squares)
                 squares = np.where(self.layout.hazard > 0, least, squares)
         back = seen.reach.transpose(0, 2, 1)
-        gain = np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
+        mean = start.mean + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
         # Of one reading, as mostly, the product of matrices takes three times as long.
         covariance = back * seen.reach if len(values) == 1 else np.matmul(back, seen.reach)
         np.subtract(start.covariance, covariance, out=covariance)
         told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
         told = told.sum(axis=1) / len(values)
         squares, count = remembered(self.squares + told * squares, self.count + told * len(values))
-        mean = start.mean + gain
         after = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
         return after, Innovations(errors, variances, log_density)
 
@@ -557,25 +537,24 @@ class Filters:
         starts = np.log(layout.hazard) + other.log_density
         together = np.logaddexp(goes_on, starts)
         log_density[rows] = together
-        kept = some.kept(goes_on, together)
-        if (kept == 1.0).all():
+        drawn = some.drawn_to_prior(goes_on, together)
+        if drawn is some:
             return self, log_density, squares
         squares[rows] = np.minimum(squares[rows], other.squares)
-        drawn = some.drawn_to_prior(kept)
         mean, covariance = self.mean.copy(), self.covariance.copy()
         mean[rows], covariance[rows] = drawn.mean, drawn.covariance
         return changed(self, mean=mean, covariance=covariance), log_density, squares
 
-    def kept(self, goes_on: Array, together: Array) -> Array:
-        """What is kept (M,) of the states by the chance that nothing started afresh.
+    def drawn_to_prior(self, goes_on: Array, together: Array) -> Filters:
+        """With the rest started afresh of what is kept of the states; itself where all of it is kept.
 
-        By log densities (M,) of what was read, if nothing did and whatever did.
+        What is kept follows from log densities (M,) of what was read, if nothing started afresh and
+        whatever did.
         """
-        chance = np.where(self.layout.hazard > 0, np.exp(goes_on - together), 1.0)
-        return np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
-
-    def drawn_to_prior(self, kept: Array) -> Filters:
-        """With so much kept (M,) of the states, and the rest started afresh."""
+        chance = np.exp(goes_on - together)
+        kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
+        if (kept == 1.0).all():
+            return self
         fresh, own = self.restarted(), kept[:, None, None]
         mean = own[:, 0] * self.mean + (1.0 - own[:, 0]) * fresh.mean
         covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance

@@ -6,14 +6,15 @@ unit of reward by quadrature, covariances by the mean slopes at both ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import boxcox1p, inv_boxcox1p
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
 
@@ -21,20 +22,6 @@ from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPoster
 # With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
 # same for the lower tail: many small rewards and few large ones ask for a power below 1. All are
 # increasing, defined for every reward, and have slope 1 at the origin.
-
-
-def _signed(u: Array, power: float) -> Array:
-    """For u >= 0: ((1 + u)^power - 1) / power, or its limit."""
-    return np.asarray(np.log1p(u) if power == 0 else np.expm1(power * np.log1p(u)) / power)
-
-
-def _inverse(z: Array, power: float) -> Array:
-    """For z >= 0; infinite where no u is as large."""
-    if power == 0:
-        return np.asarray(np.expm1(np.minimum(z, 300.0)))
-    with np.errstate(divide="ignore"):
-        grown = np.log1p(np.maximum(power * z, -1.0)) / power
-    return np.asarray(np.expm1(np.minimum(grown, 300.0)))
 
 
 @dataclass(frozen=True)
@@ -53,7 +40,7 @@ class Transform:
 
     def __call__(self, y: Array) -> Array:
         """Of rewards less the origin."""
-        return self._odd(_signed, y)
+        return self._odd(boxcox1p, y)
 
     def log_slope(self, y: Array) -> Array:
         """Logarithm of the derivative, at rewards less the origin."""
@@ -63,9 +50,9 @@ class Transform:
 
     def inverse(self, z: Array) -> Array:
         """Rewards less the origin."""
-        return self._odd(_inverse, z)
+        return self._odd(inv_boxcox1p, z)
 
-    def _odd(self, half: Callable[[Array, float], Array], values: Array) -> Array:
+    def _odd(self, half: np.ufunc, values: Array) -> Array:
         """A function of sizes, in the unit, with the one power above the origin and the other below."""
         if self.power == 1:
             return values
@@ -150,9 +137,7 @@ class Mixture:
                 states.append(layout.folded(filters.mean))
             states_ahead.append(layout.folded(later.mean))
             unit = weights / total * filters.variance
-            mixed = np.empty((len(covariances), size * size))
-            for row, each in zip(mixed, covariances, strict=True):
-                np.matmul(unit, each.reshape(len(unit), -1), out=row)
+            mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
             # From the left; and, turned over, from the right.
             folded = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
             sums = sums + layout.folded(folded.swapaxes(1, 2))
@@ -257,8 +242,10 @@ class Components:
         forecast, mixtures, ahead = self.forecast(), self.mixtures, self._ahead
         now = self._moments([(m.now, m.known) for m in mixtures])
 
-        def covariance(r: Index, s: Index | slice, later: bool) -> Array:
+        def covariance(rows: Rows, others: Rows | slice, later: bool) -> Array:
             """Of rewards now at some points with those at others, now or at the time ahead."""
+            r = np.asarray(rows, dtype=np.int64)
+            s = others if isinstance(others, slice) else np.asarray(others, dtype=np.int64)
             then = ahead if later else now
             slopes = then.slope[s]
             shared = np.zeros((len(r), len(slopes)))
@@ -274,19 +261,12 @@ class Components:
                 shared *= slopes
             return shared
 
-        def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
-            return covariance(np.asarray(rows, dtype=np.int64), others, True)
-
-        def among(rows: Rows, others: Rows) -> Array:
-            r, s = (np.asarray(each, dtype=np.int64) for each in (rows, others))
-            return covariance(r, s, False)
-
         return JointPosterior(
             forecast.mean,
             forecast.learnable,
             beta,
             noise_variance + now.nugget * now.slope**2,
-            reach,
-            among,
+            lambda rows, others=EVERY: covariance(rows, others, later=True),
+            lambda rows, others: covariance(rows, others, later=False),
             now.slope**2 * now.learnable,
         )

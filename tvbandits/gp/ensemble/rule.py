@@ -20,7 +20,7 @@ import numpy as np
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, not_negative
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import of_kind, require, several
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.filters import distances, extent_of
@@ -105,14 +105,11 @@ class Recent:
             return self._long_ago(t, readings)
         at, same = bisect_left(self.times, t), t in self.times
         times = self.times if same else (*self.times[:at], t, *self.times[at:])
-        known = self._after[:at]
         grown = (*self.parts[at], readings) if same else (readings,)
         parts = (*self.parts[:at], grown, *self.parts[at + same :])
-        if same and at == len(times) - 1:
-            # The latest time goes on: nothing has to be taken twice.
-            latest = self.latest.observe(*readings, t)
-            known = [*self._after[:at], latest]
-        out = Recent(self.before, times, parts, known)
+        # Where the latest time goes on, nothing has to be taken twice.
+        goes_on = [self.latest.observe(*readings, t)] if same and at == len(times) - 1 else []
+        out = Recent(self.before, times, parts, [*self._after[:at], *goes_on])
         surplus = len(times) - WINDOW
         if surplus <= 0:
             return out
@@ -323,10 +320,9 @@ class ModelEnsemble(PosteriorRule):
 
     def __post_init__(self) -> None:
         season: Any = self.season
-        if isinstance(season, str) and season != "find":
-            expected = 'a positive number, "find" or None'
-            raise ValueError(f"season must be {expected}, got {shown(season)}")
-        if not (season is None or isinstance(season, str)):
+        if isinstance(season, str):
+            require(season == "find", "season", 'a positive number, "find" or None', season)
+        elif season is not None:
             finite_number("season", season, low=SHORTEST_SEASON)
         not_negative("unit", self.unit)
         for pair in several("prior", self.prior, "a tuple of pairs (ModelSpec, weight)"):
@@ -525,15 +521,12 @@ class EnsemblePosterior(CandidatePosterior):
     def continued(
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> EnsemblePosterior | None:
-        """With readings more; None where some are older than its own, or `now` is older than all."""
-        rows, times = rows.in_time(), self.data.Z[:, -1]
-        if surface is not self.surface or now < times[0]:
+        """With readings more; None where `now` is older than all of its own."""
+        if surface is not self.surface or now < self.data.Z[0, -1]:
             return None
         if len(rows.Z) == 0:
             return self if now == self.now else changed(self, now=now)
-        if rows.Z[0, -1] < times[-1]:
-            return None
-        return self.told(rows, self.data.append(rows), now)
+        return self.told(rows.in_time(), self.data.append(rows).in_time(), now)
 
     # --- what it believes -----------------------------------------------------------------------------
 

@@ -266,17 +266,10 @@ def refit(
 
 def _fitted(evidence: Evidence, theta: Array, bounds: Any, iterations: int) -> tuple[Array, float]:
     """Hyperparameters after some iterations, and minus their log posterior density."""
-    # The types of scipy know no array of bounds.
     if len(theta) == 0:
         return theta, evidence(theta)[0]
-    found = minimize(
-        evidence,
-        np.clip(theta, bounds[:, 0], bounds[:, 1]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": iterations},
-    )
+    start = np.clip(theta, bounds[:, 0], bounds[:, 1])
+    found = minimize(evidence, start, jac=True, bounds=bounds, options={"maxiter": iterations})
     return np.asarray(found.x), float(found.fun)
 
 

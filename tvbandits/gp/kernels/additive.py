@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
-from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import measured
 from tvbandits.core.parameters import Category
 from tvbandits.core.protocols import Domain
@@ -51,21 +50,16 @@ def structured_kernel(smooth: Any, rough: Any | None = None) -> Any:
         Of what stays and of what is fast: places differ for good, and weather is local. `smooth` by
         default.
     """
-    of_kind("smooth", smooth, Kernel, "a scikit-learn kernel")
-    of_kind("rough", rough, (Kernel, type(None)), "a scikit-learn kernel, or None")
-
-    def amplitude(share: float) -> Any:
-        return ConstantKernel(share, (1e-5, 1e3))
 
     def over_points(space: Any) -> Any:
         return OnSpace(space.clone_with_theta(space.theta))
 
     rough = smooth if rough is None else rough
     return (
-        amplitude(LEVEL) * _in_time(LEVEL_SCALE, 0.5)
-        + amplitude(STATIC) * over_points(rough)
-        + amplitude(DRIFT) * over_points(smooth) * _in_time(DRIFT_SCALE, 1.5)
-        + amplitude(FAST) * over_points(rough) * _in_time(FAST_SCALE, 0.5)
+        _amplitude(LEVEL, 1e-5) * _in_time(LEVEL_SCALE, 0.5)
+        + _amplitude(STATIC, 1e-5) * over_points(rough)
+        + _amplitude(DRIFT, 1e-5) * over_points(smooth) * _in_time(DRIFT_SCALE, 1.5)
+        + _amplitude(FAST, 1e-5) * over_points(rough) * _in_time(FAST_SCALE, 0.5)
     )
 
 
@@ -155,8 +149,8 @@ def _ripples(box: Bounded | Candidates) -> Any:
     return _amplitude(BOX_NOISE) * at_a_point * OnTime(Matern(AT_ONCE, "fixed", nu=0.5))
 
 
-def _amplitude(share: float) -> Any:
-    return ConstantKernel(share, (1e-6, 1e3))
+def _amplitude(share: float, least: float = 1e-6) -> Any:
+    return ConstantKernel(share, (least, 1e3))
 
 
 def _in_time(scale: float, nu: float) -> Any:

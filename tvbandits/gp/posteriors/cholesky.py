@@ -151,7 +151,7 @@ class ExactPosterior(KernelPosterior):
         appended = _appended(self, self.surface, rows, surface)
         if appended is not None:
             return appended
-        rows = self.rows.joined(rows)
+        rows = self.rows.append(rows)
         return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
 
     def expansion(self, worst: float) -> Expansion | None:
@@ -270,17 +270,16 @@ def extend(
 ) -> ExactPosterior | None:
     """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
     dropped = _dropped(previous, data)
-    if dropped is None or previous.jitter > 0:
+    if dropped is None or dropped > len(previous.rows) // 8 or previous.jitter > 0:
         return None
     on = None
     if surface is not None and previous.surface is not None:
         on = previous.surface.moved(surface, previous.rows.Z, now)
-    posterior: ExactPosterior | None = replace(previous, surface=on)
-    if dropped and posterior is not None:
-        posterior = _rotate_out(posterior, dropped)
-    if posterior is not None:
-        rows = data.rows(len(previous.data) - dropped)
-        posterior = _appended(posterior, posterior.surface, rows, surface)
+    shorter = replace(previous, surface=on)
+    if dropped:
+        shorter = _rotate_out(shorter, dropped)
+    rows = data.rows(len(previous.data) - dropped)
+    posterior = _appended(shorter, shorter.surface, rows, surface)
     if posterior is None:
         return None
     if surface is not None and posterior.surface is None:
@@ -321,11 +320,8 @@ def _dropped(previous: ExactPosterior, new: Data) -> int | None:
     return None
 
 
-def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
+def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
     """Forget the `count` oldest rows of the factor."""
-    rows = posterior.rows
-    if count > len(rows) // 8:
-        return None
     on, W = posterior.surface, posterior.weights.array
     carried = W if on is None else np.hstack([W, on.V.array])
     L, carried = linalg.drop_rows(posterior.factor.array, carried, 0, count)
@@ -333,7 +329,7 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior | None:
     if on is not None:
         V = np.ascontiguousarray(carried[:, W.shape[1] :])
         on = changed(on, V=AppendBuffer.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
-    kept = rows.rows(count)
+    kept = posterior.rows.rows(count)
     return changed(
         posterior,
         rows=kept,

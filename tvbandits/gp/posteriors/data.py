@@ -97,11 +97,6 @@ class Data:
         object.__setattr__(made, "room", room)
         return made
 
-    def joined(self, other: Data) -> Data:
-        """As `append`, in storage of their own."""
-        Z, Y, variance = map(np.concatenate, zip(self, other, strict=True))
-        return Data(Z, Y, variance)
-
     def row(self, i: int) -> Data:
         """Row i alone."""
         return self.rows(i, i + 1)
