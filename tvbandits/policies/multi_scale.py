@@ -101,13 +101,6 @@ class Block:
     rewards: list[float] = field(default_factory=list)
 
 
-def _awaiting(bandit: Bandit, out: Plays) -> Bandit:
-    """The bandit, with these plays out and no others."""
-    if bandit.state.pending == out:
-        return bandit
-    return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=out))
-
-
 @dataclass(eq=False)
 class Master:
     """The rule.
@@ -148,7 +141,10 @@ class Master:
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
         active = self._active(rng)
-        bandit = active.bandit = _awaiting(active.bandit, out)
+        if active.bandit.state.pending != out:
+            state = replace(active.bandit.state, pending=out)
+            active.bandit = Bandit.from_state(active.bandit.recipe, state)
+        bandit = active.bandit
         try:
             x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
         except NothingAvailableError:

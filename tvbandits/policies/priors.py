@@ -226,8 +226,6 @@ class SeveralPriors:
         Of a reward, in prior deviations squared.
     centre : Centre
     width : float
-    steps : int
-        Rewards so far.
     """
 
     domain: Candidates
@@ -235,7 +233,6 @@ class SeveralPriors:
     noise: float
     centre: Centre
     width: float
-    steps: int = field(default=0, kw_only=True)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Every filter sees the rewards; its evidence is that of the prediction of them."""
@@ -247,7 +244,7 @@ class SeveralPriors:
                 member.log_evidence += log_density(y - mean, variance + self.noise)
                 member.filter = now.observed(row, y, self.noise)
                 errors.append((y - mean, variance))
-            self.centre, self.steps = self.centre.seen(y), self.steps + 1
+            self.centre = self.centre.seen(y)
             self._judge(x, errors)
 
     def _judge(self, x: Array, errors: list[tuple[float, float]]) -> None:
@@ -256,11 +253,6 @@ class SeveralPriors:
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
         """The filter of a prior at a decision."""
         return self.members[p].filter.awaiting(out, self.domain, self.noise).at(now)
-
-    def _best(self, values: Array, allowed: Allowed, rng: np.random.Generator) -> tuple[int, Array]:
-        """Row and point of the largest of values (A,) that may be chosen."""
-        x = allowed.best(lambda X: values[self.domain.index(X)], rng)
-        return int(self.domain.index(x[None])[0]), x
 
 
 @dataclass(eq=False)
@@ -277,7 +269,7 @@ class PredictiveSampling(SeveralPriors):
         root = square_root(drawn_covariance(found.covariance, gamma, future))
         step = root @ rng.standard_normal(root.shape[1])
         values = found.features @ (found.centred(self.centre.value) + self.width * step)
-        return self._best(values, allowed, rng)[1]
+        return allowed.best_of(values, rng)
 
 
 @dataclass(eq=False)
@@ -302,9 +294,10 @@ class Elimination(SeveralPriors):
             centre = self.centre.value
             mean, deviation = self._at(p, now, out).surface(centre)
             bound = np.round(mean - centre + self.width * deviation, DIGITS)
-            row, x = self._best(bound, allowed, rng)
-            if found is None or bound[row] > found[0]:
-                found = (float(bound[row]), p, x)
+            x = allowed.best_of(bound, rng)
+            (height,) = bound[self.domain.index(x[None])]
+            if found is None or height > found[0]:
+                found = (float(height), p, x)
         assert found is not None  # one prior is always left
         self.chosen[found[2].tobytes()] = found[1]
         return found[2]
@@ -319,7 +312,7 @@ class Elimination(SeveralPriors):
         member.errors += error
         member.allowance += self.width * math.sqrt(variance)
         member.rounds += 1
-        logarithm = math.log(math.pi**2 * self.steps**2 * priors / (3 * self.delta))
+        logarithm = math.log(math.pi**2 * self.centre.count**2 * priors / (3 * self.delta))
         most = math.sqrt(2 * self.noise * member.rounds * max(logarithm, 0.0)) + member.allowance
         if p in self.left and len(self.left) > 1 and abs(member.errors) > most:
             self.left.remove(p)
@@ -342,7 +335,7 @@ class PosteriorOfPriors(SeveralPriors):
         root = square_root(found.covariance)
         step = self.width * root @ rng.standard_normal(root.shape[1])
         values = found.features @ (found.centred(self.centre.value) + step)
-        return self._best(values, allowed, rng)[1]
+        return allowed.best_of(values, rng)
 
 
 @listed("draws what all future rewards would still confirm", paper="Liu 2023")
