@@ -271,13 +271,11 @@ class Exoskeleton(OnInterval):
         """5 / (horizon - 1): far from its best setting, the cost changes by what that moves."""
         return 5.0 / (self.horizon - 1)
 
-    def _target(self, t: float) -> float:
-        self.check_known(t)
-        return 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
-
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
-        return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - self._target(t))
+        self.check_known(t)
+        target = 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
+        return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - target)
 
     def best_of_all(self, t: float) -> float:
         """None: the cost at its best setting."""

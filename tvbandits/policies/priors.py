@@ -105,15 +105,6 @@ class ArmFilter:
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
 
-    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> ArmFilter:
-        """As if the mean had been observed at plays whose rewards are not told yet."""
-        found = self
-        for x, t in zip(out.X, out.t, strict=True):
-            now = found.at(float(t))
-            told = now.observed(int(domain.index(x[None])[0]), 0.0, noise)
-            found = replace(now, covariance=told.covariance)
-        return found
-
     def moments(self, row: int, centre: float) -> tuple[float, float]:
         """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
         h = self.features[row]
@@ -251,8 +242,12 @@ class SeveralPriors:
         """Look at the error of each prior's forecast of a reward, and at its variance."""
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
-        """The filter of a prior at a decision."""
-        return self.members[p].filter.awaiting(out, self.domain, self.noise).at(now)
+        """The filter of a prior at a decision, as if plays that are out had met its mean."""
+        found = self.members[p].filter
+        for row, t in zip(self.domain.index(out.X).tolist(), out.t.tolist(), strict=True):
+            there = found.at(t)
+            found = replace(there, covariance=there.observed(row, 0.0, self.noise).covariance)
+        return found.at(now)
 
 
 @dataclass(eq=False)
