@@ -94,10 +94,6 @@ class Axis:
         """Positions (m,) to draw at: all, where they are few and apart."""
         return np.unique(self.kind.from_unit(np.linspace(0.0, 1.0, most)))
 
-    def apart(self) -> bool:
-        """Whether its values are drawn one by one."""
-        return 0 < self.kind.size <= SEPARATE
-
 
 @dataclass(frozen=True)
 class Picture:
@@ -262,7 +258,7 @@ def _draw_slices(picture: Picture, where: list[Axes]) -> None:
     """A curve for each axis; over candidates on a line it goes through them."""
     domain = picture.bandit.recipe.domain
     for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
-        positions, apart = axis.values(CURVE), axis.apart()
+        positions, apart = axis.values(CURVE), 0 < axis.kind.size <= SEPARATE
         if isinstance(domain, Candidates):
             positions = np.sort(domain.X[:, 0])
             apart = len(positions) <= SEPARATE
@@ -326,19 +322,13 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
         ax.figure.colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
-            last = _latest(seen.X, seen.t)
+            order = np.argsort(seen.t, kind="stable")[::-1]
+            last = order[np.unique(seen.X[order], axis=0, return_index=True)[1]]
             seen_marks(picture, ax, seen.X[last], seen.t[last], name)
         mark(ax, picture.bandit.pending, "pending")
         mark(ax, picture.best[None, :], "recommended")
         ax.set_xlabel(across.name)
         ax.set_ylabel(up.name)
-
-
-def _latest(X: Array, t: Array) -> Index:
-    """The row of the latest time for each distinct point."""
-    order = np.argsort(t, kind="stable")[::-1]
-    _, first = np.unique(X[order], axis=0, return_index=True)
-    return order[first]
 
 
 # --- ranking ------------------------------------------------------------------------------------------
