@@ -265,10 +265,7 @@ class Opkb:
         epoch = self._epoch_now(rng)
         waiting = {x.tobytes() for x in out.X}
         self.chosen = [each for each in self.chosen if each[0] in waiting]
-        step = len(epoch.weighted) + len(self.chosen)
-        # The smallest order of the replays that cover the step, or the block's own.
-        covering = [each.order for each in epoch.replays if each.start <= step < each.end]
-        order = min(covering, default=epoch.block)
+        order = self._order(len(epoch.weighted) + len(self.chosen))
         P = epoch.strategies[order]
         free = allowed(self.domain.X)
         if not (P * free).any():
@@ -322,6 +319,11 @@ class Opkb:
                 if rng.random() < 2.0 ** ((m - j) / 2):
                     epoch.replays.append(Replay(m, slot * span, (slot + 1) * span))
         return epoch
+
+    def _order(self, step: int) -> int:
+        """The smallest order of the replays that cover a step, or the block's own."""
+        orders = [each.order for each in self.epoch.replays if each.start <= step < each.end]
+        return min(orders, default=self.epoch.block)
 
     def _changed(self) -> bool:
         """Whether a replay that ends now disagrees with what was known before."""
