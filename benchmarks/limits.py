@@ -36,7 +36,6 @@ class DiscAndBump(UnderALimit):
 
     horizon: int = 100
     noise_variance: float = 0.02
-    seed: int = 0
     name: str = "disc-and-bump"
     limit: ClassVar[Limit] = Limit("depth", at_least=2.0, noise_variance=0.09)
 
@@ -76,7 +75,6 @@ class ShiftingNetwork(UnderALimit):
 
     horizon: int = 100
     noise_variance: float = 0.05
-    seed: int = 0
     name: str = "shifting-network"
     limit: ClassVar[Limit] = Limit("load", at_most=1.0, noise_variance=0.05)
 

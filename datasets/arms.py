@@ -23,7 +23,7 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse, square_root
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, autoregressive
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, autoregressive, draws
 
 MOST_ARMS = 10_000
 
@@ -58,7 +58,6 @@ class SwitchingArms(OnPath):
     arms: int = 100
     horizon: int = 10_000
     noise_variance: float = 0.01
-    seed: int = 0
     name: str = "switching-arms"
     ranges: ClassVar = {"arms": (1, MOST_ARMS)}
     kernel = RBF(0.2)  # that the rewards are drawn from
@@ -78,9 +77,8 @@ class SwitchingArms(OnPath):
     @cached_property
     def path(self) -> Array:
         """Rewards between switches, shape (pieces, arms)."""
-        root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x49])
-        drawn = rng.standard_normal((len(self.switches) + 1, root.shape[1])) @ root.T
+        drawn = draws(self.kernel(self.domain.X), len(self.switches) + 1, rng)
         return np.asarray(0.8 * drawn / np.abs(drawn).max(axis=1, keepdims=True))
 
     def row(self, t: float) -> int:
@@ -133,16 +131,12 @@ class AutoregressiveArms(OnPath):
     side: int = 10
     horizon: int = 2000
     noise_variance: float = 0.09
-    seed: int = 0
     name: str = "ar-arms"
     ranges: ClassVar = {"side": (1, 60)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.horizon + BURN_IN) * self.side**2 > 100_000_000:
-            raise ValueError(
-                f"horizon = {self.horizon} steps of {self.side**2} arms are more than 100000000"
-            )
+        self.check_size((self.horizon + BURN_IN) * self.side**2, 100_000_000)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -212,7 +206,6 @@ class WearingArms(OnCandidates, Drawn):
     length_scale: float = 0.0
     horizon: int = 2000
     noise_variance: float = 0.05
-    seed: int = 0
     name: str = "wearing-arms"
     ranges: ClassVar = {"arms": (1, MOST_ARMS)}
 
@@ -285,7 +278,6 @@ class BannersByDay(OnCandidates, Drawn):
     beside: bool = True
     horizon: int = 336
     noise_variance: float = 0.25
-    seed: int = 0
     name: str = "banners-by-day"
     ranges: ClassVar = {"horizon": (1, MOST_STEPS), "banners": (2, MOST_ARMS)}
 
@@ -348,7 +340,6 @@ class Banners(OnCandidates, Drawn):
     banners: int = 8
     trials: int = 1
     horizon: int = 3000
-    seed: int = 0
     name: str = "banners"
     ranges: ClassVar = {"banners": (2, MOST_ARMS)}
 

@@ -144,7 +144,6 @@ class Field(OnPath):
     kind: str = "bumps"
     horizon: int = 100
     noise_variance: float = 0.01
-    seed: int = 0
     ranges: ClassVar = {"horizon": (1, MOST_STEPS)}
 
     def __post_init__(self) -> None:

@@ -14,9 +14,8 @@ from scipy.spatial.distance import cdist
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.limits import Limit
-from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, autoregressive
+from tvbandits.datasets.tables.problem import Drawn, OnCandidates, autoregressive, draws
 
 # Rate at which the quiet network forgets.
 EPSILON = 0.03
@@ -77,7 +76,6 @@ class BumpAndWall(UnderALimit):
 
     horizon: int = 100
     noise_variance: float = 0.01
-    seed: int = 0
     name: str = "bump-and-wall"
     limit: ClassVar[Limit] = Limit("load", at_most=0.0, noise_variance=0.04)
 
@@ -128,7 +126,6 @@ class HeatPump(UnderALimit):
 
     horizon: int = 100
     noise_variance: float = 0.02
-    seed: int = 0
     name: str = "heat-pump"
     limit: ClassVar[Limit] = Limit("compressor", at_most=90.0, noise_variance=1.0)
 
@@ -188,7 +185,6 @@ class QuietNetwork(UnderALimit):
     places: int = 30
     horizon: int = 100
     noise_variance: float = 0.05
-    seed: int = 0
     name: str = "quiet-network"
     limit: ClassVar[Limit] = Limit("noise_level", at_most=60.0, noise_variance=4.0)
     ranges: ClassVar = {**UnderALimit.ranges, "places": (6, 1000)}
@@ -207,10 +203,10 @@ class QuietNetwork(UnderALimit):
     def paths(self) -> tuple[Array, Array]:
         """Rewards and levels, shape (horizon, places) each."""
         rng, X = self.rng(), self.domain.X
-        root = square_root(np.exp(-cdist(X, X, "sqeuclidean") / (2 * 2.5**2)))
+        K = np.exp(-cdist(X, X, "sqeuclidean") / (2 * 2.5**2))
         made: list[Array] = []
         for _ in range(2):
-            stays, *drawn = rng.standard_normal((self.horizon + 1, root.shape[1])) @ root.T
+            stays, *drawn = draws(K, self.horizon + 1, rng)
             drift = autoregressive(np.array(drawn), (1.0 - EPSILON) ** 0.5, EPSILON**0.5)
             made.append(0.7 * stays + 0.7 * drift)
         return made[0], 55.0 + 10.0 * made[1]

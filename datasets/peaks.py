@@ -33,7 +33,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import LARGEST_WHOLE, Array, as_points, as_time, not_negative
 from tvbandits.core.box import Box
-from tvbandits.core.coercion import shown
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, OnInterval
 
@@ -75,18 +74,13 @@ class Peaks(Drawn, ABC):
     shift: float = 1.5
     horizon: int = 500
     noise_variance: float = 1.0
-    seed: int = 0
     name: str = ""
     ends: ClassVar[tuple[float, float]]
     ranges: ClassVar = {"dimension": (1, 100)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.changes * self.peaks * self.dimension**2 > LARGEST:
-            raise ValueError(
-                f"peaks = {shown(self.peaks)} of dimension = {self.dimension}, with horizon = "
-                f"{self.horizon} and a change every {self.every} steps, hold more than {LARGEST} numbers"
-            )
+        self.check_size(self.changes * self.peaks * self.dimension**2, LARGEST)
         not_negative("shift", self.shift)
 
     @cached_property

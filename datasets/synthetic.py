@@ -23,9 +23,8 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice
-from tvbandits.core.linalg import square_root
 from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, mean_change
+from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, draws, mean_change
 
 # Longest horizon of a made-up reward.
 MOST_STEPS = 10_000_000
@@ -37,14 +36,6 @@ MOST_DRAWN = 10_000
 
 # Most rewards of a drawn path, steps times candidates: 1.6 GB.
 LARGEST_PATH = 200_000_000
-
-
-def _check_path(steps: int, candidates: int) -> None:
-    if steps * candidates > LARGEST_PATH:
-        raise ValueError(
-            f"horizon must not make more than {LARGEST_PATH} rewards, got {steps} draws of "
-            f"{candidates}: take a shorter horizon, or fewer candidates"
-        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +123,6 @@ class GPDrift(OnPath):
     length_scale: float = 0.2
     horizon: int = 500
     noise_variance: float = 0.01
-    seed: int = 0
     name: str = "gp-drift"
     smoothness: Literal["rbf", "matern52"] = "rbf"
     ranges: ClassVar = {"horizon": (1, MOST_STEPS), "points_per_axis": (1, math.isqrt(MOST_DRAWN))}
@@ -140,7 +130,7 @@ class GPDrift(OnPath):
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
-        _check_path(self.horizon, self.points_per_axis**2)
+        self.check_size(self.horizon * self.points_per_axis**2, LARGEST_PATH)
         positive_number("length_scale", self.length_scale)
         choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
@@ -158,9 +148,8 @@ class GPDrift(OnPath):
     @cached_property
     def path(self) -> Array:
         """Rewards of all steps and candidates, shape (horizon, A)."""
-        root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x6D])
-        fresh = rng.standard_normal((self.horizon, root.shape[1])) @ root.T
+        fresh = draws(self.kernel(self.domain.X), self.horizon, rng)
         return autoregressive(fresh, (1 - self.epsilon) ** 0.5, self.epsilon**0.5)
 
 
@@ -183,13 +172,12 @@ class Switching(OnPath):
     length_scale: float = 0.08
     horizon: int = 500
     noise_variance: float = 0.01
-    seed: int = 0
     name: str = "switching"
     ranges: ClassVar = {"horizon": (1, MOST_STEPS), "candidates": (1, MOST_DRAWN)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_path(-(-self.horizon // self.every), self.candidates)
+        self.check_size(-(-self.horizon // self.every) * self.candidates, LARGEST_PATH)
         positive_number("length_scale", self.length_scale)
 
     @cached_property
@@ -205,10 +193,8 @@ class Switching(OnPath):
     @cached_property
     def path(self) -> Array:
         """One reward for each piece between switches, shape (pieces, A)."""
-        root = square_root(self.kernel(self.domain.X))
         rng = np.random.default_rng([self.seed, 0x53])
-        count = -(-self.horizon // self.every)
-        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+        return draws(self.kernel(self.domain.X), -(-self.horizon // self.every), rng)
 
     def row(self, t: float) -> int:
         """That of the piece."""
@@ -231,7 +217,7 @@ def bogunovic(
     horizon : int
     seed : int
     """
-    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, seed, "bogunovic", smoothness=smoothness)
+    return GPDrift(epsilon, 50, 0.2, horizon, 0.01, "bogunovic", smoothness, seed=seed)
 
 
 def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
@@ -244,7 +230,7 @@ def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrif
     horizon : int
     seed : int
     """
-    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, seed, "mandl")
+    return GPDrift(epsilon, 20, 0.1, horizon, 0.01, "mandl", seed=seed)
 
 
 @dataclass(frozen=True)
@@ -285,13 +271,11 @@ class Exoskeleton(OnInterval):
         """5 / (horizon - 1): far from its best setting, the cost changes by what that moves."""
         return 5.0 / (self.horizon - 1)
 
-    def _target(self, t: float) -> float:
-        self.check_known(t)
-        return 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
-
     def value(self, X: Array, t: float) -> Array:
         """Noise-free reward at points (n, 1), shape (n,)."""
-        return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - self._target(t))
+        self.check_known(t)
+        target = 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
+        return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - target)
 
     def best_of_all(self, t: float) -> float:
         """None: the cost at its best setting."""

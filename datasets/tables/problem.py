@@ -35,6 +35,7 @@ from tvbandits.core.coercion import (
     shown,
     text,
 )
+from tvbandits.core.linalg import square_root
 from tvbandits.datasets.tables.references import References, as_table, references
 
 
@@ -54,6 +55,12 @@ def autoregressive(drawn: Array, kept: float, new: float | None = None) -> Array
     for step in range(1, len(path)):
         path[step] += kept * path[step - 1]
     return path
+
+
+def draws(covariance: Array, count: int, rng: np.random.Generator) -> Array:
+    """So many draws of a Gaussian process, a row each."""
+    root = square_root(covariance)
+    return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
 
 class MadeUp:
@@ -78,6 +85,14 @@ class MadeUp:
         text("name", self.name)
         noise_variance_number("noise_variance", self.noise_variance)
 
+    def check_size(self, numbers: int, most: int) -> None:
+        """Raise a `ValueError` if it is made of more numbers than a memory should hold."""
+        if numbers > most:
+            raise ValueError(
+                f"horizon = {self.horizon} makes {self.name} of {shown(numbers)} numbers, more than "
+                f"{most}: take a shorter one, or fewer places"
+            )
+
     def check_known(self, t: float) -> None:
         """Raise a `ValueError` unless 1 <= t <= horizon."""
         if not 1 <= t <= self.horizon:
@@ -98,14 +113,15 @@ class MadeUp:
         return (int(t) - 1) // every
 
 
+@dataclass(frozen=True)
 class Drawn(MadeUp):
     """One that is drawn anew for every seed."""
 
-    seed: Any
+    seed: int = field(default=0, kw_only=True)
 
     def realise(self, seed: int) -> Self:
         """Another one of the same kind."""
-        return replace(self, seed=seed)  # type: ignore[type-var]  # a dataclass
+        return replace(self, seed=seed)
 
 
 class OnInterval(MadeUp, ABC):

@@ -69,10 +69,12 @@ def test_a_line() -> None:
 def test_the_points_that_are_out_and_the_recommended_one() -> None:
     bandit = played(LINE)
     (ax,) = panels(plots.beliefs(bandit))
-    marked = {line.get_marker(): np.asarray(line.get_xydata()) for line in ax.lines}
-    np.testing.assert_allclose(marked["^"][:, 0], bandit.pending[:, 0])
+    marked = {part.get_label(): np.asarray(part.get_offsets()) for part in ax.collections}
+    np.testing.assert_allclose(marked["_pending"][:, 0], bandit.pending[:, 0])
     best = bandit.recommend()
-    np.testing.assert_allclose(marked["*"], [[best[0], bandit.predict(best[None, :])[0][0]]])
+    np.testing.assert_allclose(
+        marked["_recommended"], [[best[0], bandit.predict(best[None, :])[0][0]]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,8 +146,8 @@ def test_the_smallest_first_where_small_is_good() -> None:
     (ax,) = panels(plots.beliefs(played(table, minimise=True)))
     means = np.asarray(ax.lines[0].get_xdata())
     assert (np.diff(means) >= 0).all()
-    star = next(line for line in ax.lines if line.get_marker() == "*")
-    np.testing.assert_allclose(star.get_xdata(), [means[0]])
+    star = next(part for part in ax.collections if part.get_label() == "_recommended")
+    np.testing.assert_allclose(star.get_offsets()[:, 0], [means[0]])
 
 
 def test_nothing_is_changed() -> None:

@@ -296,6 +296,11 @@ class Allowed:
         worth = self.only(function)
         return self.checked(self._domain.maximise(worth, rng)[0], worth, rng)
 
+    def best_of(self, values: Array, rng: np.random.Generator) -> Array:
+        """The available candidate of the largest of `values` (A,)."""
+        rows: Any = self._domain
+        return self.best(lambda X: values[rows.index(X)], rng)
+
     def checked(
         self, x: Array, function: Callable[[Array], Array], rng: np.random.Generator
     ) -> Array:

@@ -337,7 +337,9 @@ class FantasyModel:
         """cov_start(x, z)^2 / (var_start(x) v) at every fixed point x ([BB] Lemma 3)."""
         if self.surface is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
-        return _shares(self._covariance(z)[0], self.start.on_surface()[1], self.noise)
+        covariance, variance = self._covariance(z)[0], self.start.on_surface()[1]
+        known = variance <= 0
+        return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * self.noise))
 
 
 @dataclass
@@ -531,9 +533,3 @@ class JointFantasy(FantasyModel):
         Z = self.inputs(X)
         left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))
-
-
-def _shares(covariance: Array, variance: Array, noise: float) -> Array:
-    """covariance^2 / (variance noise); nothing where the reward is known already."""
-    known = variance <= 0
-    return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * noise))

@@ -556,7 +556,7 @@ class LastingBound:
         while len(batch) < count:
             mean, variance = known.on_surface()
             bound = mean[:, 0] + width * np.sqrt(variance)
-            batch.append(allowed.best(lambda X, bound=bound: bound[domain.index(X)], rng))  # type: ignore[misc]
+            batch.append(allowed.best_of(bound, rng))
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
                 known = known.shrunk(z, decision.noise_variance / view.scale**2, view.surface)

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,53 +42,45 @@ class Result:
     problems: dict[str, Problem]
     references: dict[str, References]
     arguments: dict[str, Any]
+    folder: Path | None
 
     @property
     def units(self) -> dict[str, str]:
         """Of the rewards, by problem."""
         return {text: problem.unit for text, problem in self.problems.items()}
 
-    def write(self, folder: Path) -> None:
-        """Write rows, summary and picture."""
-        files.write(folder, self.rows, self.references, self.units, self.arguments)
-
-    def end(self, folder: Path | None, *written: str) -> None:
-        """Say what was written, and who stopped it."""
-        if folder is not None:
-            names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, *written))
-            say(f"wrote {names} in {folder}")
+    def end(self, *more: str) -> None:
+        """Write rows, summary and picture, if there is a folder for them; say who stopped it."""
+        if self.folder is not None:
+            files.write(self.folder, self.rows, self.references, self.units, self.arguments)
+            names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, *more))
+            say(f"wrote {names} in {self.folder}")
         if self.stopped:
             raise StoppedError(self.stopped)
 
 
 def compare(order: Arguments, policies: list[str], out: str | None, format_: str) -> None:
     """Play, print, and write files into the folder `out`."""
-    folder = None if out is None else files.writable_folder(_folder("--out", out))
-    done = _played("compare", order, policies or list(FIRST_COMPARISON), folder)
+    done = _played("compare", order, policies or list(FIRST_COMPARISON), out)
     if format_ == "json":
         summary = without_nan(summarise(done.rows).to_dict(orient="records"))
         found = {"summary": summary, "references": files.as_plain(done.references)}
         print(json.dumps(found, allow_nan=False))
     else:
         print_tables(done.rows, done.references, done.problems)
-    if folder is not None:
-        done.write(folder)
-    done.end(folder)
+    done.end()
 
 
 def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
     """Play every plan with every budget, print, and write files into the folder `out`."""
     policies = frontiers.policies(budgets, plans or list(PLANS))
     order = replace(order, confidence="2") if order.confidence is None else order
-    folder = None if out is None else files.writable_folder(_folder("--out", out))
-    done = _played("frontier", order, policies, folder)
-    rows = done.rows
-    print_tables(rows, done.references, done.problems)
-    if folder is not None:
-        done.write(folder)
-        frontiers.frontier(rows).to_csv(folder / "frontier.csv", index=False)
-        frontiers.picture(rows, done.units).savefig(folder / "frontier.png", dpi=120)
-    done.end(folder, "frontier.csv", "frontier.png")
+    done = _played("frontier", order, policies, out)
+    print_tables(done.rows, done.references, done.problems)
+    if done.folder is not None:
+        frontiers.frontier(done.rows).to_csv(done.folder / "frontier.csv", index=False)
+        frontiers.picture(done.rows, done.units).savefig(done.folder / "frontier.png", dpi=120)
+    done.end("frontier.csv", "frontier.png")
 
 
 def plot(text: str) -> None:
@@ -99,17 +91,13 @@ def plot(text: str) -> None:
     say(f"wrote {files.PICTURE} in {path}")
 
 
-def _played(command: str, order: Arguments, policies: list[str], folder: Path | None) -> Result:
+def _played(command: str, order: Arguments, policies: list[str], out: str | None) -> Result:
     """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
+    folder = None if out is None else files.writable_folder(_folder("--out", out))
     plan = _plan(order, policies)
     arguments = _recorded(command, order, plan)
     store = None if folder is None else RunStore(folder, arguments, plan.steps)
-    there = {} if store is None else store.finished()
-    runs = _runs_of([plan], there, order.cluster)
-    kept = runs if store is None else store.keeping(runs)
-    done, stopped = collect(kept, len(plan.runs), there)
-    if stopped and store is not None:  # another process may be further, in the same folder
-        done = store.finished() | done
+    done, stopped = _collected([plan], store, order.cluster)
     if not done:
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
@@ -122,6 +110,7 @@ def _played(command: str, order: Arguments, policies: list[str], folder: Path | 
             for text, problem in plan.problems.items()
         },
         {**arguments, "interrupted": len(done) < len(plan.runs)},
+        folder,
     )
 
 
@@ -175,14 +164,21 @@ def _checksum(path: Path) -> int:
     return found
 
 
-def _runs_of(
-    plans: Sequence[Comparison], there: Mapping[Key, list[Row]], cluster: str | None
-) -> Iterator[Run]:
-    """The runs that are missing, from this machine or a cluster."""
-    if cluster is None:
-        return (run for plan in plans for run in iterate(plan, there))
-    left = any(key not in there for plan in plans for key in plan.runs)
-    return Cluster(cluster, say)(plans, there) if left else iter(())
+def _collected(
+    plans: Sequence[Comparison], store: RunStore | None, cluster: str | None
+) -> tuple[dict[Key, list[Row]], int]:
+    """All runs of these, those that are kept and those that were missing; and who stopped them."""
+    wanted = {key for plan in plans for key in plan.runs}
+    kept = {} if store is None else store.finished()
+    there = {key: rows for key, rows in kept.items() if key in wanted}
+    runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, there))
+    if cluster is not None:
+        left = there.keys() != wanted
+        runs = Cluster(cluster, say)(plans, there) if left else iter(())
+    done, stopped = collect(runs if store is None else store.keeping(runs), len(wanted), there)
+    if stopped and store is not None:  # another process may be further, in the same folder
+        done = store.finished() | done
+    return done, stopped
 
 
 def _folder(name: str, text: str) -> Path:
@@ -219,10 +215,7 @@ def board(order: SuiteRun) -> None:
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
     store = RunStore(out, {"command": "board", "suite": name, **lengths}, lengths)
-    wanted = {key for plan in plans for key in plan.runs}
-    there = {key: rows for key, rows in store.finished().items() if key in wanted}
-    runs = store.keeping(_runs_of(plans, there, order.cluster))
-    done, stopped = collect(runs, len(wanted), there)
+    done, stopped = _collected(plans, store, order.cluster)
     if stopped or not done:
         raise StoppedError(stopped)
     rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])

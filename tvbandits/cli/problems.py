@@ -115,16 +115,11 @@ def list_policies() -> None:
 
 def list_problems() -> None:
     """Print the problems: name, what it is, and its parameters."""
-    known = {
-        name: parameters_of(each.make, given=_files_of(name)) for name, each in PROBLEMS.items()
-    }
-    _print_list([(name, PROBLEMS[name].summary, written(each)) for name, each in known.items()])
-
-
-def _files_of(name: str) -> int:
-    """How many of the first parameters of a problem are files, which no text names."""
-    files = PROBLEMS[name].files
-    return 1 if files is None or name == "table" else files
+    entries: list[tuple[str, str, str]] = []
+    for name, each in PROBLEMS.items():
+        files = 1 if each.files is None or name == "table" else each.files
+        entries.append((name, each.summary, written(parameters_of(each.make, given=files))))
+    _print_list(entries)
 
 
 def _print_list(entries: list[tuple[str, str, str]]) -> None:

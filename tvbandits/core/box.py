@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, as_points, refuse
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.coercion import of_kind, settle, shown
-from tvbandits.core.context import INSTEAD_OF_WORDS, AtContext, as_measured
+from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured
 from tvbandits.core.parameters import Parameter, Real
 
 # Points of the first sample, where an acquisition knows its slopes.
@@ -118,10 +118,6 @@ class Box:
     def chosen(self) -> Box:
         """What is chosen, without the context."""
         return Box(self.bounds[: self.dimension - len(self.context)])
-
-    def _at(self, values: Array) -> AtContext:
-        """All points at one value (c,) of the context."""
-        return AtContext(self, self.chosen, values)
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d), moved inside where it is out by less than 1e-9 of an interval.

@@ -118,7 +118,7 @@ def opened(domain: Domain, context: Context) -> Domain:
     """
     if not measured(domain):
         return domain
-    return domain._at(context_columns(domain, context))  # type: ignore[attr-defined, no-any-return]
+    return AtContext(domain, chosen_of(domain), context_columns(domain, context))
 
 
 def inputs_of(domain: Domain, X: Any, context: Context = None) -> Array:

@@ -27,7 +27,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import choice, settle, several, shown
-from tvbandits.core.context import AtContext, as_measured, columns_by_name
+from tvbandits.core.context import as_measured, columns_by_name
 from tvbandits.core.parameters import (
     Category,
     Named,
@@ -143,10 +143,6 @@ class Space:
         """What is chosen, without the context."""
         own: dict[str, Any] = self._chosen
         return Space(**own) if self.context else self
-
-    def _at(self, values: Array) -> AtContext:
-        """All points at one value of the context, as columns (c,)."""
-        return AtContext(self, self.chosen, values)
 
     @cached_property
     def columns(self) -> Mapping[str, slice]:

@@ -65,13 +65,11 @@ def _parameter(of: BaseDistribution) -> Any:
         return [str(i) for i in range(len(of.choices))]
     if not isinstance(of, FloatDistribution | IntDistribution):
         raise TypeError(f"a distribution must be float, int or categorical, got {of}")
-    if of.log:
-        # A whole number stands for the half unit on either side of it.
-        half = 0.5 if isinstance(of, IntDistribution) else 0.0
-        return math.log(of.low - half), math.log(of.high + half)
-    if of.step is None:
-        return of.low, of.high
-    return Integer(0, round((of.high - of.low) / of.step))
+    if of.step is not None and not of.log:
+        return Integer(0, _code(of, of.high))
+    # A whole number stands for the half unit on either side of it.
+    half = 0.5 if isinstance(of, IntDistribution) else 0.0
+    return _code(of, of.low - half), _code(of, of.high + half)
 
 
 def _code(of: Any, value: Any) -> Any:

@@ -100,7 +100,12 @@ class TVGenerator(Generator):
         if self._origin is None:
             self._origin = now + self.added_time
         X = asked(self._bandit, now + self.added_time - self._origin, n_candidates)
-        return [self._decoded(row) for row in self._space.decode(X).to_dict("records")]
+        found = self._space.decode(X)
+        for name, variable in self.vocs.variables.items():
+            if isinstance(variable, DiscreteVariable):
+                values = sorted(variable.values)
+                found[called(name)] = [values[row] for row in found[called(name)]]
+        return found.set_axis(list(self.vocs.variables), axis=1).to_dict("records")
 
     def _tell(self, now: float) -> None:
         data = self.data
@@ -134,14 +139,6 @@ class TVGenerator(Generator):
                 column = apart.argmin(axis=1)
             columns[called(name)] = column
         return self._space.encode(pd.DataFrame(columns))
-
-    def _decoded(self, row: dict[Hashable, Any]) -> dict[Hashable, Any]:
-        return {
-            name: sorted(variable.values)[row[called(name)]]
-            if isinstance(variable, DiscreteVariable)
-            else row[called(name)]
-            for name, variable in self.vocs.variables.items()
-        }
 
 
 def _parameter(variable: Any) -> Any:

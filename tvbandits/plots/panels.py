@@ -16,7 +16,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, Index
@@ -54,12 +53,11 @@ WHISKER: dict[str, Any] = {
 
 def _look(shape: str, size: float, face: str, edge: str, width: float = 1.0) -> dict[str, Any]:
     return {
-        "linestyle": "none",
         "marker": shape,
-        "markersize": size,
-        "markerfacecolor": face,
-        "markeredgecolor": edge,
-        "markeredgewidth": width,
+        "s": size**2,
+        "facecolors": face,
+        "edgecolors": edge,
+        "linewidths": width,
     }
 
 
@@ -95,10 +93,6 @@ class Axis:
     def values(self, most: int) -> Array:
         """Positions (m,) to draw at: all, where they are few and apart."""
         return np.unique(self.kind.from_unit(np.linspace(0.0, 1.0, most)))
-
-    def apart(self) -> bool:
-        """Whether its values are drawn one by one."""
-        return 0 < self.kind.size <= SEPARATE
 
 
 @dataclass(frozen=True)
@@ -151,28 +145,17 @@ def _axes_of(domain: Domain) -> tuple[Axis, ...]:
 
 def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
     """Marks at the positions `X` (n, 2)."""
-    ax.plot(*X.T, **{"zorder": 6, "clip_on": False, **LOOKS[name], **more})
+    ax.scatter(*X.T, **{"zorder": 6, "clip_on": False, "label": f"_{name}", **LOOKS[name], **more})
 
 
 def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> None:
     """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top."""
-    look = LOOKS[name]
     oldest = max(float((picture.t - seen.t).max()) for _, seen in picture.seen())
     age = np.clip(picture.t - t, 0.0, None) / max(oldest, 1e-12)
     strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
-    across, up = X[order].T
-    ax.scatter(
-        across,
-        up,
-        s=look["markersize"] ** 2,
-        marker=look["marker"],
-        facecolors=look["markerfacecolor"],
-        edgecolors=look["markeredgecolor"],
-        linewidths=look["markeredgewidth"],
-        alpha=strength[order],  # type: ignore[arg-type]
-        zorder=5 if name == "reward" else 4,
-    )
+    above = 5 if name == "reward" else 4
+    mark(ax, X[order], name, alpha=strength[order], zorder=above, clip_on=True)
 
 
 def label_of(what: str, unit: str) -> str:
@@ -261,7 +244,7 @@ def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
     if len(picture.bandit.pending):
         present.insert(-1, "pending")
     handles, labels = where[0].get_legend_handles_labels()
-    handles += [Line2D([], [], **LOOKS[name]) for name in present]
+    handles += [where[0].scatter([], [], **LOOKS[name]) for name in present]
     figure.suptitle(title, fontsize=11)
     place: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "frameon": False}
     figure.legend(handles, labels + present, columnspacing=1.4, handletextpad=0.5, **place)
@@ -275,7 +258,7 @@ def _draw_slices(picture: Picture, where: list[Axes]) -> None:
     """A curve for each axis; over candidates on a line it goes through them."""
     domain = picture.bandit.recipe.domain
     for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
-        positions, apart = axis.values(CURVE), axis.apart()
+        positions, apart = axis.values(CURVE), 0 < axis.kind.size <= SEPARATE
         if isinstance(domain, Candidates):
             positions = np.sort(domain.X[:, 0])
             apart = len(positions) <= SEPARATE
@@ -339,19 +322,13 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
         ax.figure.colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
         for name, seen in picture.seen():
             # A place that was seen often is drawn as of the last time.
-            last = _latest(seen.X, seen.t)
+            order = np.argsort(seen.t, kind="stable")[::-1]
+            last = order[np.unique(seen.X[order], axis=0, return_index=True)[1]]
             seen_marks(picture, ax, seen.X[last], seen.t[last], name)
         mark(ax, picture.bandit.pending, "pending")
         mark(ax, picture.best[None, :], "recommended")
         ax.set_xlabel(across.name)
         ax.set_ylabel(up.name)
-
-
-def _latest(X: Array, t: Array) -> Index:
-    """The row of the latest time for each distinct point."""
-    order = np.argsort(t, kind="stable")[::-1]
-    _, first = np.unique(X[order], axis=0, return_index=True)
-    return order[first]
 
 
 # --- ranking ------------------------------------------------------------------------------------------

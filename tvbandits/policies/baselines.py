@@ -53,23 +53,18 @@ class EpsilonGreedy:
 
     Attributes
     ----------
-    row : dict
-        Of each distinct point, by its bytes, in the lists that follow.
-    points, means, counts : list
-        Distinct points (d,), the means of their rewards, and how many these are.
+    seen : dict
+        Distinct points (d,), the means of their rewards, and how many these are, by the points' bytes.
     """
 
     domain: Domain
     decay: float
-    points: list[Array] = field(default_factory=list)
-    means: list[float] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    row: dict[bytes, int] = field(default_factory=dict)
+    seen: dict[bytes, tuple[Array, float, int]] = field(default_factory=dict)
 
     @property
     def exploration(self) -> float:
         """Probability that the next point is uniform."""
-        told = sum(self.counts)
+        told = sum(count for _, _, count in self.seen.values())
         return min(1.0, self.decay / (told + 1)) if told else 1.0
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
@@ -79,23 +74,18 @@ class EpsilonGreedy:
     def _drawn(self, rng: np.random.Generator) -> Array:
         if rng.random() < self.exploration:
             return np.asarray(self.domain.sample(1, rng)[0])
-        means = np.array(self.means)
-        best = np.flatnonzero(means == means.max())
+        points, means, _ = zip(*self.seen.values(), strict=True)
+        best = np.flatnonzero(np.array(means) == max(means))
         row = best[0] if len(best) == 1 else best[rng.integers(len(best))]
-        return self.points[int(row)].copy()
+        return np.array(points[int(row)])
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Means of the points, the new ones among them."""
         # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
         for x, value in zip(rewards.X + 0.0, rewards.y.tolist(), strict=True):
-            row = self.row.setdefault(x.tobytes(), len(self.row))
-            if row == len(self.points):
-                self.points.append(x.copy())
-                self.means.append(0.0)
-                self.counts.append(0)
-            self.counts[row] += 1
+            point, mean, count = self.seen.get(x.tobytes(), (x.copy(), 0.0, 0))
             # Rewards that are all equal have exactly that mean, so that ties are ties.
-            self.means[row] += (value - self.means[row]) / self.counts[row]
+            self.seen[x.tobytes()] = point, mean + (value - mean) / (count + 1), count + 1
 
 
 @listed("a point of the domain at random", paper="", first_comparison=1)

@@ -48,7 +48,7 @@ class BetaBernoulli:
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """The best arm of a draw, ties at random."""
         drawn = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
-        return allowed.best(lambda X: drawn[self.domain.index(X)], rng)
+        return allowed.best_of(drawn, rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Counts fade with time; a late reward is as faint as one that was told in time."""

@@ -117,15 +117,11 @@ class PhasedElimination:
                 self.surviving, self.length, self.plays = np.arange(len(self.domain)), self.first, 0
                 self.queue, self.rows, self.rewards = [], [], []
             elif not self.queue and len(self.rows) >= self.length:
-                self._eliminate()
-
-    def _eliminate(self) -> None:
-        mean, deviation = self.beliefs()
-        upper, lower = mean + self.width * deviation, mean - self.width * deviation
-        alive = self.surviving
-        self.surviving = alive[upper[alive] >= lower[alive].max()]
-        self.length *= 2
-        self.rows, self.rewards = [], []
+                mean, deviation = self.beliefs()
+                upper, lower = mean + self.width * deviation, mean - self.width * deviation
+                alive = self.surviving
+                self.surviving = alive[upper[alive] >= lower[alive].max()]
+                self.length, self.rows, self.rewards = 2 * self.length, [], []
 
     def beliefs(self) -> tuple[Array, Array]:
         """Mean and deviation at all candidates, by the rewards of this phase."""

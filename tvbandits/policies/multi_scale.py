@@ -101,13 +101,6 @@ class Block:
     rewards: list[float] = field(default_factory=list)
 
 
-def _awaiting(bandit: Bandit, out: Plays) -> Bandit:
-    """The bandit, with these plays out and no others."""
-    if bandit.state.pending == out:
-        return bandit
-    return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=out))
-
-
 @dataclass(eq=False)
 class Master:
     """The rule.
@@ -148,7 +141,10 @@ class Master:
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
         active = self._active(rng)
-        bandit = active.bandit = _awaiting(active.bandit, out)
+        if active.bandit.state.pending != out:
+            state = replace(active.bandit.state, pending=out)
+            active.bandit = Bandit.from_state(active.bandit.recipe, state)
+        bandit = active.bandit
         try:
             x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
         except NothingAvailableError:
@@ -187,20 +183,17 @@ class Master:
         """The shortest copy that covers the present step; those that are due start first."""
         step, copies = len(self.block.rewards), self.block.copies
         if self.block.begun == step:
-            self._start_copies(step, rng)
             self.block.begun += 1
+            n, rho = self.block.order, self.tests.rho
+            learned = self.centre.value if self.centre.count else None
+            centre = learned if self.centre.given == "online" else 0.0
+            for m in range(n, -1, -1):
+                due = step % 2**m == 0
+                if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
+                    bandit = self.made(int(rng.integers(2**31)))
+                    copies.append(Copy(m, step, step + 2**m - 1, bandit, centre))
         covering = [copy for copy in copies if copy.start <= step <= copy.end]
         return min(covering, key=lambda copy: (copy.order, -copy.start))
-
-    def _start_copies(self, step: int, rng: np.random.Generator) -> None:
-        n, rho = self.block.order, self.tests.rho
-        learned = self.centre.value if self.centre.count else None
-        centre = learned if self.centre.given == "online" else 0.0
-        for m in range(n, -1, -1):
-            due = step % 2**m == 0
-            if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
-                bandit = self.made(int(rng.integers(2**31)))
-                self.block.copies.append(Copy(m, step, step + 2**m - 1, bandit, centre))
 
     def _changed(self) -> bool:
         """Whether one of the tests says that the rewards have changed."""

@@ -196,6 +196,8 @@ def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
     found = _literal(value)
     if objects and PATH.fullmatch(value):
         return instance_of(load(value))
+    if declared in (Any, inspect.Parameter.empty):
+        return found
     if value.casefold() in words:
         return value.casefold()
     if means_none(value, declared):
@@ -217,9 +219,7 @@ def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
     allowed += [f'"{word}"' for word in words]
     if parameter.default is not None and means_none("none", declared):
         allowed += ['"none"']  # else one leaves the parameter out
-    allowed += ["package.module:attribute"] if objects and declared not in _UNDECLARED else []
-    if not allowed or declared in _UNDECLARED:
-        return found
+    allowed += ["package.module:attribute"] if objects else []
     raise ValueError(f"{name} must be {' or '.join(allowed)}, got {cleaned(value, 200)}")
 
 
@@ -228,9 +228,6 @@ def means_none(value: object, declared: Any) -> bool:
     kinds, _ = _kinds(declared)
     said = isinstance(value, str) and value.casefold() == "none"
     return said and NoneType in kinds and str not in kinds
-
-
-_UNDECLARED = (Any, inspect.Parameter.empty)
 
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:

@@ -170,10 +170,6 @@ class Constants:
     gain: float
     horizon: int
 
-    def length(self, arms: int) -> int:
-        """E."""
-        return math.ceil(self.c3 * self.gain * math.log(arms / self.delta))
-
     def mu(self, j: int) -> float:
         """mu_j, at most 1."""
         return min(1.0, self.c1 * math.pow(2.0, -j / 2))
@@ -256,7 +252,8 @@ class Opkb:
     @property
     def length(self) -> int:
         """E, of the first block."""
-        return self.constants.length(len(self.domain))
+        known = self.constants
+        return math.ceil(known.c3 * known.gain * math.log(len(self.domain) / known.delta))
 
     @cached_property
     def uniformly(self) -> Array:
@@ -304,12 +301,9 @@ class Opkb:
 
     def _epoch_now(self, rng: np.random.Generator) -> Epoch:
         """The epoch, in a block that has begun: plays that are out may last beyond the one before it."""
-        if len(self.epoch.strategies) == self.epoch.block:
-            self._begin_block(rng)
-        return self.epoch
-
-    def _begin_block(self, rng: np.random.Generator) -> None:
         j, constants, epoch = self.epoch.block, self.constants, self.epoch
+        if len(epoch.strategies) > j:
+            return epoch
         D = self.gaps(*epoch.before[j])
         P = strategy(self.features, D, 2.0 / constants.beta(j), self.ridge)
         near = np.flatnonzero(constants.near(j, len(D), math.sqrt(self.noise)) >= D)
@@ -324,6 +318,7 @@ class Opkb:
             for slot in range(2 ** (j - m)):
                 if rng.random() < 2.0 ** ((m - j) / 2):
                     epoch.replays.append(Replay(m, slot * span, (slot + 1) * span))
+        return epoch
 
     def _order(self, step: int) -> int:
         """The smallest order of the replays that cover a step, or the block's own."""

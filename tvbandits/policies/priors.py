@@ -105,15 +105,6 @@ class ArmFilter:
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
 
-    def awaiting(self, out: Plays, domain: Candidates, noise: float) -> ArmFilter:
-        """As if the mean had been observed at plays whose rewards are not told yet."""
-        found = self
-        for x, t in zip(out.X, out.t, strict=True):
-            now = found.at(float(t))
-            told = now.observed(int(domain.index(x[None])[0]), 0.0, noise)
-            found = replace(now, covariance=told.covariance)
-        return found
-
     def moments(self, row: int, centre: float) -> tuple[float, float]:
         """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
         h = self.features[row]
@@ -226,8 +217,6 @@ class SeveralPriors:
         Of a reward, in prior deviations squared.
     centre : Centre
     width : float
-    steps : int
-        Rewards so far.
     """
 
     domain: Candidates
@@ -235,7 +224,6 @@ class SeveralPriors:
     noise: float
     centre: Centre
     width: float
-    steps: int = field(default=0, kw_only=True)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Every filter sees the rewards; its evidence is that of the prediction of them."""
@@ -247,20 +235,19 @@ class SeveralPriors:
                 member.log_evidence += log_density(y - mean, variance + self.noise)
                 member.filter = now.observed(row, y, self.noise)
                 errors.append((y - mean, variance))
-            self.centre, self.steps = self.centre.seen(y), self.steps + 1
+            self.centre = self.centre.seen(y)
             self._judge(x, errors)
 
     def _judge(self, x: Array, errors: list[tuple[float, float]]) -> None:
         """Look at the error of each prior's forecast of a reward, and at its variance."""
 
     def _at(self, p: int, now: float, out: Plays) -> ArmFilter:
-        """The filter of a prior at a decision."""
-        return self.members[p].filter.awaiting(out, self.domain, self.noise).at(now)
-
-    def _best(self, values: Array, allowed: Allowed, rng: np.random.Generator) -> tuple[int, Array]:
-        """Row and point of the largest of values (A,) that may be chosen."""
-        x = allowed.best(lambda X: values[self.domain.index(X)], rng)
-        return int(self.domain.index(x[None])[0]), x
+        """The filter of a prior at a decision, as if plays that are out had met its mean."""
+        found = self.members[p].filter
+        for row, t in zip(self.domain.index(out.X).tolist(), out.t.tolist(), strict=True):
+            there = found.at(t)
+            found = replace(there, covariance=there.observed(row, 0.0, self.noise).covariance)
+        return found.at(now)
 
 
 @dataclass(eq=False)
@@ -277,7 +264,7 @@ class PredictiveSampling(SeveralPriors):
         root = square_root(drawn_covariance(found.covariance, gamma, future))
         step = root @ rng.standard_normal(root.shape[1])
         values = found.features @ (found.centred(self.centre.value) + self.width * step)
-        return self._best(values, allowed, rng)[1]
+        return allowed.best_of(values, rng)
 
 
 @dataclass(eq=False)
@@ -302,9 +289,10 @@ class Elimination(SeveralPriors):
             centre = self.centre.value
             mean, deviation = self._at(p, now, out).surface(centre)
             bound = np.round(mean - centre + self.width * deviation, DIGITS)
-            row, x = self._best(bound, allowed, rng)
-            if found is None or bound[row] > found[0]:
-                found = (float(bound[row]), p, x)
+            x = allowed.best_of(bound, rng)
+            (height,) = bound[self.domain.index(x[None])]
+            if found is None or height > found[0]:
+                found = (float(height), p, x)
         assert found is not None  # one prior is always left
         self.chosen[found[2].tobytes()] = found[1]
         return found[2]
@@ -319,7 +307,7 @@ class Elimination(SeveralPriors):
         member.errors += error
         member.allowance += self.width * math.sqrt(variance)
         member.rounds += 1
-        logarithm = math.log(math.pi**2 * self.steps**2 * priors / (3 * self.delta))
+        logarithm = math.log(math.pi**2 * self.centre.count**2 * priors / (3 * self.delta))
         most = math.sqrt(2 * self.noise * member.rounds * max(logarithm, 0.0)) + member.allowance
         if p in self.left and len(self.left) > 1 and abs(member.errors) > most:
             self.left.remove(p)
@@ -342,7 +330,7 @@ class PosteriorOfPriors(SeveralPriors):
         root = square_root(found.covariance)
         step = self.width * root @ rng.standard_normal(root.shape[1])
         values = found.features @ (found.centred(self.centre.value) + step)
-        return self._best(values, allowed, rng)[1]
+        return allowed.best_of(values, rng)
 
 
 @listed("draws what all future rewards would still confirm", paper="Liu 2023")

@@ -35,7 +35,7 @@ from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.protocol import PosteriorRule
-from tvbandits.policies.names import meant
+from tvbandits.policies.names import meant, parameters_of
 
 # --- the options that every recipe has ---------------------------------------------------------------
 
@@ -183,20 +183,19 @@ def described(recipe: F, widths: Widths = MappingProxyType({})) -> F:
     ValueError
         If something is described that is no parameter.
     """
-    signature, hints = inspect.signature(recipe), get_type_hints(recipe)
+    signature = inspect.signature(recipe, eval_str=True)
     parameters = {**signature.parameters}
-    if parameters.pop("common", None):
-        (options,) = get_args(hints.pop("common"))
-        known = inspect.signature(assembled).parameters
+    if common := parameters.pop("common", None):
+        (options,) = get_args(common.annotation)
+        known = inspect.signature(assembled, eval_str=True).parameters
         parameters |= {name: known[name] for name in known if name in get_type_hints(options)}
-        hints |= get_type_hints(options)
     title, own, examples = _sections(recipe)
     if strange := own.keys() - parameters.keys():
         raise ValueError(f"{recipe.__name__} has no parameter {', '.join(sorted(strange))}")
     words = _sections(assembled)[1] | own
     entries = [words[name] for name in parameters]
     recipe.__doc__ = "\n".join([title, "", *PARAMETERS, *entries, ""]) + examples
-    optional = {name for name, hint in hints.items() if NoneType in get_args(hint)}
+    hints = {name: each.annotation for name, each in parameters.items()}
 
     @functools.wraps(recipe)
     def called(*given: Any, **options: Any) -> Any:
@@ -205,7 +204,7 @@ def described(recipe: F, widths: Widths = MappingProxyType({})) -> F:
                 hint = meant(name, parameters).rstrip() or f"there are {', '.join(parameters)}"
                 raise TypeError(f"{recipe.__name__} has no parameter {name!r}; {hint}")
         for name, value in {**dict(zip(parameters, given, strict=False)), **options}.items():
-            if name in IN_COMMON and not (value is None and name in optional):
+            if name in IN_COMMON and not (value is None and NoneType in get_args(hints[name])):
                 IN_COMMON[name](value)
         width = options.get("confidence")
         word = width.casefold() if isinstance(width, str) else ""
@@ -375,12 +374,8 @@ class Policy:
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
         """What a user may set, by name."""
-        own, hints = inspect.signature(self.recipe).parameters, get_type_hints(self.recipe)
-        return {
-            name: each.replace(annotation=hints[name])
-            for name, each in own.items()
-            if name not in FROM_THE_PROBLEM
-        }
+        own = parameters_of(self.recipe)
+        return {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
 
     def make(self, setting: Setting, **given: Any) -> Player:
         """Make it for a problem; what is not given is as its authors recommend, or as in the recipe."""

@@ -19,6 +19,7 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number
+from tvbandits.core.coercion import optional
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
@@ -158,8 +159,7 @@ class DesiredOutcome(Acquisition):
 
     def __post_init__(self) -> None:
         finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
-        if self.outcome is not None:
-            _outcome(self.outcome)
+        optional(finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE)
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point after the other, each another one than those before it and those that are out.
@@ -189,10 +189,6 @@ class DesiredOutcome(Acquisition):
         off = (variance + (mean - outcome) ** 2) / (2 * noise)
         missed = 0.5 * np.log(noise / variance) + off - 0.5
         return np.asarray(missed - self.beta * learned)
-
-
-def _outcome(value: object) -> float:
-    return finite_number("outcome", value, low=-LARGEST_VALUE, high=LARGEST_VALUE)
 
 
 @listed("near a desired outcome that must be known", paper="Kelly 2026")
@@ -231,7 +227,7 @@ def boba(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    sign = -1.0 if common.get("minimise") else 1.0
-    desired = None if outcome is None else sign * _outcome(outcome)
-    rule, kernel = DesiredOutcome(desired, beta), time_as_input(domain, span)
+    rule, kernel = DesiredOutcome(outcome, beta), time_as_input(domain, span)
+    if outcome is not None and common.get("minimise"):
+        rule = DesiredOutcome(-outcome, beta)
     return assembled(domain, kernel, noise_variance, learn=Every(10), acquisition=rule, **common)

@@ -20,7 +20,7 @@ from tvbandits.campaign.naming import Names
 from tvbandits.campaign.status import drop_command, since
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import measured
+from tvbandits.core.context import AtContext, measured
 from tvbandits.core.files.page import Plot, cards, page, scrolled, section, table
 from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
@@ -226,7 +226,8 @@ class Facts:
 def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
     """Where beliefs are shown, at the context of the latest points, and what the places are called."""
     if measured(domain) and len(latest):
-        domain = domain._at(latest[-1, -sum(part.width for part in measured(domain).values()) :])
+        width = sum(part.width for part in measured(domain).values())
+        domain = AtContext(domain, domain.chosen, latest[-1, -width:])
     if isinstance(domain, Candidates):
         X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
