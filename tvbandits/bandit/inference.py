@@ -178,7 +178,8 @@ class Model:
             posterior = rule.condition(given)
         else:
             in_use = len(posterior.data.Z)
-        if in_use > EXPENSIVE and posterior.dense and not self._said_expensive:
+        # Merged, they may be fewer.
+        if in_use > EXPENSIVE < posterior.size and posterior.dense and not self._said_expensive:
             self._say_expensive(posterior.size)
         view = self._view(state, now, posterior, surface)
         calibration, info = state.calibration, state.info
@@ -201,17 +202,14 @@ class Model:
 
     def _say_expensive(self, rows: int) -> None:
         """What exact steps are going to cost, and what to take instead, before they do: once."""
-        self._said_expensive = (
-            rows > EXPENSIVE
-        )  # a warning may be an error: it comes once then, too
-        if self._said_expensive:
-            drifts = "StateSpace() where rewards drift, " if self._space_time else ""
-            warnings.warn(
-                f"the exact posterior has {rows} rows to factor, and its time grows with their cube. "
-                f"Take posterior={drifts}Nystrom(), or a policy that forgets, such as sw_gp_ucb.",
-                ExpensiveWarning,
-                stacklevel=2,
-            )
+        self._said_expensive = True  # a warning may be an error: it comes once then, too
+        drifts = "StateSpace() where rewards drift, " if self._space_time else ""
+        warnings.warn(
+            f"the exact posterior has {rows} rows to factor, and its time grows with their cube. "
+            f"Take posterior={drifts}Nystrom(), or a policy that forgets, such as sw_gp_ucb.",
+            ExpensiveWarning,
+            stacklevel=2,
+        )
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
