@@ -34,7 +34,7 @@ from typing import Any, Self
 from urllib.parse import quote, unquote
 
 from tvbandits.core.arrays import as_time, positive_number, whole_number
-from tvbandits.core.coercion import function, optional, shown
+from tvbandits.core.coercion import function, optional, require
 from tvbandits.experts.sensors.expert import Reading, check_id
 from tvbandits.experts.sensors.messages import (
     answer,
@@ -76,14 +76,11 @@ class Link(ABC):
     """
 
     def __init__(self, host: str, port: int, prefix: str, client: ClientSource) -> None:
-        if not (isinstance(host, str) and host):
-            raise ValueError(f"host must be a name or an address, got {shown(host)}")
+        require(isinstance(host, str) and host, "host", "a name or an address", host)
         whole_number("port", port, at_most=65535)
-        if not (isinstance(prefix, str) and re.fullmatch(_PREFIX, prefix)):
-            raise ValueError(
-                "prefix must be a topic without + and #, and must not begin or end with /, "
-                f"got {shown(prefix)}"
-            )
+        good = isinstance(prefix, str) and re.fullmatch(_PREFIX, prefix)
+        needs = "a topic without + and #, and must not begin or end with /"
+        require(good, "prefix", needs, prefix)
         optional(function, "client", client, "a function that makes a client of paho")
         self._host, self._port, self._prefix, self._make_client = host, port, prefix, client
         self._broker = f"the broker {host}:{port}/{prefix}"

@@ -110,12 +110,10 @@ def available(
     if not isinstance(domain, Candidates):
         if context is not None:
             raise ValueError(f"context is for Candidates with context columns, got {shown(domain)}")
-        if not callable(among):
-            raise ValueError(
-                f"among must be a function from points (m, d) to a mask (m,) on {domain!r}, "
-                f"got {shown(among)}"
-            )
-        return Available(domain, None, among)
+        if callable(among):
+            return Available(domain, None, among)
+        needs = f"a function from points (m, d) to a mask (m,) on {domain!r}"
+        raise ValueError(f"among must be {needs}, got {shown(among)}")
     mask = np.ones(len(domain), dtype=bool) if among is None else _mask_of(domain, among)
     if context is not None:
         in_context = np.zeros(len(domain), dtype=bool)

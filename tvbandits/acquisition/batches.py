@@ -34,7 +34,7 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index, finite_number, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import require
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.cholesky import embed
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid, Data, Groups
@@ -244,10 +244,8 @@ class Batching:
 
     def __post_init__(self) -> None:
         rule: object = self.rule
-        if isinstance(rule, type) or not callable(getattr(rule, "monitor", None)):
-            raise ValueError(
-                f"rule must be a batch rule such as One() or GlobalRatio(2.0); got {shown(rule)}"
-            )
+        good = callable(getattr(rule, "monitor", None)) and not isinstance(rule, type)
+        require(good, "rule", "a batch rule such as One() or GlobalRatio(2.0)", rule)
         for name in ("smallest", "largest"):
             whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from tvbandits.core.arrays import finite_number, not_negative, positive_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import require, shown
 
 # A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
 # explores so much where the reward drifts that it is often close to uniform choice.
@@ -283,8 +283,6 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
             ) from None
     if isinstance(width, bool | int | float | np.integer | np.floating):
         return Fixed(finite_number("confidence", width, low=0.0, high=LARGEST_WIDTH))
-    if isinstance(width, type) or not callable(width):
-        raise ValueError(
-            f'confidence must be "theory", a number or a Confidence, got {shown(width)}'
-        )
+    good = callable(width) and not isinstance(width, type)
+    require(good, "confidence", '"theory", a number or a Confidence', width)
     return width

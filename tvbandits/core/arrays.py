@@ -19,7 +19,15 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.coercion import DATES, is_date, odd_within, raw_array, shown, why_no_numbers
+from tvbandits.core.coercion import (
+    DATES,
+    is_date,
+    odd_within,
+    raw_array,
+    require,
+    shown,
+    why_no_numbers,
+)
 
 Array = NDArray[np.float64]
 
@@ -377,8 +385,7 @@ def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LAR
         raise ValueError(
             f"{name} must be a whole number of at least {at_least}, got {shown(value)}{hint}"
         )
-    if value > at_most:
-        raise ValueError(f"{name} must be at most {at_most}, got {shown(value)}")
+    require(value <= at_most, name, f"at most {at_most}", value)
     return int(value)
 
 
@@ -400,12 +407,10 @@ def as_generator(seed: object) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed.spawn(1)[0]
-    if not (is_whole(seed) and seed >= 0):
-        raise ValueError(
-            f"seed must be a whole number of at least 0 or a numpy.random.Generator, "
-            f"got {shown(seed)}"
-        )
-    return np.random.default_rng(seed)
+    if is_whole(seed) and seed >= 0:
+        return np.random.default_rng(seed)
+    needs = "a whole number of at least 0 or a numpy.random.Generator"
+    raise ValueError(f"seed must be {needs}, got {shown(seed)}")
 
 
 # --- within ---------------------------------------------------------------------------------------

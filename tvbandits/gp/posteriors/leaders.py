@@ -458,9 +458,8 @@ class Leaders:
             wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
             found = self.blocks.leaders(Search(looker, number, since, wanted, free))
             self._last = found.rows, found.X
-        except (
-            BaseException
-        ):  # an interrupt, at any line: nothing that was looked at counts any more
+        except BaseException:
+            # An interrupt, at any line: nothing that was looked at counts any more.
             self._lineage, self._posterior = Lineage(first=self._lineage.number + 2), None
             raise
         return found
