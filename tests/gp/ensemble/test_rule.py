@@ -353,7 +353,7 @@ def test_what_lasts_is_what_later_readings_would_tell() -> None:
         one = np.where(np.arange(len(filters.signal)) == m, 0.0, -np.inf)
         certain, none = np.ones_like(filters.share), np.zeros(len(one))
         alone = replace(filters, share=certain, precision=none + 1.0, product=none, evidence=one)
-        np.testing.assert_allclose(alone.lasting(2.0, 1.0), [expected], rtol=1e-6)
+        np.testing.assert_allclose(alone.lasting(2.0, 0, 1.0), [expected], rtol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-4, 1e4])

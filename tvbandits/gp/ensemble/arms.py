@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import median
 from typing import Any, ClassVar, TypeAlias
 
@@ -102,11 +102,17 @@ class ArmFilters:
 
     def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """With readings (n,) of some arms at a time that is not before that of the filters."""
+
+        def over_arms(each: Array) -> Array:
+            return each if each.ndim == 1 else np.asarray(each.sum(axis=1))
+
         now = self.moved(t)
-        # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
-        total, value = np.bincount(rows, 1.0 / noise), np.bincount(rows, y / noise)
-        arms = np.flatnonzero(total)
-        total, value = total[arms], value[arms]
+        arms, total, value = rows[0], 1.0 / noise, y / noise
+        if len(rows) > 1:
+            # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
+            sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
+            arms = np.flatnonzero(sums[0])
+            total, value = (each[arms] for each in sums)
         known = [each[:, arms] for each in (now.mean, now.share, now.variance)]
         off, unexplained, spread = value / total - known[0], 1.0 - known[1], known[2] + 1.0 / total
         gain = known[2] / spread
@@ -119,9 +125,9 @@ class ArmFilters:
             mean=mean,
             share=share,
             variance=variance,
-            precision=now.precision + (unexplained**2 / spread).sum(axis=1),
-            product=now.product + (unexplained * off / spread).sum(axis=1),
-            evidence=now.evidence - 0.5 * (np.log(spread) + off**2 / spread).sum(axis=1),
+            precision=now.precision + over_arms(unexplained**2 / spread),
+            product=now.product + over_arms(unexplained * off / spread),
+            evidence=now.evidence - 0.5 * over_arms(np.log(spread) + off**2 / spread),
         )
 
     @cached_property
@@ -164,11 +170,12 @@ class ArmFilters:
         shared += (apart * weights[:, None]).T @ apart
         return shared + np.diag((weights * kept) @ self.variance)
 
-    def lasting(self, noise: float, step: float) -> Array:
-        """Variances (A,) of what rewards of every later step would tell about the next reward."""
-        kept2 = np.exp(-2.0 * step / self.scale)
-        later = 1.0 / precision_of_later(kept2, self.signal * (1.0 - kept2), noise)[:, None]
-        told = self.variance**2 / (self.variance + later)
+    def lasting(self, *made_for: Any) -> Array:
+        """Variances (A,) of what rewards of every later step would tell about the next reward.
+
+        `made_for` are noise, power and step that the models were made for.
+        """
+        told = self.variance**2 / (self.variance + _noise_of_later(*made_for))
         return np.asarray(self.weights @ (told + self.level_variances))
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
@@ -193,6 +200,17 @@ def _by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
     """The different time scales, few of those (M,) of many models, and the sum of their parts (M,)."""
     scales, which = np.unique(scale, return_inverse=True)
     return scales, np.asarray(np.bincount(which, part), dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def _noise_of_later(noise: float, largest: int, step: float) -> Array:
+    """The noise variance (M, 1) that readings of every later step have together, under each model.
+
+    It follows from what the models are made for, as they do (`ArmFilters.of`).
+    """
+    models = ArmFilters.of(1, noise, largest, step)
+    kept2 = np.exp(-2.0 * step / models.scale)
+    return 1.0 / precision_of_later(kept2, models.signal * (1.0 - kept2), noise)[:, None]
 
 
 AnyFilters: TypeAlias = ArmFilters | EffectFilters
@@ -401,10 +419,9 @@ class ArmsPosterior(CandidatePosterior):
     @cached_property
     def lasting_share(self) -> Array:
         """Share (A,) of the deviations that rewards of later steps would tell."""
-        noise, _, step = self.made_for
         own = self.filters.weights @ self.filters.total_variance
         # That of the control is 0.
-        return np.sqrt(self.filters.lasting(noise, step) / np.where(own <= 0.0, 1.0, own))
+        return np.sqrt(self.filters.lasting(*self.made_for) / np.where(own <= 0.0, 1.0, own))
 
     def on_surface(self) -> tuple[Array, Array]:
         """Means (A, 1) and variances (A,) of the arms."""

@@ -175,7 +175,7 @@ class EffectFilters:
         among = self.prior[:, rows][:, :, rows] * np.exp(-lags / self.scale[:, None, None])
         return np.asarray(np.tensordot(self.weights, among, axes=1))
 
-    def lasting(self, noise: float, step: float) -> Array:
+    def lasting(self, noise: float, _: int, step: float) -> Array:
         """As `ArmFilters.lasting`; a later reading is held against one of the control."""
         kept2 = np.exp(-2.0 * step / self.scale)[:, None]
         fresh = np.einsum("maa->ma", self.prior) * (1.0 - kept2)

@@ -406,13 +406,16 @@ class FilterEnsemble:
         density = present.log_density + np.concatenate([s.log_density for s in seen]) + slopes
         grown = Step(present.expected, read, density, (*present.innovations, *squares))
         known = (*ensemble.seen, *above.tolist())
-        return changed(
+        observed = changed(
             ensemble,
             filters=tuple(filters for filters, _ in pairs),
             seen=(min(known), max(known)),
             _present=grown,
             _early=(*ensemble._early, (index, y, noise, t)) if ensemble._is_early() else (),
         )
+        if not present.innovations:  # they were expected as the filters have just seen them
+            observed.__dict__["_errors"] = errors
+        return observed
 
     def predict(self, t: float) -> Forecast:
         """Of the reward at all points at a time, not before the latest observation."""
@@ -544,12 +547,18 @@ class FilterEnsemble:
         read = self._present.read
         if not len(read.rows):
             return np.zeros_like(self._score), self._error_variance
+        squares = squares_of_differences(self._errors)
+        return self._judged(self._present.log_density, squares, len(read.rows))
+
+    @cached_property
+    def _errors(self) -> Array:
+        """What the readings of the present step are off, (M, n), as each member expected them."""
+        read = self._present.read
         expected = [
             np.matmul(each.layout.rows(read.rows), state[:, :, None])[:, :, 0]
             for state, each in zip(self._present.expected, self.filters, strict=True)
         ]
-        squares = squares_of_differences(read.values - np.concatenate(expected))
-        return self._judged(self._present.log_density, squares, len(read.rows))
+        return np.asarray(read.values - np.concatenate(expected))
 
     def _judged(self, density: Array, squares: Array, count: int) -> tuple[Array, float]:
         """By log densities (M,) of so many readings of one time, and squares of differences (M,)."""
