@@ -25,7 +25,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, settle, several, shown
+from tvbandits.core.coercion import of_kind, require, settle, several, shown
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import Reading
 
@@ -252,10 +252,7 @@ def _pair(down: object) -> tuple[float, float]:
 
 def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
     names = several("ids", ids, f"the names of {A} stations")
-    if len(names) != A:
-        raise ValueError(
-            f"ids must name {A} stations, one for each column of values, got {shown(ids)}"
-        )
+    require(len(names) == A, "ids", f"{A} names of stations, one for each column of values", ids)
     column: dict[str, int] = {}
     for name in names:
         of_kind("each of ids", name, str, "a text")

@@ -485,7 +485,10 @@ NO_EXPERTS = {"os:system": "<built-in function system>", "os:getcwd": "'/", "os:
 def test_no_expert_is_not_taken(command: Command, place: Path, maker: str, got: str) -> None:
     Path("m.toml").write_text(f'{BROUGHT}[expert]\nmaker = "{maker}"\n')
     given = ("new", "m.db", "--config", "m.toml", "--expert")
-    one_line(command(*given, maker), rf"must give an object with query\(X, t\), got {got}")
+    one_line(
+        command(*given, maker),
+        rf"what the maker gives must be an object with query\(X, t\), got {got}",
+    )
     other = f"m.toml: --expert must be {maker}, as in its configuration, got os:abort$"
     one_line(command(*given, "os:abort"), other)
     assert not list(place.parent.glob("m.db*"))

@@ -521,7 +521,10 @@ def test_bad_faults(options: Any, match: str) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"ids": ["a"]}, r"ids must name 2 stations, one for each column of values, got \['a'\]"),
+        (
+            {"ids": ["a"]},
+            r"ids must be 2 names of stations, one for each column of values, got \['a'\]",
+        ),
         ({"ids": ["a", "a"]}, "ids must differ, got 'a' twice"),
         ({"faults": Faults(stations=["c"])}, "a fault names the station 'c', which the table does"),
     ],

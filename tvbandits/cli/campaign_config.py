@@ -31,7 +31,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import choice, of_kind, several, shown
+from tvbandits.core.coercion import choice, of_kind, require, several, shown
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.files.reading import check_regular, naming, read_spreadsheet
 from tvbandits.core.limits import Limit
@@ -339,10 +339,8 @@ def check_expert(said: str, wanted: str) -> None:
 def made_expert(maker: Any, budget: int | None) -> Expert:
     """An expert from what makes it of nothing, or from itself, within a budget of questions."""
     expert = instance_of(maker)
-    if isinstance(expert, type) or not callable(getattr(expert, "query", None)):
-        raise ValueError(
-            f"[expert] the maker must give an object with query(X, t), got {shown(expert)}"
-        )
+    good = callable(getattr(expert, "query", None)) and not isinstance(expert, type)
+    require(good, "[expert] what the maker gives", "an object with query(X, t)", expert)
     found: Expert = expert if budget is None else Budgeted(expert, total=budget)
     return found
 

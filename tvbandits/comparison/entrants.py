@@ -15,7 +15,7 @@ from tvbandits.bandit.state import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.core.arrays import is_finite_number, positive_number, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import optional, several, shown
+from tvbandits.core.coercion import optional, require, several, shown
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
@@ -65,10 +65,7 @@ class Named:
             return parse_call(policy.parameters, self.text)
         path = path_of(self.text)
         maker = load(path)
-        if not callable(maker):
-            raise ValueError(
-                f'"{path}" must be a policy, or a function of a Setting; got {shown(maker)}'
-            )
+        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
         known = parameters_of(maker, given=1)
         given = parse_call(known, self.text)
         lacking = [name for name, each in known.items() if is_needed(each) and name not in given]
@@ -126,10 +123,8 @@ class NamedExpert:
             made: Expert = found(problem, seed) if makes else found
         except (TypeError, ValueError) as error:
             raise ValueError(f'"{self.text}": {error}') from error
-        if not callable(getattr(made, "query", None)):
-            raise ValueError(
-                f'"{self.text}" must make an object with query(X, t), got {shown(made)}'
-            )
+        good = callable(getattr(made, "query", None))
+        require(good, f'what "{self.text}" makes', "an object with query(X, t)", made)
         return made
 
 

@@ -37,7 +37,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_of, reason_of
 from tvbandits.core.arrays import Array
-from tvbandits.core.coercion import shown
+from tvbandits.core.coercion import require
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 from tvbandits.core.files.reading import limit_of
 from tvbandits.core.files.saving import Saved
@@ -162,11 +162,8 @@ LONGEST = 500
 
 def as_name(name: str, text: object) -> None:
     """Raise a `ValueError` unless this is a text that can be printed, and not too long."""
-    if not (isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()):
-        raise ValueError(
-            f"{name} must be a text of 1 to {LONGEST} characters that can be printed, "
-            f"got {shown(text)}"
-        )
+    good = isinstance(text, str) and 0 < len(text) <= LONGEST and text.isprintable()
+    require(good, name, f"a text of 1 to {LONGEST} characters that can be printed", text)
 
 
 def as_given(
