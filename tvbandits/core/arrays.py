@@ -19,15 +19,7 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.coercion import (
-    DATES,
-    is_date,
-    odd_within,
-    raw_array,
-    require,
-    shown,
-    why_no_numbers,
-)
+from tvbandits.core.coercion import DATES, is_date, odd_within, raw_array, shown, why_no_numbers
 
 Array = NDArray[np.float64]
 
@@ -385,7 +377,8 @@ def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LAR
         raise ValueError(
             f"{name} must be a whole number of at least {at_least}, got {shown(value)}{hint}"
         )
-    require(value <= at_most, name, f"at most {at_most}", value)
+    if value > at_most:
+        raise ValueError(f"{name} must be at most {at_most}, got {shown(value)}")
     return int(value)
 
 
