@@ -203,10 +203,13 @@ class Inactive:
             Time that a step takes.
         """
         backlog = (*self.backlog, over) if self.groups else ()
+        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
+        turns = [group for group in sorted(groups) if due in (None, group)]
+        if not turns:
+            return tuple(active), score, Inactive(self.groups, backlog)
         pairs = zip(active, by_group(score, active), strict=True)
         up = {each.group: Group(each, part, over.t) for each, part in pairs}
         down = {each.filters.group: each for each in self.groups}
-        turns = [g for g in sorted(up.keys() | down.keys()) if due in (None, g)]
         woken = {g: down[g].caught_up(backlog, step) for g in turns if g in down}
         down |= woken
         best = max(float(each.score.max()) for each in (*up.values(), *woken.values()))
