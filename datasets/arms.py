@@ -136,7 +136,7 @@ class AutoregressiveArms(OnPath):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_size((self.horizon + BURN_IN) * self.side**2, 100_000_000)
+        self._check_size((self.horizon + BURN_IN) * self.side**2, 100_000_000)
 
     @cached_property
     def domain(self) -> Candidates:

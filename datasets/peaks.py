@@ -80,7 +80,7 @@ class Peaks(Drawn, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_size(self.changes * self.peaks * self.dimension**2, LARGEST)
+        self._check_size(self.changes * self.peaks * self.dimension**2, LARGEST)
         not_negative("shift", self.shift)
 
     @cached_property

@@ -130,7 +130,7 @@ class GPDrift(OnPath):
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
-        self.check_size(self.horizon * self.points_per_axis**2, LARGEST_PATH)
+        self._check_size(self.horizon * self.points_per_axis**2, LARGEST_PATH)
         positive_number("length_scale", self.length_scale)
         choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
@@ -177,7 +177,7 @@ class Switching(OnPath):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_size(-(-self.horizon // self.every) * self.candidates, LARGEST_PATH)
+        self._check_size(-(-self.horizon // self.every) * self.candidates, LARGEST_PATH)
         positive_number("length_scale", self.length_scale)
 
     @cached_property

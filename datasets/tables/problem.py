@@ -85,7 +85,7 @@ class MadeUp:
         text("name", self.name)
         noise_variance_number("noise_variance", self.noise_variance)
 
-    def check_size(self, numbers: int, most: int) -> None:
+    def _check_size(self, numbers: int, most: int) -> None:
         """Raise a `ValueError` if it is made of more numbers than a memory should hold."""
         if numbers > most:
             raise ValueError(

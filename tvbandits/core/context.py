@@ -118,7 +118,10 @@ def opened(domain: Domain, context: Context) -> Domain:
     """
     if not measured(domain):
         return domain
-    return AtContext(domain, chosen_of(domain), context_columns(domain, context))
+    values = context_columns(domain, context)
+    if hasattr(domain, "_at"):  # candidates stay candidates: searched one by one, by row or mask
+        return domain._at(values)  # type: ignore[no-any-return]
+    return AtContext(domain, chosen_of(domain), values)
 
 
 def inputs_of(domain: Domain, X: Any, context: Context = None) -> Array:
