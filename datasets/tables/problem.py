@@ -95,8 +95,9 @@ class MadeUp:
 
     def check_known(self, t: float) -> None:
         """Raise a `ValueError` unless 1 <= t <= horizon."""
-        if not 1 <= t <= self.horizon:
-            raise ValueError(f"{self.name} is known for 1 <= t <= {self.horizon}; got t = {t}")
+        if not (is_finite_number(t) and 1 <= t <= self.horizon):
+            known = f"known for 1 <= t <= {self.horizon}"
+            raise ValueError(f"{self.name} is {known}; got t = {shown(t)}")
 
     def row(self, t: float) -> int:
         """Row of step `t` = 1, ..., horizon in what is known at whole steps."""
