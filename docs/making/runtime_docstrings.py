@@ -27,7 +27,8 @@ class RuntimeDocstrings(griffe.Extension):
         for name, each in made.__signature__.parameters.items():
             if name not in func.parameters:
                 kind = griffe.ParameterKind.keyword_only
+                hint = inspect.formatannotation(each.annotation)  # a type, or a text as it is
                 shown = griffe.Parameter(
-                    name, annotation=each.annotation, kind=kind, default=repr(each.default)
+                    name, annotation=hint.strip("'"), kind=kind, default=repr(each.default)
                 )
                 func.parameters.add(shown)
