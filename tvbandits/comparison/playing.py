@@ -127,7 +127,7 @@ def play_equally(
         )
     runs = {name: _run(*entries[name], name, makers[name], conditions) for name in asking}
     counts = max(([row["answered"] for row in run.rows] for run in runs.values()), key=sum)
-    for name in makers.keys() - runs.keys():
+    for name in [name for name in makers if name not in runs]:
         here, player = entries[name]
         player = _informed(player, conditions.expert(here.problem, prepared.known.seed), counts)
         runs[name] = _run(here, player, name, makers[name], conditions)
