@@ -12,6 +12,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Campaign, Candidates, Limit, policies
 from tvbandits.campaign import ConflictError
 from tvbandits.cli.campaign_config import read_config
+from tvbandits.core.files.values import SavedFileError
 
 SITES = Candidates(np.linspace(0.0, 5.0, 6)[:, None])
 LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0, each=True)
@@ -39,6 +40,24 @@ def command(
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text("site,x\nA,0\nB,1\nC,2\nD,3\n")
     return commands(monkeypatch, capsys, "campaign")
+
+
+# --- candidates in a file
+
+
+def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_path: Path) -> None:
+    np.save(tmp_path / "points.npy", np.random.default_rng(0).random((50, 2)))
+    domain: Any = Candidates(tmp_path / "points.npy")  # type: ignore[arg-type]
+    Campaign.create(tmp_path / "c.db", policies.bbkb(domain, RBF(0.3), 0.1)).close()
+    trusted = {"tvbandits:MappedRows": domain.rows}
+    with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
+        campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
+    with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
+        refused(
+            SavedFileError, "^it uses 'tvbandits:MappedRows'.*hand it over", lambda: campaign.status
+        )
+    with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
+        assert campaign.status.told == len(X)
 
 
 # --- move costs and `near`

@@ -83,6 +83,7 @@ class Ledger(Record):
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
         """After the rows that a snapshot was made after."""
         saved = snapshot.saved(trusted)
+        on_record = _on_record(saved.value)  # an error names what is to be handed over
         with reading(f"{snapshot.place}: the snapshot after row {snapshot.seq}"):
             reuse, most, pool = False, None, None
             if saved.word("recipe", "asking"):
@@ -93,7 +94,7 @@ class Ledger(Record):
             looks |= any(saved.word("recipe", part) for part in ("learn", "reset"))
             looks |= saved.value("recipe", "robust")
             return cls(
-                **_on_record(saved.value),
+                **on_record,
                 seq=snapshot.seq,
                 head=snapshot.head,
                 open=(),

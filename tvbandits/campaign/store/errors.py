@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# What is raised where something has a form that it should not have.
+MALFORMED = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
+
 
 class CampaignError(ValueError):
     """Something is wrong with a campaign, or with what it was asked to do."""
@@ -66,12 +69,5 @@ def reading(what: str) -> Iterator[None]:
         yield
     except CampaignError:
         raise
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as e:
+    except MALFORMED as e:
         raise DamagedCampaignError(f"{what} is not as it was written: {e}") from e
