@@ -81,6 +81,33 @@ def test_any_place_is_as_good(place: str, tmp_path: Path, monkeypatch: pytest.Mo
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("place", ["file", "parquet"])
+def test_a_file_that_is_written_again_is_read_again(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    path = elsewhere(place, tmp_path)
+    before = Candidates(path)
+    np.testing.assert_array_equal(before.check(POINTS[:1]), POINTS[:1])
+    monkeypatch.setattr(f"{__name__}.POINTS", -POINTS)
+    elsewhere(place, tmp_path / "other").replace(path)
+    after = Candidates(path)
+    assert (after.ends[1] <= 0.0).all()
+    np.testing.assert_array_equal(after.check(POINTS[:1]), POINTS[:1])
+
+
+@pytest.mark.parametrize("place", ["file", "parquet"])
+def test_a_relative_name_stays_the_file_that_it_was(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = elsewhere(place, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    domain = Candidates(path.name)
+    monkeypatch.chdir("/")
+    assert domain == Candidates(path)
+    np.testing.assert_array_equal(domain.check(POINTS[:1]), POINTS[:1])
+
+
 POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     "fresh dictionaries": lambda domain: bbkb(domain, keep=False),
     "a minimum batch": lambda domain: bbkb(domain, minimum_batch=5),

@@ -109,7 +109,7 @@ class MappedRows:
 
 
 def _of_mapped(mapped: MappedRows, start: int, rows: Index | slice) -> Array:
-    return finite(_mapped(mapped)[start : start + BLOCK][rows])
+    return finite(_mapped(mapped, _version(mapped.place[0]))[start : start + BLOCK][rows])
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class ParquetRows:
 
 
 def _of_group(path: str, group: int, rows: Index | slice) -> Array:
-    return _row_group(path, group)[rows]
+    return _row_group(path, group, _version(path))[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,15 +177,14 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
     if isinstance(X, str | os.PathLike):
         suffix = Path(X).suffix
         if suffix == ".parquet":
-            return _parquet_rows(os.fspath(X))
+            return _parquet_rows(str(Path(X).absolute()))
         if suffix != ".npy":
             raise ValueError(f"candidates in a file must be .npy or .parquet, got {shown(X)}")
-        path = X
         try:
-            X = np.load(path, mmap_mode="r")
+            X = np.load(X, mmap_mode="r")
         except (EOFError, ValueError) as error:  # whose words do not say which file
             raise ValueError(
-                f"candidates in a file must be numbers as np.save writes them, got {shown(path)}"
+                f"candidates in a file must be numbers as np.save writes them, got {shown(X)}"
             ) from error
     if isinstance(X, np.memmap) and X.filename is not None:
         _check_table(X.shape, X.dtype)
@@ -227,8 +226,13 @@ def _sizes(count: int) -> list[int]:
     return [min(BLOCK, count - start) for start in range(0, count, BLOCK)]
 
 
+def _version(path: str) -> tuple[int, int]:
+    """Another one once a file was written again: what was read before does not stand for it."""
+    return Path(path).stat().st_mtime_ns, Path(path).stat().st_ino
+
+
 @lru_cache(maxsize=4)
-def _mapped(rows: MappedRows) -> NDArray[Any]:
+def _mapped(rows: MappedRows, version: tuple[int, int]) -> NDArray[Any]:  # noqa: ARG001
     path, offset = rows.place
     return np.memmap(path, np.dtype(rows.kind), "r", offset, rows.shape)
 
@@ -255,7 +259,7 @@ def parquet_file(path: str | os.PathLike[str]) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _row_group(path: str, group: int) -> Array:
+def _row_group(path: str, group: int, version: tuple[int, int]) -> Array:  # noqa: ARG001
     """A block, of which several looks follow each other."""
     file = parquet_file(path)
     full = [number for number, size in enumerate(_sizes_of_groups(file.metadata)) if size]
