@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
@@ -309,10 +310,33 @@ def test_what_is_read_is_checked(tmp_path: Path) -> None:
     np.save(tmp_path / "columns.npy", np.asfortranarray(POINTS))
     refused(ValueError, "row after row", Candidates, tmp_path / "columns.npy")
     broken = POINTS.copy()
-    broken[777, 1] = np.nan
+    broken[1777, 1] = np.nan
     np.save(tmp_path / "broken.npy", broken)
-    with pytest.raises(ValueError, match=r"candidates must be finite, got .*nan"):
+    # Not the row of a block, which is another one than that of the file.
+    with pytest.raises(ValueError, match=r"candidates must be finite, got \[.*nan, [\d.]*\]$"):
         play(bbkb(Candidates(tmp_path / "broken.npy")))  # type: ignore[arg-type]
+
+
+WRONG_COLUMNS: dict[str, Any] = {
+    "bool": [True, False],
+    "timestamp": pd.to_datetime(["2026-01-01", "2026-01-02"]),
+    "string": ["a", "b"],
+    "list": [[1.0], [2.0]],
+    "dictionary": pd.Categorical(["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_COLUMNS)
+def test_a_column_that_is_no_number_is_named_before_anything_is_played(
+    kind: str, tmp_path: Path
+) -> None:
+    table = pd.DataFrame({"x": [0.0, 1.0], "wrong": WRONG_COLUMNS[kind]})
+    table.to_parquet(tmp_path / "points.parquet")
+    says = rf"must be numbers, got column 'wrong' of (large_)?{kind}"
+    refused(ValueError, says, Candidates, tmp_path / "points.parquet")
+    (tmp_path / "junk.parquet").write_bytes(b"junk")
+    says = r"junk\.parquet' is no Parquet file"
+    refused(ValueError, says, Candidates, tmp_path / "junk.parquet")
 
 
 def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:

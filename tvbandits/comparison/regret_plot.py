@@ -82,11 +82,8 @@ FREE_COLOURS = (
 )  # fmt: skip
 
 
-FREE_DASHES: tuple[Dashes, ...] = (
-    (0, (7, 3)),
-    (0, (3, 3, 1, 3)),
-    (0, (12, 2, 1, 2)),
-    (0, (5, 2, 1, 1, 1, 2)),
+FREE_DASHES: tuple[Dashes, ...] = tuple(
+    (0, on_off) for on_off in ((7, 3), (3, 3, 1, 3), (12, 2, 1, 2), (5, 2, 1, 1, 1, 2))
 )
 
 

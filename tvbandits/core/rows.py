@@ -17,8 +17,11 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, as_floats, mixed, refuse
+from tvbandits.core.arrays import Array, Index, as_floats, mixed
 from tvbandits.core.coercion import is_of, shown
+
+# What the names of Parquet's kinds of numbers begin with.
+NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
 # Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536
@@ -218,7 +221,8 @@ def _check_table(shape: tuple[Any, ...], kind: np.dtype[Any]) -> None:
 def finite(X: NDArray[Any]) -> Array:
     """Points as floats; `ValueError` names the first that is not finite."""
     points = as_floats(X, "candidates") + 0.0
-    refuse(~np.isfinite(points).all(axis=1), points, "candidates must be finite")
+    for x in points[~np.isfinite(points).all(axis=1)]:  # of some rows of some block
+        raise ValueError(f"candidates must be finite, got {x.tolist()}")
     return points
 
 
@@ -238,9 +242,13 @@ def _mapped(rows: MappedRows, version: tuple[int, int]) -> NDArray[Any]:  # noqa
 
 
 def _parquet_rows(path: str) -> ParquetRows:
-    about = parquet_file(path).metadata
-    sizes = tuple(filter(None, _sizes_of_groups(about)))
-    shape = (about.num_rows, about.num_columns)
+    file = parquet_file(path)
+    for column in file.schema_arrow:
+        if not str(column.type).startswith(NUMBERS):
+            given = f"{shown(column.name)} of {column.type}"
+            raise ValueError(f"candidates in a file must be numbers, got column {given}")
+    sizes = tuple(filter(None, _sizes_of_groups(file.metadata)))
+    shape = (sum(sizes), len(file.schema_arrow))
     _check_table(shape, np.dtype(float))
     return ParquetRows(path, shape, sizes)
 
@@ -255,7 +263,10 @@ def parquet_file(path: str | os.PathLike[str]) -> Any:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise ValueError('Parquet needs pyarrow: pip install "tvbandits[parquet]"') from error
-    return ParquetFile(path)
+    try:
+        return ParquetFile(path)
+    except ValueError as error:  # whose words do not say which file
+        raise ValueError(f"{shown(os.fspath(path))} is no Parquet file") from error
 
 
 @lru_cache(maxsize=1)
