@@ -347,6 +347,21 @@ def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_bandit_goes_on_with_another_client() -> None:
+    distributed, array = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+    options = {"processes": False, "dashboard_address": None}
+    bandit, other = (bbkb(Candidates(array.from_array(POINTS, chunks=(600, 3)))) for _ in "ab")
+    play(other, 5)
+    with distributed.Client(**options):
+        play(bandit, 5)
+    with pytest.raises(Exception, match=r"[Cc]losed"):
+        bandit.ask()
+    assert bandit.state == other.state
+    with distributed.Client(**options):
+        np.testing.assert_array_equal(bandit.ask(), other.ask())
+
+
+@pytest.mark.slow
 def test_workers_choose_the_same_though_one_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed, array = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
     expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), 30))

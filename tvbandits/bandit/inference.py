@@ -650,9 +650,10 @@ class Model:
         """What finds the candidates that lead, where there are many."""
         domain, kernel = self.recipe.domain, state.model.kernel
         assert isinstance(domain, Candidates)  # nothing else has so many
-        if self._leaders is None or self._leaders[0] is not kernel:
-            self._leaders = kernel, Leaders(blocks_of(domain.rows))
-        return self._leaders[1]
+        known = self._leaders
+        if known is None or known[0] is not kernel or not known[1].whole:
+            known = self._leaders = kernel, Leaders(blocks_of(domain.rows))
+        return known[1]
 
 
 def _ages_nothing(state: State) -> bool:

@@ -402,13 +402,9 @@ def blocks_of(rows: Rows) -> Here | OnWorkers:
 
         with suppress(ValueError):
             return OnWorkers(rows, distributed.default_client())  # type: ignore[no-untyped-call]
-    starts = np.cumsum([0, *rows.sizes]).tolist()
-    return Here(
-        [
-            CandidateBlock(start, size, rows.block(number), KEPT * size // rows.shape[0])
-            for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
-        ]
-    )
+    starts, count = np.cumsum([0, *rows.sizes]).tolist(), rows.shape[0]
+    each = enumerate(zip(starts, rows.sizes, strict=False))
+    return Here([CandidateBlock(a, n, rows.block(i), KEPT * n // count) for i, (a, n) in each])
 
 
 class Leaders:
@@ -422,10 +418,12 @@ class Leaders:
     ----------
     enough : int
         How many leaders the last batch needed.
+    whole : bool
+        False after an error: blocks on workers may be gone, with their client, and are to be made again.
     """
 
     def __init__(self, blocks: Here | OnWorkers) -> None:
-        self.blocks, self.enough = blocks, 1
+        self.blocks, self.enough, self.whole = blocks, 1, True
         self._lineage = Lineage()
         self._posterior: object = None
         self._last = np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -461,6 +459,7 @@ class Leaders:
         except BaseException:
             # An interrupt, at any line: nothing that was looked at counts any more.
             self._lineage, self._posterior = Lineage(first=self._lineage.number + 2), None
+            self.whole = False
             raise
         return found
 
