@@ -75,11 +75,9 @@ def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) 
 
     Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
     """
-    low, high = limit.bounds
     deviation = np.clip(deviation, 1e-300, 1e300)
-    return np.asarray(
-        stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
-    )
+    low, high = ((each - mean) / deviation for each in limit.bounds)
+    return np.asarray(stdtr(degrees, high) - stdtr(degrees, low))
 
 
 def probability_after(
@@ -187,13 +185,8 @@ class OutcomeBeliefs:
         noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
         covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
         moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
-        return probability_after(
-            self.limit,
-            joint.mean[closed],
-            unit * joint.deviation[closed],
-            unit * moved,
-            self.degrees,
-        )
+        now = joint.mean[closed], unit * joint.deviation[closed]
+        return probability_after(self.limit, *now, unit * moved, self.degrees)
 
 
 def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:

@@ -47,6 +47,7 @@ from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
+from tvbandits.core.space_kernel import with_arms
 from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -480,17 +481,17 @@ def on_candidates(
 ) -> tuple[Recipe, State]:
     """Recipe and state on other candidates, which have more coordinates where arms were added."""
     of_kind("domain", domain, (Candidates, CandidatesInContext), "candidates")
-    columns, kernel = domain.dimension - recipe.domain.dimension, recipe.kernel
+    columns, learn = domain.dimension - recipe.domain.dimension, recipe.learn
     if columns == 0:
         return replace(recipe, domain=domain), state
-    old = recipe.domain
-    if isinstance(old, Arms) and isinstance(domain, Arms) and kernel == old.space.kernel():
-        kernel = domain.space.kernel()
+    kernel = with_arms(recipe.kernel, columns)
+    if learn is not None:
+        learn = replace(learn, rivals=tuple(with_arms(each, columns) for each in learn.rivals))
     none = (0.0,) * columns
     safe = [(*point, *none) for point in recipe.safe]
     control = None if recipe.control is None else (*recipe.control, *none)
-    wide = replace(recipe, domain=domain, kernel=kernel, safe=safe, control=control)
-    return wide, state.widened(columns)
+    parts: dict[str, Any] = {"kernel": kernel, "learn": learn, "safe": safe, "control": control}
+    return replace(recipe, domain=domain, **parts), state.widened(columns)
 
 
 def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:
