@@ -157,6 +157,20 @@ def test_limits_on_the_command_line(command: Command) -> None:
         assert why in wrong.err
 
 
+def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
+    for outcome in ("rewards", "tomes", "wells", "depths"):
+        config = "[domain]\n[domain.space]\nwell = [0, 9]\n[domain.context]\ndepth = [0, 9]\n"
+        policy = '[policy]\nname = "adaptive-gp-ucb"\n'
+        limit = f'[[limits]]\nname = "{outcome}"\nat_most = 60\n'
+        Path("campaign.toml").write_text(config + policy + limit)
+        command("new", f"{outcome}.db", "--config", "campaign.toml")
+        Path("rows.csv").write_text(f"well,depth,time,reward,{outcome}\n3,4,1,0.3,61\n")
+        command("tell", f"{outcome}.db", "--csv", "rows.csv")
+        assert "1 told, 1 limits violated" in command("status", f"{outcome}.db").out
+    Path("rows.csv").write_text("well,depth,time,reward,depht\n3,4,1,0.3,61\n")
+    assert 'mean "depths"' in command("tell", f"{outcome}.db", "--csv", "rows.csv").err
+
+
 # --- files, and what others have learned
 
 

@@ -443,7 +443,9 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
                 f"exposure); there are: {', '.join(there)}"
             )
         limits = [limit.name for limit in campaign.ledger.outcomes]
-        for column in there:
+        told = {"site", "time", "reward", "variance", "key", "who", *counted}
+        placing = {name.lower() for name in (*names.columns, *names.context_names)}
+        for column in sorted(columns - told - placing):
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
                 raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
