@@ -171,6 +171,17 @@ def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
     assert 'mean "depths"' in command("tell", f"{outcome}.db", "--csv", "rows.csv").err
 
 
+@pytest.mark.parametrize("said", ["well=3,5, kind=a", "kind=a, well=3,5", "well=3,kind=a,"])
+def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
+    space = '[domain]\n[domain.space]\nwell = [0, 9]\nkind = ["a", "b"]\n'
+    Path("campaign.toml").write_text(space + '[policy]\nname = "adaptive-gp-ucb"\n')
+    command("new", "c.db", "--config", "campaign.toml")
+    wrong = command("tell", "c.db", "--site", said, "--reward", 1)
+    assert wrong.status == 2
+    assert '3,5"' in wrong.err or "got 'a,'" in wrong.err
+    assert command("status", "c.db").out.startswith("0 told")
+
+
 # --- files, and what others have learned
 
 
