@@ -1,5 +1,6 @@
 """Parts of a bandit in a campaign: its file, its journal, the command line."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,12 @@ def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
     assert wrong.status == 2
     assert '3,5"' in wrong.err or "got 'a,'" in wrong.err
     assert command("status", "c.db").out.startswith("0 told")
+
+
+def test_a_warning_is_one_line_without_code(command: Command) -> None:
+    command("status", "c.db")
+    said = warnings.formatwarning(UserWarning("it is\na guess\x1b"), UserWarning, "code.py", 3)
+    assert said == "tvbandits: warning: it is a guess\n"
 
 
 # --- files, and what others have learned
