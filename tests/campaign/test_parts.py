@@ -151,6 +151,8 @@ def test_limits_on_the_command_line(command: Command) -> None:
     Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
     assert "word.csv: line 3: could not convert" in command(*tell, "--csv", "word.csv").err
     assert "--to must be" in command("correct", "c.db", "--site", "B", "--to", "inf").err
+    nothing = command("correct", "c.db", "--site", "B")
+    assert "correct needs what is right: reward, time, variance or outcomes" in nothing.err
     twice = "noise_level=3 --outcome noise_level=4"
     for said, why in (("a", "name=number"), ("b=3", "no limit on 'b'"), (twice, "given twice")):
         wrong = command(*tell, *f"--site A --reward 1 --outcome {said}".split())

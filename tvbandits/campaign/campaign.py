@@ -550,6 +550,8 @@ class Campaign:
         The journal keeps both; whoever opens the campaign next computes everything since the last
         snapshot again, and a snapshot is kept now.
         """
+        if all(each is None for each in (y, to, variance)) and not outcomes:
+            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
         values = [float("nan")] if y is None else y
         given = self._readings(self.placed(X, t=t, played=True), "y", values, variance, outcomes)
         given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
@@ -594,9 +596,7 @@ class Campaign:
         for name in names:
             as_name("each of add", name)
         places = add if isinstance(add, Mapping) else dict.fromkeys(names)
-        known = {
-            name: x if x is None else as_floats(x, f"add: {name}") for name, x in places.items()
-        }
+        known = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
         gone = list(several("retire", retire, "names of sites"))
         plain = {name: None if x is None else x.tolist() for name, x in known.items()}
         said = {"add": plain, "retire": gone}
