@@ -68,6 +68,9 @@ from tvbandits.queries.plans import Asking, CandidatePool
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400
 
+# Columns of a campaign, and of the tables that are told to it.
+OF_TABLES = ("site", "t", "key", "who")
+
 # When: an outcome is learned at few places first, and each new one tells much.
 OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
 
@@ -277,7 +280,7 @@ class Recipe:
         shown_as = getattr(self.domain, "decode", None)
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
-        if taken := set(names) & {*columns, *COLUMNS, "site", "t"}:  # these two are of a campaign
+        if taken := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
         safe = [] if none else self.domain.check(self.safe, "safe").tolist()

@@ -476,13 +476,11 @@ def read(said: list[str] | None) -> dict[str, list[float]]:
     """What else was read, out of texts name=value."""
     found: dict[str, list[float]] = {}
     for text in said or []:
-        name, _, value = text.partition("=")
-        if name.strip() in found:
-            raise ValueError(
-                f'--outcome {name.strip()} is given twice, as "{text}" the second time'
-            )
+        name, _, value = map(str.strip, text.partition("="))
+        if name in found:
+            raise ValueError(f'--outcome {name} is given twice, as "{text}" the second time')
         try:
-            found[name.strip()] = [float(value)]
+            found[name] = [float(value)]
         except ValueError:
             raise ValueError(f'--outcome must be name=number, got "{text}"') from None
     return found
