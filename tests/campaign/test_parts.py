@@ -188,6 +188,17 @@ def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
     assert command("status", "c.db").out.startswith("0 told")
 
 
+def test_what_stands_aside_is_counted(command: Command) -> None:
+    robust = CONFIG.replace("gp-ucb", "adaptive-gp-ucb") + "[policy.options]\nrobust = true\n"
+    Path("campaign.toml").write_text(robust)
+    command("new", "c.db", "--config", "campaign.toml")
+    rows = [f"{'ABCD'[t % 4]},{t},{900.0 if t == 30 else t % 4 / 10}" for t in range(40)]
+    Path("rows.csv").write_text("\n".join(["site,time,reward", *rows]))
+    command("tell", "c.db", "--csv", "rows.csv", "--yes")
+    assert "; set aside as outliers: 1;" in command("status", "c.db", "--best").out.strip() + ";"
+    assert '"outliers": 1' in command("status", "c.db", "--best", "--format", "json").out
+
+
 def test_a_warning_is_one_line_without_code(command: Command) -> None:
     command("status", "c.db")
     said = warnings.formatwarning(UserWarning("it is\na guess\x1b"), UserWarning, "code.py", 3)
