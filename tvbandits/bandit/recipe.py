@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -41,7 +42,7 @@ from tvbandits.core.candidates import (
     with_retired,
 )
 from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, several, shown
-from tvbandits.core.context import coordinate_names, measured
+from tvbandits.core.context import chosen_of, coordinate_names, joined, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Record
@@ -283,7 +284,10 @@ class Recipe:
         if taken := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
+        given, chosen = self.safe, chosen_of(self.domain)
+        with suppress(ValueError):  # places alone, which have no context
+            given = joined(chosen.check(given, "safe"), point[chosen.dimension :])
+        safe = [] if none else self.domain.check(given, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
         settle(self, limits=limits, safe=tuple(map(tuple, safe)))

@@ -69,8 +69,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     [0.   0.06] [0.000314 0.000628]
     """
     k, n = _columns(("successes", successes), ("trials", trials))
-    if np.count_nonzero(k > n):
-        refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
+    refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
     p = _mean(around, k, n, DEVIATIONS**2, 1.0)
     return _per(k, n, p * (1.0 - p))
 
