@@ -81,9 +81,13 @@ def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> No
         campaign.change_sites(["bold"], retire=["old"])
         campaign.correct(["old"], [1.5], 1)
         campaign.tell(["bold"], [3.0], 2)
+        campaign.ask(3)
+        campaign.change_sites(["last"])
+        assert all(each.asked for each in campaign.outstanding)
+        campaign.change_sites(retire=["last"])
         assert campaign.sites == ["new", "bold"]
-        assert campaign.domain == Arms(["old", "new", "bold"], retired=[0])
-        assert campaign.history["site"].tolist() == ["old", "new", "old", "bold"]
+        assert campaign.domain == Arms(["old", "new", "bold", "last"], retired=[0, 3])
+        assert campaign.history["site"].tolist()[:4] == ["old", "new", "old", "bold"]
         with pytest.raises(ValueError, match='arms have no coordinates, got some of "plain"'):
             campaign.change_sites({"plain": [1.0]})
         assert campaign.verify().fine
