@@ -93,6 +93,18 @@ def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> No
         assert campaign.verify().fine
 
 
+def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
+    domain = Candidates([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], context={"outside": (-9, 9)})
+    bandit = policies.gp_ucb(domain, RBF(2.0), 0.05)
+    with Campaign.create(tmp_path / "c.db", bandit, about={"names": '["A", "B", "C"]'}) as campaign:
+        assert campaign.sites == ["A", "B", "C"]
+        campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"])
+        assert campaign.sites == ["B", "C", "D"]
+        X = campaign.ask(1, 3, context={"outside": 2.0})
+        assert sorted(map(campaign.names.name, X)) == campaign.sites
+        assert campaign.verify().fine
+
+
 def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
     (tmp_path / "sites.csv").write_text(
         "site,latitude,longitude\nA,45.0,7.0\nB,45.2,7.1\nC,45.1,7.4\n"

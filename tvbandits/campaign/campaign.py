@@ -48,7 +48,7 @@ from tvbandits.campaign.store.store import (
     same_operation,
 )
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, several
 from tvbandits.core.context import Context, measured, written
@@ -324,8 +324,8 @@ class Campaign:
     @property
     def sites(self) -> list[str]:
         """The names of what may be played now; empty on a box or a space."""
-        domain, names = self.domain, self.names
-        if not isinstance(domain, Candidates):
+        domain, names = candidates_of(self.domain), self.names
+        if domain is None:
             return []
         rows = [row for row in range(len(domain)) if row not in domain.retired]
         return [names.name(domain.X[row]) for row in rows]

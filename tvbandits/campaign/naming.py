@@ -235,7 +235,7 @@ class Names:
             if placed := [name for name, x in fresh.items() if x is not None]:
                 raise ValueError(f'arms have no coordinates, got some of "{placed[0]}"')
         elif fresh:
-            d = len(self.columns)
+            d = len({*self.columns} - {*self.context_names})
             table = np.vstack([as_points([x], d, f'add: "{name}"') for name, x in fresh.items()])
             if self.given:
                 given = dict(zip(self.given, table.T.tolist(), strict=True))
