@@ -79,6 +79,23 @@ def test_a_pace_carries_over() -> None:
     assert here.recipe.aging != policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).recipe.aging
 
 
+@pytest.mark.parametrize(
+    "here",
+    [
+        policies.adaptive_gp_ucb(HERE, None, 1.0),
+        policies.adaptive_gp_ucb(Box([(0, 10)]), None, 1.0),
+        policies.ui_gp_ucb(HERE, RBF(2.0), 1.0, learn=20),
+    ],
+)
+def test_a_noise_that_is_given_is_that_of_readings_whose_noise_was_learned(here: Any) -> None:
+    there, alike = (policies.adaptive_gp_ucb(THERE, None, noise) for noise in (None, 1.0))
+    rewards = played(there, 30).state.rewards
+    alike.tell(rewards.X, rewards.y, rewards.t)
+    found, expected = (here.learn_from(each).recipe for each in (there, alike))
+    assert found == expected
+    assert found != here.recipe
+
+
 def test_nothing_else_changes() -> None:
     there = played(policies.adaptive_gp_ucb(THERE, minimise=True), 12, sign=-1.0)
     limited = (

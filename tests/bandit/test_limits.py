@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tvbandits import (
     LimitWarning,
     Observations,
     Recipe,
+    Space,
     policies,
 )
 from tvbandits.acquisition.availability import NothingAvailableError
@@ -65,6 +67,27 @@ def test_candidates_come_and_go_under_limits() -> None:
     bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=SITES.X[9:14])
     bandit = bandit.with_candidates(np.linspace(5.0, 15.0, 21)[:, None])
     assert 5.0 <= bandit.ask(1)[0, 0] <= 6.5  # of the safe ones, those that are left
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Candidates([[0.0], [1.0], [2.0]], context={"outside": (-9, 9)}),
+        Box([(0, 2)], context={"outside": (-9, 9)}),
+        Space(flow=(0, 2), context={"outside": (-9, 9)}),
+    ],
+    ids=str,
+)
+def test_where_a_context_is_measured_the_start_is_of_places(domain: Any, short: bool) -> None:
+    start = np.array([[1.0, 3.0], [2.0, 3.0]])[:, : 1 if short else 2]
+    limit = Limit("load", at_most=9.0, noise_variance=1.0)
+    bandit = policies.adaptive_gp_ucb(domain, None, 0.01).with_limits([limit], safe=start)
+    for t, place in ((1, 1.0), (2, 2.0)):
+        X = bandit.ask(t, context={"outside": 4.0 + t})
+        assert X.tolist() == [[place, 4.0 + t]]
+        bandit.tell(X, [0.2], t, outcomes={"load": [1.0]})
+    assert bandit.ask(3, context={"outside": -8.0})[0, 1] == -8.0
 
 
 def test_a_limit_that_wanders_is_followed() -> None:

@@ -120,6 +120,11 @@ ARMS_MAKERS: dict[str, Any] = {
     "arms": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05),
     "noise learned": policies.adaptive_gp_ucb,
     "gp_ucb": lambda domain: policies.gp_ucb(domain, domain.space.kernel(), 0.05),
+    "over time": lambda domain: policies.tv_gp_ucb(
+        domain, domain.space.kernel(), 0.05, epsilon=0.1
+    ),
+    "fit": lambda domain: policies.frugal_gp_ucb(domain, None, 0.05, expert=None, budget=1),
+    "fit, given": lambda domain: policies.adaptive_gp_ucb(domain, domain.space.kernel(), 0.05),
     "control": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05).with_control("green"),
     "limits": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05).with_limits(
         [Limit("load", at_most=9.0)], safe=domain.X[:2]
@@ -145,3 +150,13 @@ def test_arms_that_are_added_were_there_from_the_start(make: Any) -> None:
     other.tell(["red"], [3.0], 12.5)  # a late one
     assert other.with_candidates(["red", "green"]).recipe.domain.retired == (2, 3)
     refused(ValueError, "at least two different texts", other.with_candidates, ["red"])
+
+
+def test_an_outlier_stays_aside_when_arms_are_added() -> None:
+    bandit = policies.adaptive_gp_ucb(Arms(["red", "green"]), None, 0.01, robust=True)
+    for t in range(1, 31):
+        bandit.tell(["red", "green"], [50.0 if t == 25 else 0.1, 0.2], t)
+    assert bandit.info.outliers == 1
+    other = bandit.with_candidates(["red", "green", "blue"])
+    assert other.history["kind"].tolist() == bandit.history["kind"].tolist()
+    assert other.correct(["red"], [0.1], 25).outliers == 0

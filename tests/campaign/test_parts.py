@@ -1,5 +1,6 @@
 """Parts of a bandit in a campaign: its file, its journal, the command line."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +170,58 @@ def test_limits_on_the_command_line(command: Command) -> None:
     Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
     assert "word.csv: line 3: could not convert" in command(*tell, "--csv", "word.csv").err
     assert "--to must be" in command("correct", "c.db", "--site", "B", "--to", "inf").err
+    nothing = command("correct", "c.db", "--site", "B")
+    assert "correct needs what is right: reward, time, variance or outcomes" in nothing.err
+    Path("campaign.toml").write_text(CONFIG + '[[limits]]\nname = "key"\nat_most = 1\n')
+    odd = command("new", "odd.db", "--config", "campaign.toml")
+    assert "an outcome may not be called as a column is, got key" in odd.err
     twice = "noise_level=3 --outcome noise_level=4"
     for said, why in (("a", "name=number"), ("b=3", "no limit on 'b'"), (twice, "given twice")):
         wrong = command(*tell, *f"--site A --reward 1 --outcome {said}".split())
         assert wrong.status == 2
         assert why in wrong.err
+
+
+def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
+    for outcome in ("rewards", "tomes", "wells", "depths"):
+        config = "[domain]\n[domain.space]\nwell = [0, 9]\n[domain.context]\ndepth = [0, 9]\n"
+        policy = '[policy]\nname = "adaptive-gp-ucb"\n'
+        limit = f'[[limits]]\nname = "{outcome}"\nat_most = 60\n'
+        Path("campaign.toml").write_text(config + policy + limit)
+        command("new", f"{outcome}.db", "--config", "campaign.toml")
+        Path("rows.csv").write_text(f"well,depth,time,reward,{outcome}\n3,4,1,0.3,61\n")
+        command("tell", f"{outcome}.db", "--csv", "rows.csv")
+        assert "1 told, 1 limits violated" in command("status", f"{outcome}.db").out
+    Path("rows.csv").write_text("well,depth,time,reward,depht\n3,4,1,0.3,61\n")
+    assert 'mean "depths"' in command("tell", f"{outcome}.db", "--csv", "rows.csv").err
+
+
+@pytest.mark.parametrize("said", ["well=3,5, kind=a", "kind=a, well=3,5", "well=3,kind=a,"])
+def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
+    space = '[domain]\n[domain.space]\nwell = [0, 9]\nkind = ["a", "b"]\n'
+    Path("campaign.toml").write_text(space + '[policy]\nname = "adaptive-gp-ucb"\n')
+    command("new", "c.db", "--config", "campaign.toml")
+    wrong = command("tell", "c.db", "--site", said, "--reward", 1)
+    assert wrong.status == 2
+    assert '3,5"' in wrong.err or "got 'a,'" in wrong.err
+    assert command("status", "c.db").out.startswith("0 told")
+
+
+def test_what_stands_aside_is_counted(command: Command) -> None:
+    robust = CONFIG.replace("gp-ucb", "adaptive-gp-ucb") + "[policy.options]\nrobust = true\n"
+    Path("campaign.toml").write_text(robust)
+    command("new", "c.db", "--config", "campaign.toml")
+    rows = [f"{'ABCD'[t % 4]},{t},{900.0 if t == 30 else t % 4 / 10}" for t in range(40)]
+    Path("rows.csv").write_text("\n".join(["site,time,reward", *rows]))
+    command("tell", "c.db", "--csv", "rows.csv", "--yes")
+    assert "; set aside as outliers: 1;" in command("status", "c.db", "--best").out.strip() + ";"
+    assert '"outliers": 1' in command("status", "c.db", "--best", "--format", "json").out
+
+
+def test_a_warning_is_one_line_without_code(command: Command) -> None:
+    command("status", "c.db")
+    said = warnings.formatwarning(UserWarning("it is\na guess\x1b"), UserWarning, "code.py", 3)
+    assert said == "tvbandits: warning: it is a guess\n"
 
 
 # --- files, and what others have learned

@@ -81,11 +81,27 @@ def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> No
         campaign.change_sites(["bold"], retire=["old"])
         campaign.correct(["old"], [1.5], 1)
         campaign.tell(["bold"], [3.0], 2)
+        campaign.ask(3)
+        campaign.change_sites(["last"])
+        assert all(each.asked for each in campaign.outstanding)
+        campaign.change_sites(retire=["last"])
         assert campaign.sites == ["new", "bold"]
-        assert campaign.domain == Arms(["old", "new", "bold"], retired=[0])
-        assert campaign.history["site"].tolist() == ["old", "new", "old", "bold"]
+        assert campaign.domain == Arms(["old", "new", "bold", "last"], retired=[0, 3])
+        assert campaign.history["site"].tolist()[:4] == ["old", "new", "old", "bold"]
         with pytest.raises(ValueError, match='arms have no coordinates, got some of "plain"'):
             campaign.change_sites({"plain": [1.0]})
+        assert campaign.verify().fine
+
+
+def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
+    domain = Candidates([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], context={"outside": (-9, 9)})
+    bandit = policies.gp_ucb(domain, RBF(2.0), 0.05)
+    with Campaign.create(tmp_path / "c.db", bandit, about={"names": '["A", "B", "C"]'}) as campaign:
+        assert campaign.sites == ["A", "B", "C"]
+        campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"])
+        assert campaign.sites == ["B", "C", "D"]
+        X = campaign.ask(1, 3, context={"outside": 2.0})
+        assert sorted(map(campaign.names.name, X)) == campaign.sites
         assert campaign.verify().fine
 
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ def commands(
 
     def run(*arguments: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["tvbandits", *first, *map(str, arguments)])
+        monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
         with pytest.raises(SystemExit) as ended:
             main()
         status = ended.value.code

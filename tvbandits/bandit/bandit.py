@@ -618,10 +618,9 @@ class Bandit:
         [0.2 0.5]
         """
         recipe, state = self._recipe, self._state
-        played = self._played(X, t)
-        before, told, points, rows = corrected(recipe, state, played, y, t, variance, to)
+        was, told, points, rows = corrected(recipe, state, self._played(X, t), y, t, variance, to)
         right = self._outcomes.right(outcomes, len(rows))
-        read = self._outcomes.retold(state, points, before.t[rows], told.t[rows], right)
+        read = self._outcomes.retold(state, points, was.t[rows], told.t[rows], right)
         self._state = replace(retold(self._model, state, told), outcomes=read)
         return self._state.info
 
@@ -651,9 +650,8 @@ class Bandit:
         0 None
         """
         told, points, rows = readings_at(self._recipe, self._state, self._played(X, t), t)
-        made = retold(self._model, self._state, told.without(rows))
-        outcomes = self._outcomes.retold(self._state, points, told.t[rows])
-        self._state = replace(made, outcomes=outcomes)
+        read = self._outcomes.retold(self._state, points, told.t[rows])
+        self._state = replace(retold(self._model, self._state, told.without(rows)), outcomes=read)
         return self._state.info
 
     def _played(self, X: ArrayLike, t: ArrayLike | None) -> Any:

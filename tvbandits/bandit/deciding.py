@@ -42,7 +42,7 @@ from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_variance, with_rewards
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import at_values_of
+from tvbandits.core.context import at_values_of, chosen_of
 from tvbandits.core.limits import Limit, LimitWarning, as_outcomes, check_outcome
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.core.observations import Observations, Told, changed
@@ -75,11 +75,9 @@ def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) 
 
     Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
     """
-    low, high = limit.bounds
     deviation = np.clip(deviation, 1e-300, 1e300)
-    return np.asarray(
-        stdtr(degrees, (high - mean) / deviation) - stdtr(degrees, (low - mean) / deviation)
-    )
+    low, high = ((each - mean) / deviation for each in limit.bounds)
+    return np.asarray(stdtr(degrees, high) - stdtr(degrees, low))
 
 
 def probability_after(
@@ -187,13 +185,8 @@ class OutcomeBeliefs:
         noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
         covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
         moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
-        return probability_after(
-            self.limit,
-            joint.mean[closed],
-            unit * joint.deviation[closed],
-            unit * moved,
-            self.degrees,
-        )
+        now = joint.mean[closed], unit * joint.deviation[closed]
+        return probability_after(self.limit, *now, unit * moved, self.degrees)
 
 
 def share(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
@@ -236,8 +229,7 @@ def priced(decision: Decision, believed: Believed) -> Decision:
     if not shared:
         return decision
     points = points_of(decision.domain, believed.own)
-    upper = decision.view.upper_bound(points, decision.beta)
-    unit = float(np.std(upper))
+    unit = float(np.std(decision.view.upper_bound(points, decision.beta)))
     return replace(
         decision, price=lambda X: unit * np.sum([each.price(X) for each in shared], axis=0)
     )
@@ -432,12 +424,16 @@ class Outcomes:
                 known[limit.name] = replace(known[limit.name], spent=max(risk, -MOST_SAVED))
         return replace(state, outcomes=known)
 
-    def start(self, state: State, free: Available | None) -> Array:
-        """Points to start from that are available, with an outcome not read there, shape (s, d)."""
-        start = np.array(self.recipe.safe).reshape(-1, self.recipe.domain.dimension)
-        read = [each.rewards.X for each in state.outcomes.values()]
-        known = [(start[:, None] == X).all(axis=2).any(axis=1) for X in read]
-        out = (start[:, None] == state.pending.X).all(axis=2).any(axis=1)
+    def start(self, state: State, decision: Decision) -> Array:
+        """Points to start from that are available, with an outcome not read there, shape (s, d).
+
+        Where a context is measured, they are places: at its value now, read at any.
+        """
+        whole, free = self.recipe.domain, decision.available
+        start, d = np.array(self.recipe.safe), chosen_of(whole).dimension
+        start = at_values_of(decision.domain, whole, start.reshape(-1, whole.dimension))
+        played = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
+        *known, out = ((start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in played)
         start = start[~(np.all(known, axis=0) | out)]
         left: Array = start if free is None or not len(start) else start[free(start)]
         return left
@@ -492,7 +488,7 @@ def points_of_decision(
             decision = _within(decision, recipe.domain, check_near(near, start), start)
     if outcomes:
         state, believed = outcomes.believed(state, decision.view.now)
-        first = outcomes.start(state, decision.available)
+        first = outcomes.start(state, decision)
         X = outcomes.play_within(decision, believed, first, rng)
         state = state if len(first) else outcomes.played(state, believed, X)
     else:

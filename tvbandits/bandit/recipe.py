@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -41,12 +42,13 @@ from tvbandits.core.candidates import (
     with_retired,
 )
 from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, several, shown
-from tvbandits.core.context import coordinate_names, measured
+from tvbandits.core.context import chosen_of, coordinate_names, joined, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
+from tvbandits.core.space_kernel import with_arms
 from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -66,6 +68,9 @@ from tvbandits.queries.plans import Asking, CandidatePool
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400
+
+# Columns of a campaign, and of the tables that are told to it.
+OF_TABLES = ("site", "t", "key", "who")
 
 # When: an outcome is learned at few places first, and each new one tells much.
 OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
@@ -276,10 +281,13 @@ class Recipe:
         shown_as = getattr(self.domain, "decode", None)
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
-        if taken := set(names) & {*columns, *COLUMNS, "site", "t"}:  # these two are of a campaign
+        if taken := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
         none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        safe = [] if none else self.domain.check(self.safe, "safe").tolist()
+        given, chosen = self.safe, chosen_of(self.domain)
+        with suppress(ValueError):  # places alone, which have no context
+            given = joined(chosen.check(given, "safe"), point[chosen.dimension :])
+        safe = [] if none else self.domain.check(given, "safe").tolist()
         if safe and not limits:
             raise ValueError("safe points are for limits, and there are none")
         settle(self, limits=limits, safe=tuple(map(tuple, safe)))
@@ -480,17 +488,17 @@ def on_candidates(
 ) -> tuple[Recipe, State]:
     """Recipe and state on other candidates, which have more coordinates where arms were added."""
     of_kind("domain", domain, (Candidates, CandidatesInContext), "candidates")
-    columns, kernel = domain.dimension - recipe.domain.dimension, recipe.kernel
+    columns, learn = domain.dimension - recipe.domain.dimension, recipe.learn
     if columns == 0:
         return replace(recipe, domain=domain), state
-    old = recipe.domain
-    if isinstance(old, Arms) and isinstance(domain, Arms) and kernel == old.space.kernel():
-        kernel = domain.space.kernel()
+    kernel = with_arms(recipe.kernel, columns)
+    if learn is not None:
+        learn = replace(learn, rivals=tuple(with_arms(each, columns) for each in learn.rivals))
     none = (0.0,) * columns
     safe = [(*point, *none) for point in recipe.safe]
     control = None if recipe.control is None else (*recipe.control, *none)
-    wide = replace(recipe, domain=domain, kernel=kernel, safe=safe, control=control)
-    return wide, state.widened(columns)
+    parts: dict[str, Any] = {"kernel": kernel, "learn": learn, "safe": safe, "control": control}
+    return replace(recipe, domain=domain, **parts), state.widened(columns)
 
 
 def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:

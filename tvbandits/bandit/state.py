@@ -387,9 +387,12 @@ class State(Record):
 
     def widened(self, columns: int) -> State:
         """With so many more coordinates of points, all 0; what is computed from them is left out."""
+        learned, aside = self.model.learned, self.outliers
         return replace(
             self,
             **self.with_coordinates(columns),
+            model=replace(self.model, learned=learned and learned.widened(columns)),
+            outliers=aside and replace(aside, seen=aside.seen.widened(columns)),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,
             questions=replace(self.questions, pool=CandidatePool.none(), available=None),

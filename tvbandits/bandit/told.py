@@ -247,7 +247,7 @@ class ToldReadings:
     @classmethod
     def of(cls, state: Record, noise_variance: float | None) -> ToldReadings:
         """Of a state; a play without a reading stands behind the rewards of its time."""
-        rewards, failed = state.readings, state.failed
+        rewards, failed = state.readings.with_noise(noise_variance), state.failed
         n = len(failed)
         noise = usual_variance(n, noise_variance)
         known = cls(rewards.X, rewards.t, rewards.y, rewards.variance)

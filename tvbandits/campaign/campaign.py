@@ -48,7 +48,7 @@ from tvbandits.campaign.store.store import (
     same_operation,
 )
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
-from tvbandits.core.candidates import Candidates
+from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, several
 from tvbandits.core.context import Context, measured, written
@@ -324,8 +324,8 @@ class Campaign:
     @property
     def sites(self) -> list[str]:
         """The names of what may be played now; empty on a box or a space."""
-        domain, names = self.domain, self.names
-        if not isinstance(domain, Candidates):
+        domain, names = candidates_of(self.domain), self.names
+        if domain is None:
             return []
         rows = [row for row in range(len(domain)) if row not in domain.retired]
         return [names.name(domain.X[row]) for row in rows]
@@ -550,6 +550,8 @@ class Campaign:
         The journal keeps both; whoever opens the campaign next computes everything since the last
         snapshot again, and a snapshot is kept now.
         """
+        if all(each is None for each in (y, to, variance)) and not outcomes:
+            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
         values = [float("nan")] if y is None else y
         given = self._readings(self.placed(X, t=t, played=True), "y", values, variance, outcomes)
         given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
@@ -594,9 +596,7 @@ class Campaign:
         for name in names:
             as_name("each of add", name)
         places = add if isinstance(add, Mapping) else dict.fromkeys(names)
-        known = {
-            name: x if x is None else as_floats(x, f"add: {name}") for name, x in places.items()
-        }
+        known = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
         gone = list(several("retire", retire, "names of sites"))
         plain = {name: None if x is None else x.tolist() for name, x in known.items()}
         said = {"add": plain, "retire": gone}

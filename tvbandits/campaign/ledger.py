@@ -165,9 +165,8 @@ class Ledger(Record):
         columns = domain.dimension - self.domain.dimension
         read = {limit: seen.widened(columns) for limit, seen in self.outcomes.items()}
         control = None if self.control is None else (*self.control, *(0.0,) * columns)
-        return replace(
-            self, domain=domain, outcomes=read, control=control, **self.with_coordinates(columns)
-        )
+        wide = self.with_coordinates(columns)
+        return replace(self, domain=domain, outcomes=read, control=control, **wide)
 
     def placed(
         self, X: Any, context: Context = None, t: Any = None, *, played: bool = False

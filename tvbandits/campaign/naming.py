@@ -226,9 +226,8 @@ class Names:
         if again := {*gone} & {*domain.retired}:
             raise ValueError(f"{self.name(domain.X[min(again)])} is retired already")
         back = [self._rows[name] for name in add if name in self._rows]
-        for row in back:
-            if row not in domain.retired:
-                raise ValueError(f'there is a site "{self.sites[row]}" already')
+        if there := [row for row in back if row not in domain.retired]:
+            raise ValueError(f'there is a site "{self.sites[there[0]]}" already')
         fresh = {name: x for name, x in add.items() if name not in self._rows}
         given: dict[str, list[float]] = {}
         X: list[list[float]] = []
@@ -236,10 +235,8 @@ class Names:
             if placed := [name for name, x in fresh.items() if x is not None]:
                 raise ValueError(f'arms have no coordinates, got some of "{placed[0]}"')
         elif fresh:
-            said = [
-                as_points([x], len(self.columns), f'add: "{name}"') for name, x in fresh.items()
-            ]
-            table = np.concatenate(said)
+            d = len({*self.columns} - {*self.context_names})
+            table = np.vstack([as_points([x], d, f'add: "{name}"') for name, x in fresh.items()])
             if self.given:
                 given = dict(zip(self.given, table.T.tolist(), strict=True))
             X = self._located(table).tolist()
@@ -359,13 +356,12 @@ def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
     """The values in "name=value, name=value"; a word may hold commas."""
     names = "|".join(map(re.escape, sorted(parts, key=len, reverse=True)))
     found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
+    known = f'in "{text}"; there are: {", ".join(parts)}'
     if found[0].strip():
         unknown = found[0].partition("=")[0].strip(" ,")
         if unknown in parts:
             raise ValueError(f'say {unknown}=..., got "{text}"')
-        raise ValueError(
-            f'unknown parameter "{unknown}" in "{text}"; there are: {", ".join(parts)}'
-        )
+        raise ValueError(f'unknown parameter "{unknown}" {known}')
     values: dict[str, object] = {}
     for name, value in zip(found[1::2], found[2::2], strict=True):
         said, part = value.strip(), parts[name]
@@ -374,10 +370,8 @@ def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
         if isinstance(part, Category):
             values[name] = said
         elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
-            raise ValueError(
-                f'unknown parameter "{unknown[1]}" in "{text}"; there are: {", ".join(parts)}'
-            )
-        elif not (number := _numbers(said)):
+            raise ValueError(f'unknown parameter "{unknown[1]}" {known}')
+        elif len(number := _numbers(said)) != 1:
             raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
         else:
             values[name] = int(number[0]) if number[0].is_integer() else number[0]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tvbandits.campaign.ledger import Ledger
 from tvbandits.campaign.naming import Names
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, points
 from tvbandits.core.observations import Plays
 from tvbandits.core.tables import as_text
 
@@ -138,7 +138,7 @@ def points_out(pending: Plays, asked: Iterable[Row], names: Names) -> list[Point
     """The points that are out, and what the journal says of them."""
     rows: dict[tuple[tuple[float, ...], float | None], list[Row]] = {}
     for row in asked:
-        for x in row.body["got"]:
+        for x in points(row.body["got"], pending.X.shape[1]).tolist():  # arms that were added since
             rows.setdefault((tuple(x), row.body["t"]), []).append(row)
     found = []
     for x, t in zip(pending.X[::-1], pending.t[::-1].tolist(), strict=True):

@@ -73,8 +73,7 @@ def available(campaign: Campaign, among: str | None, without: str | None) -> lis
     chosen, out = listed(campaign, among), listed(campaign, without)
     if out is None:
         return chosen
-    row = campaign.names.row
-    ruled_out = {*map(row, out)}
+    row, ruled_out = campaign.names.row, {*map(campaign.names.row, out)}
     return [name for name in chosen or campaign.sites if row(name) not in ruled_out]
 
 
@@ -143,8 +142,10 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
                 given = campaign.names.context(context)
                 shown["best"] = campaign.names.name(campaign.recommend(context=given))
             text += f"; best: {shown['best']}"
-            noise = campaign.info.model.noise
-            if noise is not None:
+            if aside := campaign.info.outliers:
+                shown["outliers"] = aside
+                text += f"; set aside as outliers: {aside}"
+            if (noise := campaign.info.model.noise) is not None:
                 shown["noise_variance"] = asdict(noise)
                 text += f"; noise variance: {noise}"
         say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
@@ -157,13 +158,12 @@ def history(call: Call, last: int) -> None:
     with opened(call) as campaign:
         columns = campaign.history_columns
         found = [np.asarray(column) for column in columns.values()]
-        every = len(found[0])
         rows = list(zip(*(column[-last:].tolist() for column in found), strict=True))
         if call.shape == "json":
             print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
             return
-        if len(rows) < every:
-            print(f"{len(rows)} of {every} rows; --last 0 for all", file=sys.stderr)
+        if len(rows) < len(found[0]):
+            print(f"{len(rows)} of {len(found[0])} rows; --last 0 for all", file=sys.stderr)
         table = csv.writer(sys.stdout, lineterminator="\n")
         for cells in (columns, *rows):
             table.writerow(["" if each != each else without_formula(each) for each in cells])
@@ -274,8 +274,7 @@ class Doubts:
             most = FAR_OUT * max(high - low, 3 * noise)
             # Of equal readings, where the noise is learned, nobody knows yet what is far.
             if most > 0 and not low - most <= value <= high + most:
-                told = f"the {low:g} to {high:g} told so far"
-                found.append(f"{name}: {value:g} is far from {told}")
+                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
         self.values, self.count = _ends([*self.values, value]), self.count + 1
         return found
 
@@ -443,7 +442,9 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
                 f"exposure); there are: {', '.join(there)}"
             )
         limits = [limit.name for limit in campaign.ledger.outcomes]
-        for column in there:
+        told = {"site", "time", "reward", "variance", "key", "who", *counted}
+        placing = {name.lower() for name in (*names.columns, *names.context_names)}
+        for column in sorted(columns - told - placing):
             near = difflib.get_close_matches(column, limits, n=1)
             if near and column != near[0].lower():
                 raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
@@ -474,13 +475,11 @@ def read(said: list[str] | None) -> dict[str, list[float]]:
     """What else was read, out of texts name=value."""
     found: dict[str, list[float]] = {}
     for text in said or []:
-        name, _, value = text.partition("=")
-        if name.strip() in found:
-            raise ValueError(
-                f'--outcome {name.strip()} is given twice, as "{text}" the second time'
-            )
+        name, _, value = map(str.strip, text.partition("="))
+        if name in found:
+            raise ValueError(f'--outcome {name} is given twice, as "{text}" the second time')
         try:
-            found[name.strip()] = [float(value)]
+            found[name] = [float(value)]
         except ValueError:
             raise ValueError(f'--outcome must be name=number, got "{text}"') from None
     return found

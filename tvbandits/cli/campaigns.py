@@ -156,15 +156,11 @@ def correct_command(
     yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    if reward is None and to is None and variance is None and not outcome:
-        raise ValueError("correct needs what is right: --reward, --to, --variance or --outcome")
     y, noise, read = actions.several(reward), actions.several(variance), actions.read(outcome)
     with actions.opened(call) as campaign:
         t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
-        X, right = (
-            campaign.placed(site, t=t, played=True),
-            actions.Input(value=reward, variance=variance),
-        )
+        X = campaign.placed(site, t=t, played=True)
+        right = actions.Input(value=reward, variance=variance)
         odd = actions.Doubts(campaign).of_reading(X, t if moved is None else moved, right)
         actions.sure(odd, yes)
         campaign.correct(X, y, t, noise, to=moved, outcomes=read, key=call.key)

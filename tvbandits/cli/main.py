@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -64,6 +65,7 @@ def main() -> None:
         # A terminal that knows no more than ASCII shows the rest as escapes.
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = lambda said, *_, **__: f"tvbandits: warning: {_in_one_line(said)}\n"
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as it stands in the path
         sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may lie here
     try:
@@ -132,13 +134,15 @@ def _with_notes(error: Exception) -> str:
 
 
 def _complain(message: str) -> int:
-    # What a file, a station or a server says may hold what a terminal obeys, and be of any length.
-    plain = "".join(each if each.isprintable() else " " for each in message[: 4 * LONGEST])
-    line = " ".join(plain.split())
-    print(
-        "tvbandits: " + (line if len(line) <= LONGEST else f"{line[:LONGEST]}..."), file=sys.stderr
-    )
+    print(f"tvbandits: {_in_one_line(message)}", file=sys.stderr)
     return 2
+
+
+def _in_one_line(message: object) -> str:
+    # What a file, a station or a server says may hold what a terminal obeys, and be of any length.
+    plain = "".join(each if each.isprintable() else " " for each in str(message)[: 4 * LONGEST])
+    line = " ".join(plain.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 
 
 @app.callback(invoke_without_command=True)

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, as_floats, columned, refuse
+from tvbandits.core.arrays import LARGEST_VALUE, Array, as_floats, columned, refuse
 from tvbandits.core.coercion import shown
 
 # Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2.
 DEVIATIONS = 2.0
+
+# Less than this is as good as nothing, and a variance for each unit of it too large a number.
+SMALLEST = 1e-50
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +69,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     [0.   0.06] [0.000314 0.000628]
     """
     k, n = _columns(("successes", successes), ("trials", trials))
-    if np.count_nonzero(k > n):
-        refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
+    refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
     p = _mean(around, k, n, DEVIATIONS**2, 1.0)
     return _per(k, n, p * (1.0 - p))
 
@@ -109,14 +111,14 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
         column = np.atleast_1d(as_floats(values, name))
         if column.ndim > 1:
             raise ValueError(f"{name} must have shape (n,), got {column.shape}")
-        refuse((column < 0) | np.isinf(column), column, f"{name} must be finite and not negative")
+        odd = (column < 0) | (column > LARGEST_VALUE) | ((column > 0) & (column < SMALLEST))
+        refuse(odd, column, f"{name} must be 0, or from {SMALLEST:g} to {LARGEST_VALUE:g}")
         parts.append(column)
     one, other = parts
-    if len(one) != len(other):
-        if 1 not in (len(one), len(other)):
-            names = " and ".join(name for name, _ in given)
-            raise ValueError(f"{names} must be of one length, got {len(one)} and {len(other)}")
-        one, other = np.broadcast_arrays(one, other)
+    if len(one) != len(other) and 1 not in (len(one), len(other)):
+        names = " and ".join(name for name, _ in given)
+        raise ValueError(f"{names} must be of one length, got {len(one)} and {len(other)}")
+    one, other = np.broadcast_arrays(one, other)
     missing = np.isnan(one) | np.isnan(other)
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
 

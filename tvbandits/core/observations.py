@@ -253,10 +253,10 @@ class Observations:
             self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
         )
 
-    def with_noise(self, variance: float) -> Observations:
-        """With this variance where there is none (NaN)."""
+    def with_noise(self, variance: float | None) -> Observations:
+        """With this variance where there is none (NaN); None: it stays so."""
         missing = np.isnan(self.variance)
-        if not np.count_nonzero(missing):
+        if variance is None or not np.count_nonzero(missing):
             return self
         filled = np.where(missing, variance, self.variance)
         return _trusted(self.X, self.t, self.y, filled, self.source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import (
     Hyperparameter,
     Kernel,
@@ -74,3 +75,10 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
             f"{name}={scale:.3g}" for (name, _), scale in zip(self.parts, scales, strict=True)
         )
         return f"PerParameter({said}, nu={self.nu:g})"
+
+
+def with_arms(kernel: Any, columns: int) -> Any:
+    """A kernel over the names of arms, or of no space, once there are so many more arms."""
+    known = {name: each for name, each in kernel.get_params().items() if name.endswith("parts")}
+    wide = {name: (("arm", each[0][1] + columns),) for name, each in known.items()}
+    return clone(kernel).set_params(**wide)

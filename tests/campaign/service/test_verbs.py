@@ -95,6 +95,12 @@ def test_successes_and_events_are_told_over_it(tmp_path: Path) -> None:
         counted = rate([1, 3], [100, 50])
         assert rewards.y[:2].tolist() == counted.values.tolist()
         assert rewards.variance[:2].tolist() == counted.variance.tolist()
+        rows = served.campaign.status.rows
+        assert "correct needs what is right" in told(1, "correct").json()["error"]
+        assert (
+            "exposure must be 0, or from" in told(4, events=[0], exposure=[1e-300]).json()["error"]
+        )
+        assert served.campaign.status.rows == rows
         wrong = told(3, successes=[1, 3])
         assert wrong.status_code == 422
         assert "got successes" in wrong.json()["error"]

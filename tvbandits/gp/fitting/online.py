@@ -28,6 +28,7 @@ from tvbandits.core.arrays import (
 from tvbandits.core.coercion import of_kind, settle, several
 from tvbandits.core.linalg import greedy_pivots
 from tvbandits.core.observations import Observations
+from tvbandits.core.space_kernel import with_arms
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -193,6 +194,12 @@ class Learned:
         """Before the first fit."""
         kernels = (kernel, *every.rivals)
         return cls(kernels, (0.0,) * len(kernels), starts=kernels)
+
+    def widened(self, columns: int) -> Learned:
+        """Once there are so many more arms."""
+        parts = ([with_arms(k, columns) for k in each] for each in (self.kernels, self.starts))
+        kernels, starts = map(tuple, parts)
+        return replace(self, kernels=kernels, starts=starts)
 
     @property
     def kernel(self) -> Any:
