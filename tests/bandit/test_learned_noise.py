@@ -11,6 +11,7 @@ import tvbandits
 from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.fitting.noise import estimated_noise
 
 DOMAIN = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
@@ -204,3 +205,53 @@ def test_tiny_rewards_have_a_noise(size: float) -> None:
         X = bandit.ask(t)
         bandit.tell(X, size * (1.0 + X[:, 0] + t % 3), t)
     assert bandit.noise.variance > 0
+
+
+def drifting(X: Array, t: float) -> Array:
+    """A bump that swings."""
+    return np.asarray(np.exp(-((X[:, 0] - 5 - 3 * np.sin(t / 15)) ** 2)))
+
+
+@pytest.mark.parametrize("count", [70, 12])
+def test_another_noise_is_taken_up_some_readings_at_a_time(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for all of them at once, and who goes on from the state comes to the same."""
+    bandit = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 10, count)[:, None]))
+    rng, observed = np.random.default_rng(0), 0
+    observe = FilterEnsemble.observe
+
+    def counted(self: FilterEnsemble, *given: Any) -> FilterEnsemble:
+        nonlocal observed
+        observed += 1
+        return observe(self, *given)
+
+    monkeypatch.setattr(FilterEnsemble, "observe", counted)
+    variances, most = [], 0
+    for t in range(1, 150):
+        observed = 0
+        X = bandit.ask(t)
+        bandit.tell(X, drifting(X, t) + 0.1 * rng.standard_normal(len(X)), t)
+        most = max(most, observed) if t > 70 else 0
+        variances.append(bandit.state.model.noise)
+        if t in (127, 128, 135, 143, 144):
+            other = Bandit.from_state(bandit.recipe, bandit.state)
+            Xs = bandit.recipe.domain.sample(5, np.random.default_rng(1))
+            for here, there in zip(
+                bandit.predict(Xs, t + 1), other.predict(Xs, t + 1), strict=True
+            ):
+                np.testing.assert_array_equal(here, there)
+    assert most < 60
+    # Shown at once, used from 16 rewards later on.
+    assert variances[142] == variances[126] != variances[143] == bandit.noise
+
+
+def test_a_noise_to_come_does_not_outlast_one_that_is_given() -> None:
+    bandit = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 10, 12)[:, None]))
+    rng = np.random.default_rng(0)
+    for t in range(1, 131):
+        bandit.tell(bandit.recipe.domain.X[rng.integers(0, 12, 1)], rng.standard_normal(1), t)
+    assert bandit.state.coming is not None
+    given = Bandit.from_state(replace(bandit.recipe, noise_variance=0.5), bandit.state)
+    assert given.state.coming is None
+    assert given.noise.low == given.noise.high == 0.5

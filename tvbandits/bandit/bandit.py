@@ -158,7 +158,8 @@ class Bandit:
         True
         """
         known = self._model.noise_variance(self._state)
-        return self._state.model.noise or NoiseEstimate(known, known, known)
+        latest = self._state.coming or self._state.model
+        return latest.noise or NoiseEstimate(known, known, known)
 
     @property
     def pending(self) -> Array:

@@ -46,6 +46,10 @@ EXPENSIVE = 1500
 # So many conditioned states are remembered: looks ahead are made aside from what is gone on with.
 KEPT = 3
 
+# To take up another noise variance an ensemble observes all readings again. With this many rewards that
+# takes long: it does so aside, `AHEAD` at each decision, and takes it up with `SOON` rewards more.
+MANY_AGAIN, SOON, AHEAD = 32, 16, 24
+
 
 class ExpensiveWarning(UserWarning):
     """A bandit goes on, but its steps will take long; the message says what helps."""
@@ -98,6 +102,7 @@ class Model:
         self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
         self._gone: tuple[Observations, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
+        self._ahead: tuple[object, Posterior | None] = None, None
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._said_expensive = False
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
@@ -164,17 +169,11 @@ class Model:
         posterior = None if learns else self._continued(state, now, surface)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            in_use = len(used.y)
-            rule, kernel = self.recipe.beliefs
-            given = Conditioning(
-                kernel if self._beside else state.model.kernel,
-                self._data(state, used, effective),
-                surface,
-                now,
-                state.posterior,
-                rng,
-                self.noise_variance(state),
-            )
+            ahead = self._ahead[1] if self._ahead[0] is state.model else None
+            (rule, kernel), in_use = self.recipe.beliefs, len(used.y)
+            kernel = kernel if self._beside else state.model.kernel
+            data, noise = self._data(state, used, effective), self.noise_variance(state)
+            given = Conditioning(kernel, data, surface, now, state.posterior or ahead, rng, noise)
             posterior = rule.condition(given)
         else:
             in_use = len(posterior.data.Z)
@@ -193,12 +192,23 @@ class Model:
         learned["centre"] *= self._sign
         size, about = posterior.dictionary_size, ModelInfo(**vars(info.model) | learned)
         of_posterior = PosteriorInfo(in_use, seen - in_use, posterior.jitter, size)
-        new = {"posterior": of_posterior, "model": about}
-        info = Info(**vars(info) | new)
+        info = Info(**vars(info) | {"posterior": of_posterior, "model": about})
         made = changed(state, posterior=posterior, info=info)
         known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)
         self._latest = (known, *self._latest[: KEPT - 1])
+        if made.coming is not None:
+            self._go_ahead(replace(made, model=made.coming), posterior.kernel, now, rng)
         return made, view
+
+    def _go_ahead(self, state: State, kernel: Any, now: float, rng: np.random.Generator) -> None:
+        """Observe some more of the readings with the noise variance to come."""
+        _, used, effective = self._in_use(state, now, learns=False)
+        data = self._data(state, used, effective).in_time()
+        known, t = self._ahead[1] if self._ahead[0] is state.model else None, data.Z[:, -1]
+        until = t[min((0 if known is None else known.size) + AHEAD, len(t)) - 1]
+        some, surface = data.rows(0, int(np.searchsorted(t, until, "right"))), self._surface(state)
+        given = Conditioning(kernel, some, surface, until, known, rng, self.noise_variance(state))
+        self._ahead = state.model, self.recipe.beliefs[0].condition(given)
 
     def _say_expensive(self, rows: int) -> None:
         """What exact steps are going to cost, and what to take instead, before they do: once."""
@@ -437,11 +447,15 @@ class Model:
 
     def learned(self, state: State, before: int) -> State:
         """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
-        every, now = self.recipe.learn, state.told
-        if state.model.noise is not None and noise.due(before, now):
+        every, now, known = self.recipe.learn, state.told, state.model
+        if known.noise is not None and noise.due(before, now):
             found = learned_noise(self.recipe, state.rewards.append(state.answers))
             made = state.with_model(noise=found, about={"noise": found})
-            state = replace(made, posterior=None)
+            state = replace(made, posterior=None, coming=None)
+            if self._self_learning and before >= MANY_AGAIN:
+                state = replace(made, model=known, coming=made.model)
+        elif state.coming is not None and now >= (1 << now.bit_length() - 1) + SOON:
+            state = replace(state, model=state.coming, coming=None, posterior=None)
         if every is not None and every.due(before, now):
             state = self._refitted(state, every) if self._space_time else self._paced(state)
         if every is None or not every.in_steps or state.model.learned is not None:

@@ -301,9 +301,7 @@ class Recipe:
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
             raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
         if self.robust:
-            raise ValueError(
-                "robust=True needs a level that is known, which a control does not give"
-            )
+            raise ValueError("robust=True needs a level that is known, which no control gives")
         if self.learn is not None or self.reset is not None:
             raise ValueError(
                 "a control needs a recipe that fits no kernel, and never starts afresh"
@@ -542,7 +540,7 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
     posterior = state.posterior if learned is None or learned.variance == given else None
     rewards, answers = state.rewards.with_noise(given), state.answers.with_noise(given)
     made = state.with_model(noise=None)
-    return replace(made, rewards=rewards, answers=answers, posterior=posterior)
+    return replace(made, rewards=rewards, answers=answers, posterior=posterior, coming=None)
 
 
 def _first_scaling(recipe: Recipe) -> Scaling:

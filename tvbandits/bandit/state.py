@@ -282,6 +282,8 @@ class State(Record):
         What was learned about each outcome that has a limit: its readings stand there as rewards.
     outliers : Outliers or None
         Readings that a robust bandit has set aside, if any; they are not among the rewards.
+    coming : ModelState or None
+        The model soon, with another noise variance (`inference.SOON`).
     info : Info
         For people; does not count in equality.
 
@@ -308,6 +310,7 @@ class State(Record):
     expert: Mapping[str, Any] | None = None
     outcomes: Mapping[str, State] = field(default_factory=dict)
     outliers: Outliers | None = None
+    coming: ModelState | None = None
     info: Info = field(default_factory=Info, compare=False)
 
     @property
@@ -325,7 +328,8 @@ class State(Record):
         info = self.info
         if about is not None:
             info = replace(info, model=replace(info.model, **about))
-        return replace(self, model=replace(self.model, **parts), info=info)
+        coming = self.coming and replace(self.coming, **parts)
+        return replace(self, model=replace(self.model, **parts), coming=coming, info=info)
 
     def with_outliers(self, told: Observations, out: NDArray[np.bool_]) -> State:
         """The state that knows all of these readings but the outliers; what is forgotten stays so.
@@ -387,11 +391,13 @@ class State(Record):
 
     def widened(self, columns: int) -> State:
         """With so many more coordinates of points, all 0; what is computed from them is left out."""
-        learned, aside = self.model.learned, self.outliers
+        model, aside = self.coming or self.model, self.outliers
+        learned = model.learned and model.learned.widened(columns)
         return replace(
             self,
             **self.with_coordinates(columns),
-            model=replace(self.model, learned=learned and learned.widened(columns)),
+            model=replace(model, learned=learned),
+            coming=None,
             outliers=aside and replace(aside, seen=aside.seen.widened(columns)),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,

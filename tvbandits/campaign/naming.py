@@ -31,7 +31,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.coercion import of_kind, require
 from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
@@ -334,11 +334,8 @@ def number_of(clock: Clock | None, t: Any, name: str = "t") -> float | None:
     if t is None:
         return None
     if not isinstance(t, int | float | np.number):
-        if clock is None:
-            raise ValueError(
-                f"{name} must be a number, as the campaign has no clock; got {shown(t)}"
-            )
-        return float(clock.number(t))
+        require(clock is not None, name, "a number, as the campaign has no clock", t)
+        return float(clock.number(t))  # type: ignore[union-attr]
     number = as_time(t, name)
     if clock is not None:
         clock.text(number)  # or it says that no date is so far away: nobody could read the history

@@ -160,11 +160,9 @@ def _parameters(part: str, given: Any) -> dict[str, Any]:
 def _parameter(name: str, given: Any) -> Any:
     if isinstance(given, list):
         return given if all(isinstance(each, str) for each in given) else tuple(given)
-    whole = given.get("whole") if isinstance(given, Mapping) and len(given) == 1 else None
-    if not (isinstance(whole, list) and len(whole) == 2):
-        raise ValueError(
-            f"{name} must be [low, high], {{ whole = [low, high] }} or words, got {given!r}"
-        )
+    whole: Any = given.get("whole") if isinstance(given, Mapping) and len(given) == 1 else None
+    good = isinstance(whole, list) and len(whole) == 2
+    require(good, name, "[low, high], { whole = [low, high] } or words", given)
     return Integer(*whole)
 
 

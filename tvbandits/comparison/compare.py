@@ -37,7 +37,7 @@ from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
 from tvbandits.core.arrays import flag, is_whole, whole_number
-from tvbandits.core.coercion import function, optional, settle
+from tvbandits.core.coercion import function, optional, require, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
@@ -348,11 +348,9 @@ class Cluster:
     say: Callable[[str], object] = field(default=print, compare=False)
 
     def __post_init__(self) -> None:
-        if not (LOCAL.fullmatch(self.where) or ADDRESS.fullmatch(self.where)):
-            raise ValueError(
-                "--cluster must be local:N, or the address of a scheduler such as "
-                f'tcp://10.0.0.1:8786, got "{self.where}"'
-            )
+        known = LOCAL.fullmatch(self.where) or ADDRESS.fullmatch(self.where)
+        needs = "local:N, or the address of a scheduler such as tcp://10.0.0.1:8786"
+        require(known, "--cluster", needs, self.where)
         _distributed()
 
     def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:

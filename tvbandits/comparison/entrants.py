@@ -109,11 +109,9 @@ class NamedExpert:
 
     def __post_init__(self) -> None:
         found = load(self.text) if path_of(self.text) == self.text else None
-        if found is None or not (callable(found) or callable(getattr(found, "query", None))):
-            raise ValueError(
-                f"--expert must be package.module:maker, a function of a problem and a seed, "
-                f'got "{self.text}"'
-            )
+        good = callable(found) or callable(getattr(found, "query", None))
+        needs = "package.module:maker, a function of a problem and a seed"
+        require(good, "--expert", needs, self.text)
 
     def __call__(self, problem: Problem, seed: int) -> Expert:
         """Make it; a `ValueError` speaks of the text."""
@@ -232,10 +230,8 @@ def _check_problem(label: str, problem: Problem) -> None:
     optional(positive_number, f"{label}: noise_variance", noise)
     with np.errstate(all="ignore"):
         logarithms = getattr(problem.kernel, "theta", np.zeros(0))
-    if not np.isfinite(logarithms).all():
-        raise ValueError(
-            f"{label}: the numbers of a kernel must be positive and finite, got {shown(problem.kernel)}"
-        )
+    name = f"{label}: the numbers of a kernel"
+    require(np.isfinite(logarithms).all(), name, "positive and finite", problem.kernel)
 
 
 def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
