@@ -145,11 +145,7 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
     [
         (policies.gp_ucb(SITES, KERNEL, 0.04), [0.3], "control must be candidates"),
         (policies.gp_ucb(SITES, KERNEL, 0.04, posterior=Nystrom()), [0.0], "needs posterior=Exact"),
-        (
-            policies.adaptive_gp_ucb(Box([(0, 1)])),
-            [0.0],
-            "fits no kernel, and never starts afresh$",
-        ),
+        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "fits no kernel, nor starts afresh$"),
         (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
         (policies.gp_ucb(GIVEN, KERNEL, 0.04), [0.0, 1.0], "without context"),
         (policies.adaptive_gp_ucb(MEASURED), [0.0], "without context"),

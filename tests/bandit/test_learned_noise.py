@@ -246,6 +246,21 @@ def test_another_noise_is_taken_up_some_readings_at_a_time(
     assert variances[142] == variances[126] != variances[143] == bandit.noise
 
 
+def test_a_late_reading_while_another_noise_is_to_come_is_heard_at_its_time() -> None:
+    """As by who goes on from the state, who observes all in order of time."""
+    bandit = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 10, 12)[:, None]))
+    rng = np.random.default_rng(0)
+    for t in range(1, 82):
+        X = bandit.ask(t)
+        bandit.tell(X, drifting(X, t) + 0.1 * rng.standard_normal(1), t)
+        if t == 75:
+            late = bandit.recipe.domain.X[:1]
+            bandit.tell(late, drifting(late, 20) + 0.3, 20)
+    other = Bandit.from_state(bandit.recipe, replace(bandit.state, posterior=None))
+    for here, there in zip(bandit.predict(late, 82), other.predict(late, 82), strict=True):
+        np.testing.assert_array_equal(here, there)
+
+
 def test_a_noise_to_come_does_not_outlast_one_that_is_given() -> None:
     bandit = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 10, 12)[:, None]))
     rng = np.random.default_rng(0)

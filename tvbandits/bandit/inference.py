@@ -169,11 +169,11 @@ class Model:
         posterior = None if learns else self._continued(state, now, surface)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            ahead = self._ahead[1] if self._ahead[0] is state.model else None
             (rule, kernel), in_use = self.recipe.beliefs, len(used.y)
             kernel = kernel if self._beside else state.model.kernel
             data, noise = self._data(state, used, effective), self.noise_variance(state)
-            given = Conditioning(kernel, data, surface, now, state.posterior or ahead, rng, noise)
+            previous = state.posterior or self._gone_ahead(state, data)
+            given = Conditioning(kernel, data, surface, now, previous, rng, noise)
             posterior = rule.condition(given)
         else:
             in_use = len(posterior.data.Z)
@@ -204,11 +204,18 @@ class Model:
         """Observe some more of the readings with the noise variance to come."""
         _, used, effective = self._in_use(state, now, learns=False)
         data = self._data(state, used, effective).in_time()
-        known, t = self._ahead[1] if self._ahead[0] is state.model else None, data.Z[:, -1]
+        known, t = self._gone_ahead(state, data), data.Z[:, -1]
         until = t[min((0 if known is None else known.size) + AHEAD, len(t)) - 1]
         some, surface = data.rows(0, int(np.searchsorted(t, until, "right"))), self._surface(state)
         given = Conditioning(kernel, some, surface, until, known, rng, self.noise_variance(state))
         self._ahead = state.model, self.recipe.beliefs[0].condition(given)
+
+    def _gone_ahead(self, state: State, data: Data) -> Posterior | None:
+        """What has observed the first of a state's readings; late ones have it begin again."""
+        model, known = self._ahead
+        if model is not state.model or known is None:
+            return None
+        return known if data.in_time().starts_with(known.data) else None
 
     def _say_expensive(self, rows: int) -> None:
         """What exact steps are going to cost, and what to take instead, before they do: once."""

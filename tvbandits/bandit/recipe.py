@@ -303,9 +303,7 @@ class Recipe:
         if self.robust:
             raise ValueError("robust=True needs a level that is known, which no control gives")
         if self.learn is not None or self.reset is not None:
-            raise ValueError(
-                "a control needs a recipe that fits no kernel, and never starts afresh"
-            )
+            raise ValueError("a control needs a recipe that fits no kernel, nor starts afresh")
         learns = self.posterior.self_learning
         if not (learns or self.posterior.dense):
             raise ValueError(f"a control needs posterior=Exact(), got {self.posterior!r}")

@@ -129,9 +129,7 @@ def _check_keys(part: str, said: Any) -> None:
 def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, str]]:
     kinds = [kind for kind in ("sites", "arms", "box", "space") if kind in said]
     if len(kinds) != 1:
-        raise ValueError(
-            f"[domain] must say one of sites, arms, box and space, got {kinds or 'none'}"
-        )
+        raise ValueError(f"[domain] must say one of sites, arms, box, space; got {kinds or 'none'}")
     context = _parameters("context", said.get("context", {}))
     if kinds == ["arms"]:
         if context:

@@ -196,10 +196,9 @@ class Observations:
 
     def append(self, other: Observations) -> Observations:
         """These observations, then `other`'s."""
-        if other.X.shape[1] != self.X.shape[1]:
-            raise ValueError(
-                f"points must have {self.dimension} coordinates, got {other.dimension}"
-            )
+        here, there = self.X.shape[1], other.X.shape[1]
+        if there != here:
+            raise ValueError(f"points must have {here} coordinates, got {there}")
         if len(other.t) == 0:
             return self
         room = self.room or Room((self.X, self.t, self.y, self.variance, self.source))

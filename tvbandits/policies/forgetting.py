@@ -227,9 +227,8 @@ def tv_gp_ucb(
     """
     posterior = common.get("posterior", "exact")
     if as_posterior(posterior).self_learning:
-        raise ValueError(
-            f"tv_gp_ucb has one model: an ensemble is for adaptive_gp_ucb, got {shown(posterior)}"
-        )
+        given = f"got {shown(posterior)}"
+        raise ValueError(f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; {given}")
     # The model of Bogunovic 2016; its bound is GP-UCB's under this kernel.
     drifting, once = forgetting_kernel(kernel, epsilon), None
     if epsilon is None:
