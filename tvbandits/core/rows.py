@@ -232,7 +232,8 @@ def _sizes(count: int) -> list[int]:
 
 def _version(path: str) -> tuple[int, int]:
     """Another one once a file was written again: what was read before does not stand for it."""
-    return Path(path).stat().st_mtime_ns, Path(path).stat().st_ino
+    about = Path(path).stat()
+    return about.st_mtime_ns, about.st_ino
 
 
 @lru_cache(maxsize=4)
