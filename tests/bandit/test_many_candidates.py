@@ -70,11 +70,10 @@ def elsewhere(place: str, folder: Path) -> Any:
     if place == "dask":
         return pytest.importorskip("dask.array").from_array(POINTS, ((600, 0, COUNT - 600), 2))
     np.save(folder / "points.npy", POINTS.astype(np.float32))
-    mapped = np.load(folder / "points.npy", mmap_mode="r")
-    return folder / "points.npy" if place == "file" else mapped
+    return folder / "points.npy"
 
 
-@pytest.mark.parametrize("place", ["array", "file", "map", "parquet", "dask"])
+@pytest.mark.parametrize("place", ["array", "file", "parquet", "dask"])
 def test_any_place_is_as_good(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plays = 20 if place == "dask" else 80
     expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), plays))
@@ -224,7 +223,7 @@ def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None
     domain = Candidates(elsewhere("file", tmp_path))
     assert len(domain) == COUNT
     assert not domain.held
-    assert domain == Candidates(elsewhere("map", tmp_path))
+    assert domain == Candidates(elsewhere("file", tmp_path))
     says = r"not in memory .* posterior=Nystrom\(\).* got Candidates"
     refused(ValueError, says, policies.gp_ucb, domain, RBF(1.0), 0.01)
     says = r"X must be candidates, but \[0\.5, 0\.5, 0\.5\] in row 0"
@@ -337,13 +336,6 @@ def test_a_column_that_is_no_number_is_named_before_anything_is_played(
     (tmp_path / "junk.parquet").write_bytes(b"junk")
     says = r"junk\.parquet' is no Parquet file"
     refused(ValueError, says, Candidates, tmp_path / "junk.parquet")
-
-
-def test_a_part_of_a_mapped_file(tmp_path: Path) -> None:
-    part = elsewhere("map", tmp_path)[400:1300]
-    np.testing.assert_array_equal(
-        Candidates(part)._points_at(np.array([0, 899])), POINTS[[400, 1299]]
-    )
 
 
 @pytest.mark.slow

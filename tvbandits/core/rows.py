@@ -1,4 +1,4 @@
-"""Candidates that stand elsewhere: in a file that is mapped into memory, in Parquet, or in a Dask array.
+"""Candidates that stand elsewhere: in a .npy or Parquet file that is named, or in a Dask array.
 
 They are read in blocks, when they are looked at. That no two rows are equal is taken on trust, since
 nobody sorts all of a large file for it: a row that is there twice is played as if it were two. Numbers
@@ -7,6 +7,7 @@ that are not finite are refused as soon as they are read.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -183,26 +184,38 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
             return _parquet_rows(str(Path(X).absolute()))
         if suffix != ".npy":
             raise ValueError(f"candidates in a file must be .npy or .parquet, got {shown(X)}")
-        try:
-            X = np.load(X, mmap_mode="r")
-        except (EOFError, ValueError) as error:  # whose words do not say which file
-            raise ValueError(
-                f"candidates in a file must be numbers as np.save writes them, got {shown(X)}"
-            ) from error
-    if isinstance(X, np.memmap) and X.filename is not None:
-        _check_table(X.shape, X.dtype)
-        if not X.flags.c_contiguous:
-            raise ValueError("candidates in a mapped file must stand there row after row")
-        whole = X
-        while isinstance(whole.base, np.memmap):
-            whole = whole.base
-        offset = whole.offset + X.ctypes.data - whole.ctypes.data
-        return MappedRows((os.fspath(X.filename), offset), X.dtype.str, X.shape)
+        return _mapped_rows(Path(X).absolute())
+    if isinstance(X, np.memmap) and 8 * X.size > _memory():
+        raise ValueError(
+            "candidates in a memory map must fit into memory, or be named by the path of their .npy "
+            f"file; got shape {X.shape}"
+        )
     if is_of(X, "dask.array.core", "Array"):
         array: Any = X
         _check_table(array.shape, array.dtype)
         return DaskRows(array.rechunk({0: tuple(filter(None, array.chunks[0])), 1: -1}))
     return None
+
+
+def _mapped_rows(path: Path) -> MappedRows:
+    try:
+        X = np.load(path, mmap_mode="r")
+    except (EOFError, ValueError) as error:  # whose words do not say which file
+        raise ValueError(
+            f"candidates in a file must be numbers as np.save writes them, got {shown(path)}"
+        ) from error
+    _check_table(X.shape, X.dtype)
+    if not X.flags.c_contiguous:
+        raise ValueError("candidates in a mapped file must stand there row after row")
+    return MappedRows((str(path), X.offset), X.dtype.str, X.shape)
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; infinite where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def keys_of(X: Array) -> NDArray[np.uint64]:
