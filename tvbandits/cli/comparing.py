@@ -31,6 +31,7 @@ from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
+from tvbandits.policies.names import sources_of
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def _recorded(command: str, order: Arguments, plan: Comparison) -> dict[str, Any
     """The arguments as they are kept with the rows; where runs are played is no part of them."""
     given = {name: value for name, value in vars(order).items() if name != "cluster"}
     data = order.data or []
+    said = [*plan.problems, *plan.policies, order.confidence or "", order.expert or ""]
     return {
         "command": command,
         **given,
@@ -152,6 +154,7 @@ def _recorded(command: str, order: Arguments, plan: Comparison) -> dict[str, Any
         "policies": list(plan.policies),
         "data": [path.name for path in data],
         "checksums": [_checksum(path) for path in data],
+        files.SOURCES: sources_of(said),
     }
 
 
@@ -214,7 +217,9 @@ def board(order: SuiteRun) -> None:
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
-    store = RunStore(out, {"command": "board", "suite": name, **lengths}, lengths)
+    sources = sources_of([*problems, *played])
+    arguments = {"command": "board", "suite": name, **lengths, files.SOURCES: sources}
+    store = RunStore(out, arguments, lengths)
     done, stopped = _collected(plans, store, order.cluster)
     if stopped or not done:
         raise StoppedError(stopped)

@@ -26,6 +26,9 @@ from tvbandits.datasets.tables.references import References
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
+# The argument with checksums of the files of plug-ins, by module.
+SOURCES = "sources"
+
 # Folder of the finished runs of a comparison that is not done yet.
 RUNS = "runs"
 
@@ -186,7 +189,8 @@ class RunStore:
     folder : Path
         Of the comparison; made when the first run is kept.
     arguments : mapping
-        Of the comparison, as `write` is given them: a folder with others is refused.
+        Of the comparison, as `write` is given them: a folder with others is refused. `sources` are
+        checksums of plug-ins by module: a folder may hold runs of others, but of none that was changed.
     steps : mapping of problem to int
         Length of a whole run.
 
@@ -201,6 +205,8 @@ class RunStore:
     ) -> None:
         self._folder, self._steps = folder, steps
         self._arguments = {**arguments, "interrupted": True}
+        self._sources: dict[str, int] = dict(self._arguments.pop(SOURCES, {}))
+        self._sources_on_disk: dict[str, int] = {}
         if (folder / ROWS).exists():
             read(folder)  # or it says why not
         if (folder / RUN).exists():
@@ -211,6 +217,7 @@ class RunStore:
         try:
             record = json.loads(path.read_text())
             before = {**record["arguments"], "version": record["tvbandits"]}
+            self._sources_on_disk = dict(before.get(SOURCES, {}))
         except BROKEN as error:
             raise ValueError(f'"{path}" cannot be read: {error}') from error
         now = json.loads(json.dumps({**self._arguments, "version": __version__}))
@@ -221,6 +228,16 @@ class RunStore:
                     f"{json.dumps(before.get(name))}, not {json.dumps(value)}; give another folder, "
                     "or remove it"
                 )
+        changed = [
+            name
+            for name, source in self._sources.items()
+            if self._sources_on_disk.get(name, source) != source
+        ]
+        if changed:
+            raise ValueError(
+                f'"{self._folder}" holds runs of another {", ".join(changed)}, whose source was changed '
+                "since; give another folder, or remove it"
+            )
 
     def finished(self) -> dict[Key, list[Row]]:
         """The rows of the whole runs that are there; a file that is damaged counts as missing."""
@@ -243,12 +260,26 @@ class RunStore:
         """Write a run; it is there wholly or not at all."""
         runs = self._folder / RUNS
         runs.mkdir(parents=True, exist_ok=True)
-        if not (self._folder / RUN).is_file():
-            said = json.dumps({"tvbandits": __version__, "arguments": self._arguments}, indent=2)
-            put_in_place(self._folder / RUN, lambda draft: draft.write_text(said), durable=True)
+        if (
+            not (self._folder / RUN).is_file()
+            or self._sources.items() - self._sources_on_disk.items()
+        ):
+            self._write_record()
         frame = pd.DataFrame(run.rows)
         place = runs / file_name(run.key)
         put_in_place(place, lambda draft: _write_rows(frame, draft), durable=True)
+
+    def _write_record(self) -> None:
+        """What is played, with the sources of all plug-ins that were."""
+        path = self._folder / RUN
+        record: dict[str, Any] = {"tvbandits": __version__, "arguments": self._arguments}
+        if path.is_file():
+            record = json.loads(path.read_text())
+        self._sources_on_disk |= self._sources
+        if self._sources_on_disk:
+            record["arguments"][SOURCES] = self._sources_on_disk
+        said = json.dumps(record, indent=2)
+        put_in_place(path, lambda draft: draft.write_text(said), durable=True)
 
 
 def file_name(key: Key) -> str:

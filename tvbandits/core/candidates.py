@@ -52,9 +52,10 @@ class Candidates:
     ----------
     X : array of shape (A, d), Dask array, or path of a .npy or .parquet file
         The candidates: at least one, no two of them equal. Of an array, such as a memory map that fits
-        into memory, a read-only copy is kept. All else is read in blocks when it is looked at (`tvbandits.core.rows`), for upper confidence bounds
-        on `Nystrom`: `tvbandits.policies.bbkb`, `bkb`, or `gp_ucb(..., posterior="nystrom")`. That rows
-        differ is then taken on trust. A Dask array stays on the workers of the current client.
+        into memory, a read-only copy is kept. All else is read in blocks when it is looked at
+        (`tvbandits.core.rows`), for upper confidence bounds on `Nystrom`: `tvbandits.policies.bbkb`,
+        `bkb`, or `gp_ucb(..., posterior="nystrom")`. That rows differ is then taken on trust. A Dask
+        array stays on the workers of the current client.
     context : sequence of int, or mapping of str to parameters, optional
         Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
         such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
