@@ -117,7 +117,7 @@ def test_a_store_keeps_the_sources_of_all_its_runs(tmp_path: Path) -> None:
     record = json.loads((tmp_path / files.RUN).read_text())
     assert record["arguments"][files.SOURCES] == {"a": 1, "b": 2}
     for sources in ({"a": 2}, {"c": 0, "b": 1}):
-        with pytest.raises(ValueError, match="runs of another [ab], "):
+        with pytest.raises(ValueError, match=r"runs of another [ab], "):
             RunStore(tmp_path, {"x": 1, files.SOURCES: sources}, plan.steps)
     assert len(RunStore(tmp_path, {"x": 1}, plan.steps).finished()) == 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,15 @@ from rich.text import Text
 
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated, ending_like_an_interrupt
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import Key, Row, counted, paired, panels_of, summarise
+from tvbandits.comparison.summary import (
+    Key,
+    Row,
+    counted,
+    paired,
+    panels_of,
+    regret_texts,
+    summarise,
+)
 from tvbandits.core.coercion import cleaned
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
@@ -37,6 +45,11 @@ messages = Console(stderr=True)
 
 # Columns that only some problems have.
 MORE = ("violations", "move cost")
+
+
+# Columns of the summary that are regrets, and those of the differences to the best policy.
+REGRETS = ("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret")
+OVER = ("difference", "ci95")
 
 
 # So many characters of what a problem says of its data are printed.
@@ -102,10 +115,15 @@ def print_tables(
         title = f"{problem}, {width}, {seeds}, {steps}{unit}"
         console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
         sign = "±" if console.encoding.startswith("utf") else "+-"
-        lines = [
-            _cells(line, beside.get((problem, line["policy"])), sign)
-            for line in group.to_dict(orient="records")
+        policies = group.to_dict(orient="records")
+        pairs = [beside.get((problem, line["policy"]), {}) for line in policies]
+        regrets = [
+            [*(line[name] for name in REGRETS), *(pair.get(name, math.nan) for name in OVER)]
+            for line, pair in zip(policies, pairs, strict=True)
         ]
+        texts = regret_texts([value for line in regrets for value in line])
+        cells = zip(*[iter(texts)] * (len(REGRETS) + len(OVER)), strict=True)
+        lines = [_cells(line, each, sign) for line, each in zip(policies, cells, strict=True)]
         left_out = {each for each in MORE if all(cells[each] == "-" for cells in lines)}
         if width != "several widths":
             left_out.add("width")
@@ -118,29 +136,27 @@ def print_tables(
         for cells in lines:
             table.add_row(*(Text(cells[heading]) for heading in shown))
         console.print(table)
-        found = references[problem]
+        uniform, fixed, last, read = regret_texts(references[problem], decimals=2)
         console.print(
-            f"references: uniform {found.uniform:.2f}, best fixed point {found.best_fixed:.2f}, "
-            f"last step's best {found.last_best:.2f}, forecast with all read {found.all_read:.2f}"
+            f"references: uniform {uniform}, best fixed point {fixed}, last step's best {last}, "
+            f"forecast with all read {read}"
         )
         summary = getattr(problems[problem], "summary", "")
         if summary:
             console.print(cleaned(f"data: {summary}", LONGEST_SUMMARY), markup=False)
 
 
-def _cells(line: dict[Any, Any], beside: dict[Any, Any] | None, sign: str) -> dict[str, str]:
-    """Of a policy, by heading, with its differences to the best one, paired by seed."""
-    over = "-" if beside is None else f"{beside['difference']:.3f}"
-    if beside is not None and not math.isnan(beside["ci95"]):
-        over += f" {sign} {beside['ci95']:.3f}"
+def _cells(line: dict[Any, Any], texts: Sequence[str], sign: str) -> dict[str, str]:
+    """Of a policy, by heading; `texts` are its `REGRETS`, and `OVER` the best one, paired by seed."""
+    average, deviation, interval, last, over, over_interval = texts
     return {
         "policy": cleaned(str(line["policy"])),
         "width": str(line["confidence"]),
-        "average regret": f"{line['average_regret']:.3f}",
-        "sd": _or_dash(line["average_regret_sd"], ".3f"),
-        f"95% {sign}": _or_dash(line["average_regret_ci95"], ".3f"),
-        "over the best": over,
-        "last fifth": f"{line['last_fifth_regret']:.3f}",
+        "average regret": average,
+        "sd": deviation,
+        f"95% {sign}": interval,
+        "over the best": over if over_interval == "-" else f"{over} {sign} {over_interval}",
+        "last fifth": last,
         "queries": f"{line['queries_per_step']:.1f}",
         "ms": f"{1e3 * line['seconds_per_step']:.2f}",
         "violations": _or_dash(line.get("violations_per_step"), ".1%"),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
@@ -35,7 +36,7 @@ from tvbandits.comparison.entrants import (
 )
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import Key, Row, as_seeds, paired, summarise
+from tvbandits.comparison.summary import Key, Row, as_seeds, paired, regret_texts, summarise
 from tvbandits.core.arrays import flag, is_whole, whole_number
 from tvbandits.core.coercion import function, optional, require, settle
 from tvbandits.core.protocols import Expert, Problem
@@ -71,13 +72,19 @@ class ComparisonResult(list[Row]):
         return f"<{type(self).__name__}, {len(self)} rows>"
 
     def __str__(self) -> str:
-        return self._shown().to_string(index=False, float_format="{:.3f}".format)
+        return self._shown().to_string(index=False)
 
     def _repr_html_(self) -> str:
-        return str(self._shown().to_html(index=False, float_format="{:.3f}".format))
+        return str(self._shown().to_html(index=False))
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary()[SHOWN]
+        shown = self.summary()[SHOWN]
+        regrets = [name for name in SHOWN if name.endswith(("regret", "ci95"))]
+        texts = shown[regrets].astype(object)
+        for lines in shown.groupby("problem").groups.values():
+            found = regret_texts(shown.loc[lines, regrets].to_numpy().ravel().tolist())
+            texts.loc[lines, regrets] = np.reshape(found, (len(lines), len(regrets)))
+        return shown.assign(**texts)
 
     def to_frame(self) -> pd.DataFrame:
         """All rows."""

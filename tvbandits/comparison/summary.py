@@ -36,6 +36,37 @@ SUMMARY = [
 A_STEP = ("queries", "answered", "seconds", "violations", "move_cost")
 
 
+# Of the largest regret of a table, what is no more than rounding.
+ROUNDING = 1e-12
+
+
+def regret_texts(values: Sequence[float], decimals: int = 3) -> list[str]:
+    """Regrets of one problem as they are printed, whatever their unit.
+
+    There are decimals where these show enough digits, and three significant digits elsewhere; a dash
+    stands for NaN.
+
+    Examples
+    --------
+    >>> from tvbandits.comparison.summary import regret_texts
+    >>> print(*regret_texts([12.3456, 0.5, 0.0123, 0.0]))
+    12.346 0.500 0.0123 0.000
+    >>> print(*regret_texts([1.234e-6, 5e-8, 0.0, float("nan")]))
+    1.23e-06 5e-08 0.000 -
+    """
+    largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
+    found = []
+    for value in values:
+        size = 0.0 if abs(value) <= ROUNDING * largest else abs(value)
+        if np.isnan(value):
+            found.append("-")
+        elif size == 0.0 or 0.1 <= size < 1e6:
+            found.append(f"{value if size else 0.0:.{decimals}f}")
+        else:
+            found.append(f"{value:.3g}")
+    return found
+
+
 def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
     """One line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
 

@@ -1,0 +1,122 @@
+"""Regrets are readable whatever the unit of the reward."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tvbandits.cli.terminal import print_tables
+from tvbandits.comparison import files, frontier
+from tvbandits.comparison.board import Board, Made, text
+from tvbandits.comparison.compare import ComparisonResult, compare
+from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.regret_plot import regret_figure
+from tvbandits.comparison.summary import problem_references, regret_texts, summarise
+from tvbandits.datasets import TableProblem
+
+POINTS = np.linspace(0.0, 1.0, 12)[:, None]
+VALUES = np.sin(5 * POINTS[:, 0] + 0.3 * np.arange(9)[:, None])
+SIZES = [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e11]
+
+
+def played(size: float) -> tuple[TableProblem, ComparisonResult]:
+    noise = (0.1 * size) ** 2
+    problem = TableProblem(size * VALUES, POINTS, "waves", "u", noise)
+    return problem, compare(problem, ["uniform", "eps-greedy"], 2)
+
+
+def numbers(line: str) -> list[float]:
+    """All numbers in a line that stand alone."""
+    found = re.findall(r"(?<![\w.+-])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.])", line)
+    return [float(each) for each in found]
+
+
+def shows(line: str, value: float) -> None:
+    """Some number of the line is this one, to three digits."""
+    assert any(each == pytest.approx(value, rel=6e-3) for each in numbers(line)), (line, value)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tables_show_regrets_in_any_unit(size: float, capsys: pytest.CaptureFixture[str]) -> None:
+    problem, result = played(size)
+    summary = result.summary().set_index("policy")
+    references = problem_references(problem, 2)
+    print_tables(result.to_frame(), {"waves": references}, {"waves": problem})
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 120
+    printed = str(result)
+    board = text(
+        Board.of(result.to_frame(), {"waves": problem}), Made.now("quick", "tvbandits board quick")
+    )
+    over = result.paired().iloc[0]
+    (line,) = re.findall(rf"^│ {over['policy']} .*$", out, re.MULTILINE)
+    shows(line, over["difference"])
+    for policy, row in summary.iterrows():
+        (line,) = re.findall(rf"^│ {policy} .*$", out, re.MULTILINE)
+        for name in ("average_regret", "average_regret_ci95", "last_fifth_regret"):
+            shows(line, row[name])
+            (other,) = [each for each in printed.splitlines() if f" {policy} " in each]
+            shows(other, row[name])
+        shows(
+            " ".join(each for each in board.splitlines() if policy in each), row["average_regret"]
+        )
+    (line,) = [each for each in out.splitlines() if each.startswith("references: ")]
+    for value in (references.uniform, references.best_fixed):
+        assert any(each == pytest.approx(value, rel=0.06) for each in numbers(line))
+
+
+class Texts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.found.append(data)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
+    problem, result = played(size)
+    rows, references = result.to_frame(), {"waves": problem_references(problem, 2)}
+    files.write(tmp_path, rows, references, {"waves": "u"}, {})
+    texts = Texts()
+    texts.feed(comparison_report(tmp_path))
+    for value in summarise(rows)["average_regret"]:
+        shows(" ; ".join(texts.found), value)
+    kept = pd.read_csv(tmp_path / files.SUMMARY)["average_regret"]
+    assert kept.to_list() == pytest.approx(summarise(rows)["average_regret"].to_list(), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_axes_show_regrets_in_any_unit(size: float) -> None:
+    problem, result = played(size)
+    asked = compare(problem, frontier.policies([1.0, 2.0], ["next"]), 2)
+    for figure in (regret_figure(result.to_frame()), frontier.picture(asked.to_frame())):
+        figure.savefig("/dev/null", format="png")
+        axis = figure.axes[0].yaxis
+        labels = [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
+        assert len(set(labels)) == len(labels) > 2
+        assert max(map(len, labels)) < 20
+
+
+def test_regret_texts_of_problems_in_different_units_stand_alone() -> None:
+    """A large problem does not make zeros of a small one."""
+    (small, one), (large, other) = played(1e-6), played(1e11)
+    both = compare({"small": small, "large": large}, ["uniform", "eps-greedy"], 2)
+    lines = str(both).splitlines()
+    for problem, alone in (("small", one), ("large", other)):
+        for policy, value in alone.summary().set_index("policy")["average_regret"].items():
+            (line,) = [each for each in lines if f"{problem} " in each and f" {policy} " in each]
+            shows(line, value)
+
+
+def test_regret_texts_of_rounding_are_zero() -> None:
+    assert regret_texts([0.5, 1e-17, -1e-17]) == ["0.500", "0.000", "0.000"]
+    assert regret_texts([]) == []
+    assert regret_texts([0.0, 0.0]) == ["0.000", "0.000"]
+    assert regret_texts([float("inf"), -2.0, 999_999.0, 1e6]) == [
+        *("inf", "-2.000", "999999.000", "1e+06")
+    ]
