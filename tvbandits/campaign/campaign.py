@@ -37,11 +37,13 @@ from tvbandits.campaign.naming import (
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, StorageError, reading
 from tvbandits.campaign.store.store import (
+    Operation,
     Row,
     Store,
     Turn,
     as_given,
     as_name,
+    is_same,
     now,
     opened,
     points,
@@ -50,9 +52,10 @@ from tvbandits.campaign.store.store import (
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, file_path, of_kind, several
+from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
 from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
+from tvbandits.core.files.journal import as_text
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.protocols import Domain, Expert, state_of
 
@@ -68,6 +71,12 @@ Place = str | os.PathLike[str]
 
 # What else was read, by name.
 Outcomes = Mapping[str, ArrayLike] | None
+
+# A reading without its place, its place and context, its key, and who tells it.
+Reading = tuple[dict[str, Any], Any, Any, str | None, str]
+
+# What a reading may say, by name.
+READING = ("X", "y", "t", "variance", "outcomes", "context", "counts", "key", "who")
 
 # Who is said to have dropped what nobody told in time.
 EXPIRY = "expiry"
@@ -166,6 +175,7 @@ class Campaign:
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
             length_of(about.get("drop_after", ""))
+            Names(bandit.recipe.domain, {key: str(value) for key, value in about.items()}, "about")
         check_options(trusted, who, patience, snapshot_every)
         asking = bandit.recipe.asking
         expert = None if asking is None else asking.expert
@@ -422,10 +432,13 @@ class Campaign:
         context: Context = None,
         near: float | None = None,
         *,
+        without: Sequence[str | int] = (),
         key: str | None = None,
         who: str | None = None,
     ) -> Array:
         """Where to play at time `t`, as `Bandit.ask`; the same points again under the same `key`.
+
+        Sites `without` which it is are not available, by name or row number.
 
         Raises
         ------
@@ -436,12 +449,18 @@ class Campaign:
         """
         if n is not None:
             n = whole_number("n", n)
-        given = {"t": number_of(self.clock, t), "n": n, "among": self.names.free(among, context)}
+        given: dict[str, Any] = {"t": number_of(self.clock, t), "n": n}
         if measured(self.domain):
             given["context"] = written(context)
         if near is not None:
             given["near"] = positive_number("near", near)
-        return self._points(self._done("asked", given, key, who))
+        out = [*several("without", without, "names of sites")]
+        given |= _as_sent(among=among, **({"without": out} if out else {}))
+        row = self._repeated("asked", given, key)
+        if row is None:
+            given["among"] = self.names.free(among, context, out)
+            row, _ = self._done("asked", given, key, who)
+        return self._points(row.body)
 
     def tell(
         self,
@@ -463,12 +482,18 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        told = self._told(self.placed(X, context, t), y, t, variance, outcomes)
-        self._done("told", told, key, who)
-        return self.info
+        given = self._told(y, t, variance, outcomes)
+        return self._done_at(X, "told", given, key, who, context)
 
-    def record(self, readings: Iterable[Mapping[str, Any]]) -> int:
+    def record(
+        self,
+        readings: Iterable[Mapping[str, Any]],
+        refused: list[tuple[int, ValueError]] | None = None,
+    ) -> int:
         """Write rewards down as if `tell` told one after the other, all or none; how many are new.
+
+        With a list as `refused`, readings that cannot be told are left out: their numbers, from 0, and
+        what is wrong with each are put there, and the others are told.
 
         Each reading says by name what `tell` takes. It may also say `counts`: of what it was made, as
         [successes, trials] or [events, exposure]. By these it is known again, though its variance is
@@ -477,22 +502,60 @@ class Campaign:
         No bandit is made where it would do no more than take note: it asks no expert, and fits no number
         in between. Others are told one by one, and what comes before a refused reading stays told.
         """
-        known, names, operations = self.ledger, self.names, []
-        for each in readings:
-            of_kind("readings", each, Mapping, "mappings by the names of tell")
-            said = dict(each)
-            key, who = said.pop("key", None), said.pop("who", None) or self._who
-            at = numbers_of(self.clock, said.get("t"))
-            X = known.placed(names.points(said.pop("X")), said.pop("context", None), at)
-            operations.append(as_given(self._told(X, **said), key, who))
-        with self._writing, self._store.turn() as turn, self._in_words():
+        leave_out, said = refused is not None, list[tuple[int, Reading]]()
+        wrong: list[tuple[int, ValueError]] = []
+        for number, each in enumerate(readings):
+            with _left_out(wrong, number, leave_out):
+                said.append((number, self._reading(each)))
+        keyed = self._store.keyed(*(key for _, (_, _, _, key, _) in said))
+        operations = []
+        for number, (given, X, context, key, who) in said:
+            with _left_out(wrong, number, leave_out):
+                sent = {**given, **_as_sent_places(X, context)}
+                if key not in keyed or not is_same(keyed[key], "told", _plain(sent)):
+                    given |= self._places(X, context, given["t"])
+                    operations.append((number, *as_given("told", given, key, who)))
+        found: list[tuple[int, ValueError]] = []
+        try:
+            new = self._recorded(operations, found, leave_out)
+        except NotFollowedError:
+            found.clear()
+            new = 0
+            for number, given, key, who in operations:
+                with _left_out(found, number, leave_out):
+                    try:
+                        if self._on_record("told", given, key) is None:
+                            self._done("told", given, key, who)
+                            new += 1
+                    except ConflictError as error:
+                        if not error.same:
+                            raise
+        if refused is not None:
+            refused += sorted([*wrong, *found], key=lambda each: each[0])
+        return new
+
+    def _recorded(
+        self,
+        operations: Sequence[tuple[int, dict[str, Any], str | None, str]],
+        refused: list[tuple[int, ValueError]],
+        leave_out: bool,
+    ) -> int:
+        """Write down what can be told without a bandit, in one transaction; how many are new.
+
+        Raises
+        ------
+        NotFollowedError
+            If only a bandit can follow; nothing is written then.
+        """
+        names, rows = self.names, list[Operation]()
+        with self._writing, self._store.turn() as turn:
             known = self.ledger
-            keyed = self._store.keyed(*(key for _, key, _ in operations))
-            seen, rows = OnRecord(known, self._rows_of), []
-            with suppress(NotFollowedError):
-                if known.open or not known.tells_only:
-                    raise NotFollowedError("told")
-                for given, key, who in operations:
+            if known.open or not known.tells_only:
+                raise NotFollowedError("told")
+            keyed = self._store.keyed(*(key for _, _, key, _ in operations))
+            seen = OnRecord(known, self._rows_of)
+            for number, given, key, who in operations:
+                with _left_out(refused, number, leave_out), self._in_words():
                     told = known.told_next(given)
                     conflict = None if key else seen.conflict(told, given, names, self.when)
                     if key in keyed:
@@ -505,33 +568,40 @@ class Campaign:
                         keyed |= {} if key is None else {key: row}
                     elif not conflict.same:
                         raise conflict
-                if rows:
-                    last = turn.append(known.seq, known.head, "told", *rows)
-                    with self._looking:
-                        self._ledger = replace(known, seq=last.seq, head=last.digest)
-                return len(rows)
-        new = 0
-        for given, key, who in operations:
-            try:
-                if self._on_record("told", given, key) is None:
-                    self._done("told", given, key, who)
-                    new += 1
-            except ConflictError as error:
-                if not error.same:
-                    raise
-        return new
+            if rows:
+                last = turn.append(known.seq, known.head, "told", *rows)
+                with self._looking:
+                    self._ledger = replace(known, seq=last.seq, head=last.digest)
+            return len(rows)
+
+    def _reading(self, said: Any) -> Reading:
+        """A reading that `record` is given, in its parts."""
+        of_kind("readings", said, Mapping, "mappings by the names of tell")
+        if unknown := [*said.keys() - READING]:
+            there = ", ".join(READING)
+            raise ValueError(f"unknown {shown(unknown[0])} in a reading; there are: {there}")
+        if missing := [name for name in ("X", "y") if name not in said]:
+            raise ValueError(f"a reading must say {missing[0]}, got {shown(dict(said))}")
+        given = dict(said)
+        key, who = given.pop("key", None), given.pop("who", None) or self._who
+        X, context = given.pop("X"), given.pop("context", None)
+        return self._told(**given), X, context, key, who
 
     def _told(
         self,
-        X: Array,
         y: Any,
         t: Any = None,
         variance: Any = None,
         outcomes: Outcomes = None,
-        **counts: Any,
+        counts: Any = None,
     ) -> dict[str, Any]:
-        given = self._readings(X, "y", y, variance, outcomes)
-        return {**given, **counts, "t": numbers_of(self.clock, t)}
+        given = self._readings("y", y, variance, outcomes)
+        if counts is not None:
+            pairs = as_floats(counts, "counts")
+            if pairs.ndim != 2 or pairs.shape[1] != 2:
+                raise ValueError(f"counts must be pairs, got {shown(counts)}")
+            given["counts"] = pairs.tolist()
+        return {**given, "t": numbers_of(self.clock, t)}
 
     def correct(
         self,
@@ -553,22 +623,21 @@ class Campaign:
         if all(each is None for each in (y, to, variance)) and not outcomes:
             raise ValueError("correct needs what is right: reward, time, variance or outcomes")
         values = [float("nan")] if y is None else y
-        given = self._readings(self.placed(X, t=t, played=True), "y", values, variance, outcomes)
+        given = self._readings("y", values, variance, outcomes)
         given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
-        self._done("corrected", given | ({"y": None} if y is None else {}), key, who)
-        return self.info
+        given |= {"y": None} if y is None else {}
+        return self._done_at(X, "corrected", given, key, who, played=True)
 
     def retract(
         self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"X": self.placed(X, t=t, played=True).tolist(), "t": numbers_of(self.clock, t)}
-        self._done("retracted", given, key, who)
-        return self.info
+        given = {"t": numbers_of(self.clock, t)}
+        return self._done_at(X, "retracted", given, key, who, played=True)
 
     def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done("dropped", {"X": self.placed(X).tolist()}, key, who)
+        self._done_at(X, "dropped", {}, key, who)
 
     def change_sites(
         self,
@@ -599,21 +668,20 @@ class Campaign:
         known = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
         gone = list(several("retire", retire, "names of sites"))
         plain = {name: None if x is None else x.tolist() for name, x in known.items()}
-        said = {"add": plain, "retire": gone}
-        if key is not None:
-            as_name("key", key)
-            there = self._store.keyed(key).get(key)
-            if there is not None and there.body.get("said") == said:
-                return  # what came of it stands there
-        self._done("sites", {"said": said, **self.names.change(known, gone)}, key, who)
+        given: dict[str, Any] = {"said": {"add": plain, "retire": gone}}
+        if self._repeated("sites", given, key) is None:
+            self._done("sites", {**given, **self.names.change(known, gone)}, key, who)
 
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        free = self.names.free(among, None, any_context=True)
-        given = {"t": number_of(self.clock, t), "among": free}
-        return self._points(self._done("questions", given, key, who))
+        given = {"t": number_of(self.clock, t), **_as_sent(among=among)}
+        row = self._repeated("questions", given, key)
+        if row is None:
+            given["among"] = self.names.free(among, None, any_context=True)
+            row, _ = self._done("questions", given, key, who)
+        return self._points(row.body)
 
     def answer(
         self,
@@ -626,9 +694,8 @@ class Campaign:
         who: str | None = None,
     ) -> Info:
         """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
-        given = self._readings(self.placed(X), "values", values, variance)
-        self._done("answers", {**given, "t": number_of(self.clock, t)}, key, who)
-        return self.info
+        given = {**self._readings("values", values, variance), "t": number_of(self.clock, t)}
+        return self._done_at(X, "answers", given, key, who)
 
     def snapshot(self) -> None:
         """Keep a snapshot now, so that opening takes less time."""
@@ -637,10 +704,57 @@ class Campaign:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _on_record(
-        self, kind: str, given: Mapping[str, Any], key: str | None
-    ) -> Mapping[str, Any] | None:
-        """The body of the row under the key, if there is one.
+    def _repeated(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row | None:
+        """The row under the key, if the same was sent; whatever would be made of that by now."""
+        if key is None:
+            return None
+        as_name("key", key)
+        there = self._store.keyed(key).get(key)
+        return there if there is not None and is_same(there, kind, _plain(given)) else None
+
+    def _places(self, X: Any, context: Context, t: Any, *, played: bool = False) -> dict[str, Any]:
+        """Points of the domain as they are written down, and what was sent if that is something else."""
+        places = self.placed(X, context, t, played=played).tolist()
+        sent = _as_sent_places(X, context)
+        return {"X": places, **({} if sent.get("said") == {"X": places} else sent)}
+
+    def _done_at(
+        self,
+        X: Any,
+        kind: str,
+        given: dict[str, Any],
+        key: str | None,
+        who: str | None,
+        context: Context = None,
+        *,
+        played: bool = False,
+    ) -> Info:
+        """Do something at points once; what was known then."""
+        row = self._repeated(kind, {**given, **_as_sent_places(X, context)}, key)
+        if row is not None:
+            return self._info_after(row)
+        # The points of an answer have the context of what is out, whatever its time.
+        made = self._places(
+            X, context, None if kind == "answers" else given.get("t"), played=played
+        )
+        row, info = self._done(kind, {**given, **made}, key, who)
+        return self._info_after(row) if info is None else info
+
+    def _info_after(self, row: Row) -> Info:
+        """What was known after a row, as whoever wrote it was told."""
+        from tvbandits.campaign.following import Replayer
+
+        with self._read() as follower:
+            if follower.seq == row.seq:
+                return follower.bandit.info
+        before = next(each for each in self._store.snapshots() if each.seq <= row.seq)
+        past = Replayer(before, self._asks, None, self._trusted)
+        for each in self._store.rows(before.seq, before.head, row.seq - before.seq):
+            past.follow(each)
+        return past.bandit.info
+
+    def _on_record(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row | None:
+        """The row under the key, if there is one.
 
         Raises
         ------
@@ -650,7 +764,9 @@ class Campaign:
         """
         if key is not None:
             there = self._store.keyed(key).get(key)
-            return None if there is None else same_operation(there, kind, given)
+            if there is not None:
+                same_operation(there, kind, given)
+            return there
         if kind == "told":
             known = self.ledger
             told = known.told_next(given)
@@ -661,21 +777,21 @@ class Campaign:
 
     def _done(
         self, kind: str, given: dict[str, Any], key: str | None, who: str | None
-    ) -> Mapping[str, Any]:
-        """Do something once, and write it down; the body of its row."""
+    ) -> tuple[Row, Info | None]:
+        """Do something once, and write it down; its row, and what is known now if it was not there."""
         from tvbandits.campaign.following import Writer
 
-        given, key, who = as_given(given, key, self._who if who is None else who)
+        given, key, who = as_given(kind, given, key, self._who if who is None else who)
         with self._turn() as (turn, follower), self._in_words():
             there = self._on_record(kind, given, key)
             if there is not None:
-                return there
+                return there, None
             writer = Writer(turn, follower, who)
             late = self._overdue(follower.bandit.state, given) if kind == "asked" else []
             try:
                 if late:
                     Writer(turn, follower, EXPIRY).operate("dropped", {"X": late}, None)
-                body = writer.operate(kind, given, key)
+                row = writer.operate(kind, given, key)
             except BaseException:
                 if writer.uncertain:
                     self._writer = None  # what is in memory may be ahead of the disk
@@ -687,8 +803,8 @@ class Campaign:
                 try:
                     self._keep(turn, follower)
                 except StorageError as error:  # what was done is on the disk, and stays done
-                    warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=3)
-            return body
+                    warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=4)
+            return row, follower.bandit.info
 
     def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
         """Points that are out for longer than `drop_after` when something is asked for."""
@@ -721,14 +837,13 @@ class Campaign:
             yield turn, follower
 
     def _readings(
-        self, X: Array, name: str, values: Any, variance: Any, outcomes: Outcomes = None
+        self, name: str, values: Any, variance: Any, outcomes: Outcomes = None
     ) -> dict[str, Any]:
-        """Points of the domain, and what was read there, as they are written down."""
+        """What was read, as it is written down."""
         values, variance = with_variance(values, variance)
         said = as_outcomes(outcomes).items()
         read = {each: as_floats(zero_or_one(y), each).tolist() for each, y in said}
         return {
-            "X": X.tolist(),
             name: as_floats(zero_or_one(values), name).tolist(),
             "variance": None if variance is None else as_floats(variance, "variance").tolist(),
             **({"outcomes": read} if read else {}),
@@ -794,3 +909,34 @@ class Campaign:
         flag("played", played)
         X, t = self.names.points(X), numbers_of(self.clock, t)
         return self.ledger.placed(X, context, t, played=played)
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, as it comes back from the disk."""
+    found: dict[str, Any] = json.loads(as_text(given))
+    return found
+
+
+def _as_sent(**sent: Any) -> dict[str, Any]:
+    """What a caller sent, as it is written down; nothing where that is no plain value."""
+    with suppress(TypeError, ValueError):
+        return {"said": _plain(sent)}
+    return {}
+
+
+def _as_sent_places(X: Any, context: Context) -> dict[str, Any]:
+    return _as_sent(X=X, **({} if context is None else {"context": context}))
+
+
+@contextmanager
+def _left_out(
+    refused: list[tuple[int, ValueError]], number: int, leave_out: bool
+) -> Iterator[None]:
+    """Put down what is wrong with a reading; what is wrong with the campaign is raised in any case."""
+    try:
+        yield
+    except ValueError as error:
+        own = not isinstance(error, CampaignError) or isinstance(error, ConflictError)
+        if not (leave_out and own):
+            raise
+        refused.append((number, error))

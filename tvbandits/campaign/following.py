@@ -51,7 +51,7 @@ Given = Mapping[str, Any]
 # itself is not asked. What it knows (the rest of a budget, the pairs of a calibration) is on record too.
 
 # Writes a row of a kind with a body; it is on the disk on return.
-Write = Callable[[str, Mapping[str, Any]], None]
+Write = Callable[[str, Mapping[str, Any]], object]
 
 Unsaved = dict[tuple[bytes, float], Mapping[str, Any]]
 
@@ -319,8 +319,8 @@ class Writer:
         self._turn, self._follower, self._by = turn, follower, who
         self.uncertain = False
 
-    def operate(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
-        """Do it; what may ask the expert is written down before it begins."""
+    def operate(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row:
+        """Do it, and return its row; what may ask the expert is written down before it begins."""
         expert = self._follower.expert
         if expert is not None and kind in ("asked", "told"):
             if not expert.present:
@@ -344,7 +344,7 @@ class Writer:
             # It is on record as failed, as it would have been then.
             return
 
-    def _end(self, kind: str, given: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+    def _end(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row:
         follower = self._follower
         begun = bool(follower.open)
         write = self._write if begun else None
@@ -360,17 +360,18 @@ class Writer:
             self.uncertain = False
             raise
         body = {**given, "got": None if got is None else got.tolist()}
-        self._write(kind, body, key)
+        row = self._write(kind, body, key)
         follower.open = []
         self.uncertain = False
-        return body
+        return row
 
-    def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> None:
+    def _write(self, kind: str, body: Mapping[str, Any], key: str | None = None) -> Row:
         follower = self._follower
         row = self._turn.append(follower.seq, follower.head, kind, (body, key, self._by))
         follower.passed(row)
         if kind not in (*DONE, "failed"):
             follower.open.append(row)
+        return row
 
 
 # What a bandit does, by the kind of row that says so; sites change its domain instead.
@@ -406,7 +407,7 @@ def operated(bandit: Bandit, kind: str, given: Given) -> Array | Bandit | None:
 
 def _arguments(bandit: Bandit, given: Given) -> dict[str, Any]:
     """What a row says, as the bandit's verb takes it."""
-    found = {name: each for name, each in given.items() if name not in ("counts", "got")}
+    found = {name: each for name, each in given.items() if name not in ("counts", "got", "said")}
     for name in ("t", "to", "y", "values", "variance"):
         if isinstance(found.get(name), list | str):  # as a text what is not finite
             found[name] = numbers(found[name])

@@ -62,6 +62,9 @@ class Ledger(Record):
     tells_only : bool
         Whether a bandit that is told does no more than take note: it asks nobody, and learns nothing
         before the next decision. What it can take note of it can be told.
+    asks : bool
+        Whether the campaign has an expert. Which of its answers count, only a bandit can follow: where
+        the plan asks about nothing, no row of the journal says that earlier answers are out of use.
     """
 
     seq: int
@@ -78,6 +81,7 @@ class Ledger(Record):
     reuse_answers: bool
     most_answers: int | None
     tells_only: bool
+    asks: bool
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, asks: bool, trusted: Mapping[str, Any]) -> Ledger:
@@ -101,6 +105,7 @@ class Ledger(Record):
                 reuse_answers=reuse,
                 most_answers=most,
                 tells_only=not (looks or asks),
+                asks=asks,
             )
 
     def at(self, bandit: Bandit, seq: int, head: str, begun: list[Row]) -> Ledger:
@@ -129,15 +134,9 @@ class Ledger(Record):
         return ledger
 
     def _followed(self, row: Row) -> Ledger:
-        after = replace(self, seq=row.seq, head=row.digest)
-        if row.kind in ("meant", "consulting", "consulted"):
-            return replace(after, open=(*self.open, row))
-        if row.kind == "failed":
-            return replace(after, open=())
-        for said in self.open:
-            if said.kind == "consulted":
-                after = after._consulted(said.body)
-        return replace(after._with(row.kind, row.body), open=())
+        if self.asks:
+            raise NotFollowedError(row.kind)
+        return replace(self._with(row.kind, row.body), seq=row.seq, head=row.digest)
 
     def _with(self, kind: str, body: Mapping[str, Any]) -> Ledger:
         d = self.domain.dimension
@@ -155,7 +154,7 @@ class Ledger(Record):
         if kind == "answers" and body["t"] is not None:
             given = body["variance"]
             noise = usual_variance(1, self.noise_variance) if given is None else given
-            return self._answered({**body, "variance": noise}, replaces=False)
+            return self._answered({**body, "variance": noise})
         if kind == "questions":
             return replace(self, questions=self.questions + len(body["got"]))
         raise NotFollowedError(kind)
@@ -205,19 +204,12 @@ class Ledger(Record):
             raise NotFollowedError("a long history")
         return told, made
 
-    def _consulted(self, body: Mapping[str, Any]) -> Ledger:
-        """Once the expert has been asked, and has answered or was away."""
-        asked = replace(self, questions=self.questions + len(body["X"]))
-        if "failure" in body:
-            return asked
-        return replace(asked._answered(body, replaces=True), cost=self.cost + float(body["cost"]))
-
-    def _answered(self, body: Mapping[str, Any], *, replaces: bool) -> Ledger:
+    def _answered(self, body: Mapping[str, Any]) -> Ledger:
         X, values = points(body["X"], self.domain.dimension), numbers(body["values"])
         variance = np.broadcast_to(numbers(body["variance"]), len(values))
         fresh = answers_of(X, float(body["t"]), values, variance)
         rule = self.reuse_answers, self.most_answers
-        answers, _ = kept_answers(rule, self.answers, (0, 0), fresh, replaces)
+        answers, _ = kept_answers(rule, self.answers, (0, 0), fresh, replaces=False)
         return replace(self, answers=answers)
 
 

@@ -16,13 +16,14 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Among, at_hand, available
+from tvbandits.acquisition.availability import Among, NothingAvailableError, at_hand, available
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, as_name, points
 from tvbandits.core.arrays import (
     Array,
     as_floats,
     as_points,
+    as_rows,
     as_time,
     not_negative,
     positive_number,
@@ -31,7 +32,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, require
+from tvbandits.core.coercion import of_kind, require, shown
 from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
@@ -133,10 +134,10 @@ class Names:
         alike = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
         if len(alike) == 1:
             return alike[0]
-        shown = ", ".join(self.sites[:MOST]) or f"coordinates {', '.join(self.coordinates)}"
+        there = ", ".join(self.sites[:MOST]) or f"coordinates {', '.join(self.coordinates)}"
         more = f" and {len(self.sites) - MOST} more" if len(self.sites) > MOST else ""
         said = json.dumps(name, ensure_ascii=False)  # without what a terminal would obey
-        raise ValueError(f"unknown site {said}; there are: {shown}{more}")
+        raise ValueError(f"unknown site {said}; there are: {there}{more}")
 
     def point(self, text: str) -> Array:
         """The point that a text means, shape (1, d)."""
@@ -187,7 +188,12 @@ class Names:
         return [self.row(each) if isinstance(each, str) else each for each in found]
 
     def free(
-        self, among: Among, context: Context, *, any_context: bool = False
+        self,
+        among: Among,
+        context: Context,
+        without: Sequence[str | int] = (),
+        *,
+        any_context: bool = False,
     ) -> list[int] | None:
         """What is available as row numbers, which can be written down."""
         rows = self.rows(among)
@@ -195,11 +201,18 @@ class Names:
             found = available(self._domain, rows, None, any_context=True)
         else:
             _, found = at_hand(self._domain, rows, context)
-        if found is None:
-            return None
-        if found.mask is None:
+        if found is not None and found.mask is None:
             raise ValueError("among: a function of points cannot be written down in a campaign")
-        return [int(row) for row in np.flatnonzero(found.mask)]
+        mask = None if found is None else found.mask
+        if len(without):
+            sites = candidates_of(self._domain)
+            require(sites is not None, "without", "given on sites or arms only", without)
+            mask = np.ones(len(sites), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
+            out = as_rows(np.asarray(self.rows(without)), len(mask), "without")
+            mask[out] = False
+            if not mask.any():
+                raise NothingAvailableError(f"no site is left without {shown(without)}")
+        return None if mask is None else [int(row) for row in np.flatnonzero(mask)]
 
     def written(self, cells: Sequence[str]) -> str:
         """What stands in the `columns` of a table, as `point` takes it."""

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -61,20 +61,30 @@ def time_of(campaign: Campaign, text: str | None, name: str = "--at") -> float |
     return number_of(campaign.clock, time_in(text), name)
 
 
-def listed(campaign: Campaign, text: str | None) -> list[str] | None:
-    """The names in "name,name", or in "name; name" as `ask` says it; a name may have a comma."""
-    if text is None or text.strip() in campaign.names.sites:
-        return None if text is None else [text.strip()]
-    return [part.strip() for part in text.split(";" if ";" in text else ",")]
+def joined(context: list[str] | None) -> str | None:
+    """The values of a context that is given once or in several parts, as one text."""
+    return None if context is None else ", ".join(context)
 
 
-def available(campaign: Campaign, among: str | None, without: str | None) -> list[str] | None:
-    """The sites that are named, and of these, or of all, those that are not ruled out."""
-    chosen, out = listed(campaign, among), listed(campaign, without)
-    if out is None:
-        return chosen
-    row, ruled_out = campaign.names.row, {*map(campaign.names.row, out)}
-    return [name for name in chosen or campaign.sites if row(name) not in ruled_out]
+def listed(campaign: Campaign, given: list[str] | None) -> list[str] | None:
+    """The names in each of "name", "name,name" or "name; name", the form in which `ask` prints them."""
+    if given is None:
+        return None
+    return [name for text in given for name in _names_in(campaign, text.strip())]
+
+
+def _names_in(campaign: Campaign, text: str) -> list[str]:
+    row = campaign.names.row
+    with suppress(ValueError):
+        return [campaign.names.sites[row(text)]]  # a name may have a comma
+    names = [part.strip() for part in text.split(";" if ";" in text else ",")]
+    try:
+        return [campaign.names.sites[row(name)] for name in names]
+    except ValueError as error:
+        if len(names) == 1:
+            raise
+        form = 'a name with a comma is given alone, or with semicolons: "A, B; C"'
+        raise ValueError(f"{error}; {form}") from error
 
 
 def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
@@ -107,13 +117,19 @@ def import_kernels() -> None:
 # --- the commands ------------------------------------------------------------------------------------
 
 
-def placed(text: str) -> tuple[str, list[float] | None]:
-    """A name, and coordinates where they are given."""
-    name, equals, said = text.rpartition("=")
-    try:
-        return (name, [float(each) for each in said.split(",")]) if equals else (text, None)
-    except ValueError as error:
-        raise ValueError(f'NAME=X,Y needs numbers behind "=", got "{text}"') from error
+def placed(texts: list[str]) -> dict[str, list[float] | None]:
+    """Names, and coordinates where they are given."""
+    found: dict[str, list[float] | None] = {}
+    for text in texts:
+        name, equals, said = text.rpartition("=")
+        name = name if equals else text
+        if name in found:
+            raise ValueError(f'"{name}" is given twice')
+        try:
+            found[name] = [float(each) for each in said.split(",")] if equals else None
+        except ValueError as error:
+            raise ValueError(f'NAME=X,Y needs numbers behind "=", got "{text}"') from error
+    return found
 
 
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:

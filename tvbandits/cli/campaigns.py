@@ -24,12 +24,22 @@ At = Annotated[Text, Option("--at", metavar="TIME", help="A number, or a date wi
 Outcome = Annotated[
     Texts, Option(metavar="NAME=VALUE", help="What else was read, for a limit; again for others.")
 ]
-Among = Annotated[Text, Option(metavar="SITE,...", help="Only these sites are available.")]
+COMMAS = "again for others, or A,B; a name with a comma alone, or as A; B."
 
-Without = Annotated[Text, Option(metavar="SITE,...", help="All sites are available but these.")]
+Among = Annotated[
+    Texts, Option(metavar="SITE,...", help=f"Only these sites are available: {COMMAS}")
+]
+
+Without = Annotated[
+    Texts, Option(metavar="SITE,...", help=f"All sites are available but these: {COMMAS}")
+]
 
 Context = Annotated[
-    Text, Option(metavar="NAME=VALUE,...", help="What is measured and not chosen: outside=3.2.")
+    Texts,
+    Option(
+        metavar="NAME=VALUE,...",
+        help="What is measured and not chosen: outside=3.2; again for others.",
+    ),
 ]
 
 Where = Annotated[Text, Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")]
@@ -96,8 +106,9 @@ def ask_command(
         t = actions.time_of(campaign, at)
         if t is not None:
             actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
-        free, where = actions.available(campaign, among, without), campaign.names.context(context)
-        X = campaign.ask(t, n, free, where, near, key=call.key)
+        free, out = actions.listed(campaign, among), actions.listed(campaign, without) or []
+        where = campaign.names.context(actions.joined(context))
+        X = campaign.ask(t, n, free, where, near, without=out, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
         actions.say(call, text, {"points": actions.for_json(campaign, X), "t": t})
 
@@ -118,7 +129,9 @@ def tell_command(
 
     Another reading of the same place and time needs a --key of its own.
     """
-    given = actions.Input(site, reward, at, variance, call.key, actions.read(outcome), context)
+    given = actions.Input(
+        site, reward, at, variance, call.key, actions.read(outcome), actions.joined(context)
+    )
     actions.tell(call, given, csv, yes=yes)
 
 
@@ -200,7 +213,7 @@ def sites_command(
         if what == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:
-            campaign.change_sites(dict(map(actions.placed, names)), key=call.key)
+            campaign.change_sites(actions.placed(names), key=call.key)
         left = campaign.sites
         actions.say(call, f"{len(left)} sites may be played", {"sites": left})
 
@@ -214,7 +227,7 @@ def status_command(
     context: Context = None,
 ) -> None:
     """Say how things stand, in one line."""
-    actions.status(call, context, best=best)
+    actions.status(call, actions.joined(context), best=best)
 
 
 @command(app, "history")
@@ -238,7 +251,7 @@ def forecast_command(
     with actions.opened(call, decides=True) as campaign:
         where = actions.everywhere(campaign) if site is None else site
         t = actions.time_of(campaign, at)
-        X = campaign.placed(where, campaign.names.context(context))
+        X = campaign.placed(where, campaign.names.context(actions.joined(context)))
         predicted = campaign.predict(X, t, outcome, relative=relative)
         mean, deviation = (each.tolist() for each in predicted)
         lower_first = bool(campaign.recipe.minimise)

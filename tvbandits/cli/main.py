@@ -201,13 +201,13 @@ def board_command(order: SuiteRun) -> None:
     comparing.board(order)
 
 
-@app.command("plot")
+@command(app, "plot")
 def plot_command(folder: Annotated[str, Argument(help="A folder made by compare.")]) -> None:
     """Draw the picture of a comparison again from its rows."""
     comparing.plot(folder)
 
 
-@app.command("report")
+@command(app, "report")
 def report_command(
     folder: Annotated[str, Argument(help="A folder made by compare.")],
     out: Annotated[
@@ -218,7 +218,7 @@ def report_command(
     comparing.report(folder, out)
 
 
-@app.command("policies")
+@command(app, "policies")
 def policies_command() -> None:
     """List the policies: name, what it is, and its parameters with their defaults.
 
@@ -227,7 +227,7 @@ def policies_command() -> None:
     problems.list_policies()
 
 
-@app.command("problems")
+@command(app, "problems")
 def problems_command() -> None:
     """List the problems: name, what it is, and its parameters with their defaults."""
     problems.list_problems()
@@ -238,7 +238,7 @@ def _several() -> None:
     """One command alone would be taken for the whole."""
 
 
-@data.command("fetch")
+@command(data, "fetch")
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
     years: Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
+from typer.core import TyperCommand
 
 Text = str | None
 Texts = list[str] | None
@@ -108,6 +109,19 @@ class SuiteRun:
     out: Folder = None
 
 
+class Once(TyperCommand):
+    """A command that refuses an option given twice, unless it takes several values."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; the parser itself would keep the last of two values and say nothing."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for param in order:
+            single = param.param_type_name == "option" and not param.multiple
+            if single and sum(each is param for each in order) > 1:
+                raise ValueError(f"{max(param.opts, key=len)} is given twice, and takes one value")
+        return super().parse_args(ctx, args)
+
+
 def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a command; the fields of each dataclass among its parameters are options of it."""
 
@@ -131,6 +145,6 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         parts = [part for each in given for part in fields.get(each, {each: given[each]}).values()]
         keywords = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in parts]
         run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-        return app.command(name)(run)
+        return app.command(name, cls=Once)(run)
 
     return added

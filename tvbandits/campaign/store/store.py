@@ -67,6 +67,27 @@ FIELDS = {
     "failed": {"error"},
 }
 
+# What else a body may have; any other field is refused before it is written.
+#
+# `said` is what the caller sent, where something else was made of it by what was so at the time.
+MORE_FIELDS = {
+    "asked": {"said", "context", "near"},
+    "told": {"said", "outcomes", "counts"},
+    "dropped": {"said"},
+    "questions": {"said"},
+    "answers": {"said"},
+    "corrected": {"said", "outcomes"},
+    "retracted": {"said"},
+    "consulted": {"failure", "values", "variance", "cost", "notes"},
+}
+
+# Fields that are made of what was sent.
+MADE = {
+    **{kind: {"among"} for kind in ("asked", "questions")},
+    **{kind: {"X"} for kind in ("told", "dropped", "answers", "corrected", "retracted")},
+    "sites": {"names", "X", "given", "retire", "back"},
+}
+
 
 # The body of a row, its key, and who did it.
 Operation = tuple[Mapping[str, Any], str | None, str]
@@ -167,13 +188,53 @@ def as_name(name: str, text: object) -> None:
 
 
 def as_given(
-    given: Mapping[str, Any], key: str | None, who: str
+    kind: str, given: Mapping[str, Any], key: str | None, who: str
 ) -> tuple[dict[str, Any], str | None, str]:
     """What an operation is given, as it comes back from the disk; its key and who does it, checked."""
     for name, text in (("key", key), ("who", who)):
         if text is not None:
             as_name(name, text)
+    check_body(kind, given)
     return json.loads(as_text(given)), key, who
+
+
+def check_body(kind: str, body: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` unless a row of this kind may have such a body: others could not read it."""
+    if kind == "meant":
+        check_body(body["kind"], body["given"])
+    unknown = sorted(body.keys() - FIELDS[kind] - MORE_FIELDS.get(kind, set()))
+    missing = sorted(FIELDS[kind] - {"got"} - body.keys())
+    if unknown or missing:
+        wrong = f"unknown {unknown[0]!r}" if unknown else f"{missing[0]!r} is missing"
+        there = ", ".join(sorted(FIELDS[kind] | MORE_FIELDS.get(kind, set())))
+        raise ValueError(f"{kind}: {wrong}; the fields are: {there}")
+
+
+def is_same(there: Row, kind: str, given: Mapping[str, Any]) -> bool:
+    """Whether what is on record is what a caller sent, or comes to the same by now.
+
+    Parameters
+    ----------
+    there : Row
+    kind : str
+    given : mapping
+        With `said`, and without what is made of it where that is not known.
+    """
+    known = {name: value for name, value in there.body.items() if name != "got"}
+    # Of counts the variance is another one when more is counted at their time.
+    counted = {"variance": known.get("variance")} if "counts" in given else {}
+    given = {**given, **counted}
+
+    def without(names: set[str], body: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in body.items() if name not in names}
+
+    made = MADE.get(kind, set())
+    sent = known.get("said", {name: known.get(name) for name in made})
+    same_sent = given.get("said") == sent and without(made | {"said"}, known) == without(
+        made | {"said"}, given
+    )
+    same_made = without({"said"}, known) == without({"said"}, given)
+    return there.kind == kind and (same_sent or same_made)
 
 
 def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,10 +245,8 @@ def same_operation(there: Row, kind: str, given: Mapping[str, Any]) -> Mapping[s
     ConflictError
         If it is something else.
     """
-    known = {name: value for name, value in there.body.items() if name != "got"}
-    # Of counts the variance is another one when more is counted at their time.
-    counted = {"variance": known.get("variance")} if "counts" in given else {}
-    if there.kind != kind or known != {**given, **counted}:
+    if not is_same(there, kind, given):
+        known = {name: value for name, value in there.body.items() if name != "got"}
         raise ConflictError(
             f"the key {there.key!r} is taken: on record is {there.kind} {as_text(known)} "
             f"(row {there.seq}, by {there.who} at {there.at}), and given is {kind} {as_text(given)}",
@@ -536,6 +595,7 @@ class Turn:
         """Write rows after row `last`, all or none; they are on the disk on return. The last of them."""
         cells = []
         for body, key, who in operations:
+            check_body(kind, body)
             row = Row(last + 1, kind, key, who, now(), body)
             text = as_text(body)
             if len(text) > LONGEST_BODY:

@@ -1,0 +1,225 @@
+"""What is sent again under its key has the same result, whatever happened in between; and one replay."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Arms, Bandit, Campaign, Candidates, policies
+from tvbandits.bandit.state import same_value
+from tvbandits.campaign import ConflictError
+from tvbandits.core.candidates import CandidatesInContext
+from tvbandits.experts import CallableExpert
+
+SITES = Candidates([[0.0], [1.0], [2.5], [4.0]])
+NAMED = {"names": '["a", "b", "c", "d"]'}
+
+
+def plain() -> Bandit:
+    return policies.gp_ucb(SITES, RBF(1.0), 0.01)
+
+
+def brought() -> Bandit:
+    return policies.frugal_gp_ucb(SITES, RBF(1.0), 0.01, expert=None, budget=2)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Any:
+    with Campaign.create(tmp_path / "c.db", brought(), about=NAMED) as made:
+        yield made
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "retired": {"retire": ["a"]},
+    "added": {"add": {"e": [9.0]}},
+    "both": {"retire": ["b"], "add": {"e": [9.0]}},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"among": ["a", "b"]}, {"among": [0, 1]}, {"among": np.arange(4) < 2}, {"without": ["a"]}],
+    ids=["all", "names", "rows", "mask", "without"],
+)
+def test_repeated_ask_has_the_same_result_after_sites_changed(
+    campaign: Campaign, change: str, said: dict[str, Any]
+) -> None:
+    first = campaign.ask(1.0, 2, **said, key="k")
+    campaign.change_sites(**CHANGES[change])
+    rows = len(campaign.journal())
+    assert np.array_equal(campaign.ask(1.0, 2, **said, key="k"), first)
+    assert len(campaign.journal()) == rows
+    with pytest.raises(ConflictError, match="'k' is taken"):
+        campaign.ask(1.0, 2, among=["c"], key="k")
+    assert campaign.verify().fine
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("among", [None, ["a", "b"]])
+def test_repeated_questions_have_the_same_result_after_sites_changed(
+    campaign: Campaign, change: str, among: Any
+) -> None:
+    first = campaign.questions(1.0, among, key="k")
+    assert len(first) == 2
+    campaign.change_sites(**CHANGES[change])
+    assert np.array_equal(campaign.questions(1.0, among, key="k"), first)
+    with pytest.raises(ConflictError, match="'k' is taken"):
+        campaign.questions(2.0, among, key="k")
+
+
+def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: campaign.tell(["b"], [1.0], 1.0, key="tell"),
+        lambda: campaign.answer(["c"], [0.5], 1.0, key="answer"),
+        lambda: campaign.correct(["b"], [2.0], 1.0, key="correct"),
+        lambda: campaign.tell(["d"], [float("nan")], 2.0, key="failed"),
+        lambda: campaign.retract(["b"], 1.0, key="retract"),
+    ]
+    campaign.questions(1.0)
+    first = [call() for call in calls]
+    assert [(info.told, info.failed, info.queries.total_answered) for info in first] == [
+        (1, 0, 0), (1, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1),
+    ]  # fmt: skip
+    campaign.change_sites(retire=["a"], add={"e": [9.0]})
+    campaign.tell(["d"], [1.0], 3.0)
+    rows = len(campaign.journal())
+    assert same_value([call() for call in calls], first)
+    assert len(campaign.journal()) == rows
+
+
+def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(Arms(["red", "green"]), RBF(1.0), 0.01)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        calls: list[Callable[[], Any]] = [
+            lambda: campaign.tell(["red"], [1.0], 1.0, key="by name"),
+            lambda: campaign.tell([[0.0, 1.0]], [1.0], 1.0, key="by coordinates"),
+            lambda: campaign.record([{"X": ["red"], "y": [2.0], "t": 2.0, "key": "recorded"}]),
+        ]
+        first = [call() for call in calls]
+        campaign.change_sites(["blue"])
+        assert same_value([call() for call in calls], [*first[:2], 0])
+        assert campaign.status.told == 3
+
+
+def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Path) -> None:
+    domain = CandidatesInContext(SITES, {"outside": (0.0, 10.0)})
+    bandit = policies.gp_ucb(domain, RBF(1.0), 0.01)
+    with Campaign.create(tmp_path / "c.db", bandit, about=NAMED) as campaign:
+        campaign.ask(1.0, among=["b"], context={"outside": 3.0})
+        campaign.ask(2.0, among=["c"], context={"outside": 5.0})
+        calls: list[Callable[[], Any]] = [
+            lambda: campaign.drop(["c"], key="drop"),
+            lambda: campaign.tell(["b"], [1.0], 1.0, key="tell"),
+            lambda: campaign.retract(["b"], 1.0, key="retract"),
+        ]
+        first = [call() for call in calls]
+        assert same_value([call() for call in calls], first)
+        assert campaign.record([{"X": ["b"], "y": [1.0], "t": 1.0, "key": "tell"}]) == 0
+        assert campaign.status.told == 0
+
+
+BAD_READINGS: dict[str, dict[str, Any]] = {
+    "unknown": {"X": ["b"], "y": [1.0], "t": 1.0, "unit": "ppb"},
+    "unknown of a bandit": {"X": ["b"], "y": [1.0], "t": 1.0, "got": [1.0]},
+    "no place": {"y": [1.0], "t": 1.0},
+    "no value": {"X": ["b"], "t": 1.0},
+    "counts": {"X": ["b"], "y": [1.0], "t": 1.0, "counts": "many"},
+    "counts of three": {"X": ["b"], "y": [1.0], "t": 1.0, "counts": [[1.0, 2.0, 3.0]]},
+    "outcome": {"X": ["b"], "y": [1.0], "t": 1.0, "outcomes": {"loud": [1.0]}},
+}
+
+
+@pytest.mark.parametrize("make", [plain, brought])
+@pytest.mark.parametrize("case", BAD_READINGS)
+def test_record_refuses_a_reading_before_it_is_in_the_journal(
+    case: str, make: Callable[[], Bandit], tmp_path: Path
+) -> None:
+    with Campaign.create(tmp_path / "c.db", make(), about=NAMED) as campaign:
+        with pytest.raises(ValueError, match=r"unknown|must|loud"):
+            campaign.record([BAD_READINGS[case]])
+        assert campaign.journal() == []
+        campaign.record([{"X": ["b"], "y": [1.0], "t": 1.0, "counts": [[1.0, 2.0]]}])
+    with Campaign.open(tmp_path / "c.db") as campaign:
+        campaign.ask(2.0)
+        assert campaign.status.told == 1
+        assert campaign.verify().fine
+
+
+def test_no_row_of_an_unknown_form_can_be_written(campaign: Campaign) -> None:
+    with pytest.raises(ValueError, match="unknown 'unit'"):
+        campaign._done("dropped", {"X": [[1.0]], "unit": "ppb"}, None, None)
+    with pytest.raises(ValueError, match="'X' is missing"):
+        campaign._done("dropped", {}, None, None)
+    assert campaign.journal() == []
+
+
+def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Campaign) -> None:
+    campaign.tell(["a"], [1.0], 1.0)
+    readings = [
+        {"X": ["b"], "y": [1.0], "t": 1.0},
+        {"X": ["nowhere"], "y": [1.0], "t": 1.0},
+        {"X": ["a"], "y": [2.0], "t": 1.0},  # another one is on record
+        {"X": ["a"], "y": [1.0], "t": 1.0},
+        {"X": ["c"], "y": [1.0], "t": 1.0, "unit": "ppb"},
+        {"X": ["d"], "y": [1.0], "t": 1.0},
+    ]
+    with pytest.raises(ValueError, match="unknown"):
+        campaign.record(readings)
+    assert campaign.status.told == 1
+    refused: list[tuple[int, ValueError]] = []
+    assert campaign.record(readings, refused) == 2
+    assert [number for number, _ in refused] == [1, 2, 4]
+    assert campaign.status.told == 3
+
+
+def test_a_campaign_whose_sites_cannot_be_read_is_not_begun(tmp_path: Path) -> None:
+    for names in ("no list", "[1, 2, 3, 4]", '["a"]'):
+        with pytest.raises(ValueError, match="names"):
+            Campaign.create(tmp_path / "c.db", plain(), about={"names": names})
+        assert not (tmp_path / "c.db").exists()
+
+
+def sees(X: Any, t: float) -> Any:
+    return np.sin(X[:, 0] + t / 5)
+
+
+class Unreliable:
+    """An expert that answers now and then."""
+
+    def __init__(self) -> None:
+        self.down = False
+
+    def query(self, X: Any, t: float) -> Any:
+        if self.down:
+            raise ConnectionError("nobody is there")
+        return CallableExpert(sees, 0.02).query(X, t)
+
+
+@pytest.mark.filterwarnings("ignore::tvbandits.core.protocols.ExpertDownWarning")
+@pytest.mark.parametrize("context", [False, True])
+def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
+    tmp_path: Path, context: bool
+) -> None:
+    expert = Unreliable()
+    domain = CandidatesInContext(SITES, {"outside": (0.0, 10.0)}) if context else SITES
+    bandit = policies.sparq_gp_ucb(domain, RBF(1.0), 0.01, expert=expert)
+    seen = set()
+    with Campaign.create(tmp_path / "c.db", bandit, snapshot_every=100) as campaign:
+        for t in range(1, 7):
+            expert.down = t % 3 == 0
+            where = {"outside": float(t)} if context else None
+            X = campaign.ask(float(t), context=where)
+            campaign.tell(X, [0.5], float(t))
+            campaign.backup(tmp_path / f"{t}.db")
+            truth = len(campaign.state.answers)
+            seen.add(truth)
+            assert campaign.status.answers == truth
+            for place in ("c.db", f"{t}.db"):
+                with Campaign.open(tmp_path / place) as reader:
+                    assert (reader.status.answers, len(reader.state.answers)) == (truth, truth)
+    assert 0 in seen
+    assert max(seen) > 0

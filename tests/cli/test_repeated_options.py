@@ -1,0 +1,152 @@
+"""Options that are given twice: used every time, or refused; never the last one without a word."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tests.helpers.commands import Command, commands, fine, one_line
+from tvbandits import Campaign
+from tvbandits.cli.main import app
+
+# Options that take several values, and the test here or elsewhere that all of them are used.
+SEVERAL = {
+    ("campaign", "answer"): set[str](),
+    ("campaign", "ask"): {"--among", "--without", "--context"},
+    ("campaign", "correct"): {"--outcome"},
+    ("campaign", "forecast"): {"--context"},
+    ("campaign", "questions"): {"--among"},
+    ("campaign", "serve"): {"--name"},
+    ("campaign", "status"): {"--context"},
+    ("campaign", "tell"): {"--outcome", "--context"},
+    ("campaign", "token"): {"--role"},
+}
+
+SITES = "site,km\nA,0\nB,2\nC,4\nD,6\n"
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+{context}
+[policy]
+name = "tv-gp-ucb"
+length_scale = 2.0
+noise_sd = 0.1
+[policy.options]
+epsilon = 0.01
+"""
+
+CONTEXT = "context = { outside = [0, 10], tariff = [0, 1] }"
+
+
+def subcommands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, each in group.commands.items():
+        if hasattr(each, "commands"):
+            yield from subcommands(each, (*path, name))
+        else:
+            yield (*path, name), each
+
+
+COMMANDS = dict(subcommands(typer.main.get_command(app)))
+
+OPTIONS = [
+    (path, max(option.opts, key=len), option)
+    for path, each in COMMANDS.items()
+    for option in each.params
+    if option.param_type_name == "option"
+]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return commands(monkeypatch, capsys)
+
+
+@pytest.fixture
+def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
+    """A campaign at four sites, with a context where the test asks for it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    context = CONTEXT if getattr(request, "param", False) else ""
+    (tmp_path / "c.toml").write_text(CONFIG.format(context=context))
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    return tmp_path / "c.db"
+
+
+def test_options_that_take_several_values_in_a_campaign_are_these() -> None:
+    several = {
+        path: {name for where, name, option in OPTIONS if where == path and option.multiple}
+        for path in COMMANDS
+        if path[0] == "campaign"
+    }
+    assert {path: names for path, names in several.items() if names} == {
+        path: names for path, names in SEVERAL.items() if names
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [(path, name) for path, name, option in OPTIONS if not option.multiple],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_every_option_of_one_value_is_refused_when_given_twice(
+    command: Command, path: tuple[str, ...], name: str
+) -> None:
+    (option,) = (each for where, long, each in OPTIONS if (where, long) == (path, name))
+    for first in option.opts:
+        said = [first] if option.is_flag else [first, "1"]
+        again = [name] if option.is_flag else [f"{name}=2"]
+        one_line(command(*path, *said, *again), f"{name} is given twice")
+
+
+def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) -> None:
+    for t in range(1, 7):
+        out = fine(
+            command("campaign", "ask", place, "--at", t, "--without", "A", "--without", "B,d")
+        )
+        assert out == "C\n"
+
+
+def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
+    said = "campaign", "ask", place, "--at", 1, "-n", 2, "--among", "A", "--among", "D"
+    assert {*fine(command(*said)).strip().split("; ")} == {"A", "D"}
+    only = "campaign", "ask", place, "--at", 2, *said[-4:]
+    assert fine(command(*only, "--without", "D")) == "A\n"
+
+
+@pytest.mark.parametrize("place", [True], indirect=True)
+def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
+    said = "--context", "outside=3", "--context", "tariff=1"
+    fine(command("campaign", "ask", place, "--at", 1, *said))
+    fine(command("campaign", "tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
+    for verb in ("forecast", "status"):
+        fine(command("campaign", verb, place, *said, *(["--best"] if verb == "status" else [])))
+    history = json.loads(fine(command("campaign", "history", place, "--format", "json")))
+    assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
+    twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
+    one_line(command("campaign", "ask", place, "--at", 2, *twice), "outside is given twice")
+
+
+def test_a_name_with_a_comma_can_be_given_beside_others(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arms = '[domain]\narms = ["hall, west", "mill", "yard"]\n[policy]\nname = "adaptive-gp-ucb"\n'
+    Path("a.toml").write_text(arms)
+    fine(command("campaign", "new", "a.db", "--config", "a.toml"))
+    ask = "campaign", "ask", "a.db", "--at", 1
+    for without in (["hall, west", "mill"], ["hall, west; MILL"], ["mill;hall, west"]):
+        out = fine(command(*ask, *(word for each in without for word in ("--without", each))))
+        assert out == "yard\n"
+    one_line(command(*ask, "--without", "hall, west, mill"), '"hall".*"A, B; C"')
+
+
+def test_a_site_that_is_added_twice_in_one_command_is_refused(
+    command: Command, place: Path
+) -> None:
+    one_line(command("campaign", "sites", "add", place, "E=1", "E=3"), '"E" is given twice')
+    with Campaign.open(place) as campaign:
+        assert campaign.sites == ["A", "B", "C", "D"]
