@@ -514,11 +514,7 @@ def check_reachable(place: Placement) -> None:
 
 
 def points_of_decision(
-    outcomes: Outcomes,
-    decision: Decision,
-    state: State,
-    place: Placement,
-    rng: np.random.Generator,
+    outcomes: Outcomes, decision: Decision, state: State, place: Placement, rng: np.random.Generator
 ) -> tuple[State, Array]:
     """Where to play with a control, with limits, or from where one is.
 
@@ -610,9 +606,9 @@ def _control_first(
     )
     if known or not (free is None or free(control)[0]):
         return none
-    if reach is not None and start is not None:
-        if distances(recipe.domain, start.x, control)[0] > reach:
-            return none
+    near = reach is None or start is None or distances(recipe.domain, start.x, control)[0] <= reach
+    if not near:
+        return none
     if n == 1:
         raise ValueError(f"a batch with a control has at least 2 points, got n=1 at t = {now:g}")
     count = 1
