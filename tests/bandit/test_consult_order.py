@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
-from tvbandits import Answers, Bandit, Recipe, policies
+from tvbandits import Answers, Bandit, Box, NothingAvailableError, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
@@ -369,3 +369,82 @@ def test_who_has_no_plan_has_no_questions() -> None:
     says = "there is nothing to {}: the recipe has no query plan"
     refused(ValueError, says.format("ask"), bandit.questions)
     refused(ValueError, says.format("answer"), bandit.answer, LINE.X[:1], [0.1])
+
+
+# --- nobody is asked for a call that is refused -----------------------------------------------------
+
+
+def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]:
+    """By name: a bandit that asks its expert before decisions, and an `ask` that cannot be."""
+    box = Box([[0.0, 1.0], [0.0, 1.0]])
+
+    def on(domain: Any, X: Any, **parts: Any) -> Callable[[Any], Bandit]:
+        def made(expert: Any) -> Bandit:
+            bandit = bandit_with(expert, "before ask", domain=domain, **parts)
+            bandit.tell(X, [0.1], 1)
+            return bandit
+
+        return made
+
+    line, alone = on(LINE, LINE.X[:1]), LINE.X[1:2]
+    plane = on(box, [[0.5, 0.5]])
+    far = np.arange(len(LINE)) == len(LINE) - 1
+
+    def free(X: Array) -> Any:
+        return np.zeros(len(X), dtype=bool)
+
+    return {
+        "nothing near": (line, {"among": far, "near": 1e-6}),
+        "near is no distance": (line, {"near": -1.0}),
+        "near is not a number": (line, {"near": NAN}),
+        "no candidate": (line, {"among": np.zeros(len(LINE), dtype=bool)}),
+        "wrong mask": (line, {"among": [True]}),
+        "wrong n": (line, {"n": 0}),
+        "n too large": (line, {"n": 10**9}),
+        "wrong time": (line, {"t": float("inf")}),
+        "a time that is over": (line, {"t": 0.5}),
+        "a context that there is not": (line, {"context": [1.0]}),
+        "no room beside the control": (on(LINE, alone, control=LINE.X[0]), {"n": 1}),
+        "nothing near a box's last point": (
+            plane, {"near": 0.1, "among": lambda X: X[:, 0] > 0.9},
+        ),
+        "nothing of a box": (plane, {"among": free}),
+        "a box's mask of a wrong shape": (plane, {"among": lambda X: np.ones(1, dtype=bool)}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", refused_calls())
+def test_ask_asks_no_expert_for_a_call_that_is_refused(case: str) -> None:
+    made, options = refused_calls()[case]
+    expert = Known()
+    bandit = made(expert)
+    before, asked = bandit.state, len(expert.asked)
+    with pytest.raises(ValueError):
+        bandit.ask(**{"t": 2.0, **options})
+    assert len(expert.asked) == asked
+    assert bandit.state is before
+    bandit.ask(2.0)
+    assert len(expert.asked) == asked + 1
+
+
+def test_ask_near_without_a_point_played_asks_no_expert() -> None:
+    expert = Known()
+    bandit = bandit_with(expert, "before ask")
+    with pytest.raises(ValueError, match=r"0\.5"):
+        bandit.ask(1.0, near=0.5)
+    assert expert.asked == []
+
+
+def test_late_questions_are_not_put_for_a_call_that_is_refused() -> None:
+    """Where the expert is asked after a tell, and the rewards of the last decision have not come."""
+    expert = Known()
+    bandit = bandit_with(expert)
+    X = bandit.ask(1.0)
+    bandit.tell(X, [0.1], 1.0)
+    bandit.ask(2.0)
+    assert len(expert.asked) == 1
+    with pytest.raises(NothingAvailableError):
+        bandit.ask(3.0, among=LINE.X[:, 0] == LINE.X[-1, 0], near=1e-9)
+    assert len(expert.asked) == 1
+    bandit.ask(3.0)
+    assert len(expert.asked) == 2

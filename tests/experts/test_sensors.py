@@ -305,7 +305,7 @@ def test_stated_variances_have_the_floor_of_the_network() -> None:
         poison = Says([Reading("A", 1.0, 2.0, variance=variance)])
         said = SensorExpert(station, poison).query(np.zeros((1, 1)), 1.0)
         assert not said.answered[0]
-        assert "its variance must lie in [1e-50, 1e+100]" in said.notes[0]
+        assert "its variance must lie in [1e-75, 1e+100]" in said.notes[0]
     said = SensorExpert(station, Says([Reading("A", 1.0, 1e308)])).query(np.zeros((1, 1)), 1.0)
     assert "its value must be at most 1e+50 in size" in said.notes[0]
 

@@ -20,7 +20,14 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import Among, Available, at_hand, available
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import Outcomes, best_point, points_of_decision
+from tvbandits.bandit.deciding import (
+    Outcomes,
+    Placement,
+    best_point,
+    check_reachable,
+    placement,
+    points_of_decision,
+)
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import begun_with, retold
 from tvbandits.bandit.recipe import (
@@ -360,18 +367,23 @@ class Bandit:
         recipe, model, domain, free = self._recipe, self._model, self._recipe.domain, None
         if not (recipe.offers_all and among is None and context is None):
             domain, free = at_hand(domain, among, context)
+        place = None
+        if not (recipe.chooses_plainly and near is None):
+            place = placement(recipe, state, domain, free, now, n, near)
         rng = model.generator(state.random)
         news = free is not state.questions.available or domain is not recipe.domain
         news = news or state.questions.due or recipe.consult == "before ask"
         if recipe.asking is not None and news:
+            if recipe.asking.expert is not None:  # which is not paid for a call that is refused
+                check_reachable(place or Placement(domain, free, state.pending.X[:0], n))
             state = consulting.before_ask(model, state, now, domain, free, rng)
         state, view = model.conditioned(state, now, rng)
         beta = model.beta(state, view)
         decision, rule = model.decision(state, view, beta, n, domain, free), recipe.acquisition
-        if recipe.chooses_plainly and near is None:
+        if place is None:
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
-            state, X = points_of_decision(self._outcomes, decision, state, near, rng)
+            state, X = points_of_decision(self._outcomes, decision, state, place, rng)
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)

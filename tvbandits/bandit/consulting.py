@@ -34,12 +34,16 @@ from tvbandits.core.protocols import (
     inform,
     is_mistake,
 )
+from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.plans import Asking, Pool
 
 # Points drawn from a domain that is not finite, for a plan to choose from.
 DRAWN = 256
+
+# The usual time between two decisions is that between so many of the latest rewards.
+LATEST = 100
 
 
 def after_tell(
@@ -144,7 +148,7 @@ def chosen(
     """
     recipe, asking = model.recipe, model.recipe.asking
     assert asking is not None
-    decision = about if recipe.consult == "before ask" else about + 1.0
+    decision = about if recipe.consult == "before ask" else about + _usual_step(recipe, state)
     if state.questions.pool.seen < len(state.visited):  # some were played without a plan
         grown = model.members(state, state.visited)
         state = replace(state, questions=replace(state.questions, pool=grown))
@@ -164,6 +168,14 @@ def chosen(
     known, total = state.questions, state.questions.asked + len(rows)
     known = changed(known, asked=total, decisions=pool.decisions, due=False, latest=about)
     return changed(state, questions=known), points[rows]
+
+
+def _usual_step(recipe: Recipe, state: State) -> float:
+    """Return the time between two decisions: 1, unless the model counts time in steps that it learns."""
+    in_steps = recipe.posterior.self_learning or (
+        recipe.learn is not None and recipe.learn.in_steps
+    )
+    return step_of(state.rewards.t[-LATEST:]) if in_steps else 1.0
 
 
 def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:

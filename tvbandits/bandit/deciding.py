@@ -69,6 +69,9 @@ NO_READINGS: Mapping[str, Array] = {}
 # Points that are compared as looks and as what they could open, where there are more.
 POOL = 512
 
+# So many points at random are tried first for one that is available.
+FEW_TRIED = 256
+
 
 def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) -> Array:
     """Probability (n,) that a limit holds where the outcome has these means and deviations.
@@ -442,12 +445,76 @@ class Outcomes:
 # --- decisions ---------------------------------------------------------------------------------------
 
 
-def points_of_decision(
-    outcomes: Outcomes,
-    decision: Decision,
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where one decision may play: checked before an expert is asked, whose answers cost something.
+
+    Attributes
+    ----------
+    domain : Domain
+    available : Available, optional
+    control : array of shape (c, d)
+        What comes before all other points.
+    n : int, optional
+        How many other points; None: as the batch rule says.
+    start : Position, optional
+        Where one is, if that matters.
+    """
+
+    domain: Domain
+    available: Available | None
+    control: Array
+    n: int | None
+    start: Position | None = None
+
+
+def placement(
+    recipe: Recipe,
     state: State,
+    domain: Domain,
+    free: Available | None,
+    now: float,
+    n: int | None,
     near: float | None,
-    rng: np.random.Generator,
+) -> Placement:
+    """Return what a decision at time `now` may choose from; the arguments are as of `Bandit.ask`.
+
+    Raises
+    ------
+    ValueError
+        If `near` is no distance from anywhere, or `n` has no room beside a control.
+    NothingAvailableError
+        If nothing available is within `near`.
+    """
+    start = None
+    if near is not None or recipe.move_cost is not None:
+        start = _position(recipe, state)
+    reach = None if near is None else check_near(near, start)
+    control = _control_first(recipe, state, free, now, n, reach, start)
+    left = None if n is None else n - len(control)
+    if start is not None:  # one is where one is, whatever the context is now
+        start = replace(start, x=at_values_of(domain, recipe.domain, start.x[None])[0])
+    if reach is not None and left != 0:
+        assert start is not None  # a reach is from somewhere
+        domain, free = _within(domain, free, recipe.domain, reach, start)
+    return Placement(domain, free, control, left, start)
+
+
+def check_reachable(place: Placement) -> None:
+    """Raise a `NothingAvailableError` if points at random of a domain that is not finite say so.
+
+    Of candidates it is known already.
+    """
+    domain, free = place.domain, place.available
+    if free is None or place.n == 0 or isinstance(domain, Candidates):
+        return
+    rng = np.random.default_rng(0)
+    if not free(domain.sample(FEW_TRIED, rng)).any():
+        Allowed(domain, free, np.empty((0, domain.dimension))).sample(rng)
+
+
+def points_of_decision(
+    outcomes: Outcomes, decision: Decision, state: State, place: Placement, rng: np.random.Generator
 ) -> tuple[State, Array]:
     """Where to play with a control, with limits, or from where one is.
 
@@ -461,8 +528,7 @@ def points_of_decision(
         As if there were none of these.
     state : State
         Conditioned for its time.
-    near
-        As of `Bandit.ask`.
+    place : Placement
     rng : numpy.random.Generator
         Of the acquisition.
 
@@ -472,20 +538,12 @@ def points_of_decision(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     """
-    recipe, domain = outcomes.recipe, decision.domain
-    control = _control_first(recipe, decision, state, near)
-    if decision.n is not None:
-        if decision.n == len(control):  # it is all that is played
-            return state, control
-        decision = replace(decision, n=decision.n - len(control))
-    if near is not None or recipe.move_cost is not None:
-        start = _position(recipe, state)
-        if start is not None:  # one is where one is, whatever the context is now
-            start = replace(start, x=at_values_of(domain, recipe.domain, start.x[None])[0])
-            if recipe.move_cost is not None:
-                decision = replace(decision, move=Move(recipe.domain, recipe.move_cost, start))
-        if near is not None:
-            decision = _within(decision, recipe.domain, check_near(near, start), start)
+    recipe, control, start = outcomes.recipe, place.control, place.start
+    if place.n == 0:  # the control is all that is played
+        return state, control
+    decision = replace(decision, n=place.n, domain=place.domain, available=place.available)
+    if start is not None and recipe.move_cost is not None:
+        decision = replace(decision, move=Move(recipe.domain, recipe.move_cost, start))
     if outcomes:
         state, believed = outcomes.believed(state, decision.view.now)
         first = outcomes.start(state, decision)
@@ -511,19 +569,28 @@ def _position(recipe: Recipe, state: State) -> Position | None:
     return Position.after(recipe.domain, X, t)
 
 
-def _within(decision: Decision, whole: Domain, reach: float, start: Position | None) -> Decision:
-    """The decision among the points that are no farther than `reach` from where one is."""
-    assert start is not None  # a reach is from somewhere
-    domain, here = decision.domain, start.x
-    free = narrowed(domain, decision.available, lambda X: distances(whole, here, X) <= reach)
+def _within(
+    domain: Domain, free: Available | None, whole: Domain, reach: float, start: Position
+) -> tuple[Domain, Available | None]:
+    """The points that are no farther than `reach` from where one is: a domain, and what is available."""
+    here = start.x
+    free = narrowed(domain, free, lambda X: distances(whole, here, X) <= reach)
     if free is not None and free.mask is not None and not free.mask.any():
         raise NothingAvailableError(
             f"nothing available is within near={reach:g} of {here.tolist()}"
         )
-    return replace(decision, domain=nearby(domain, here, reach), available=free)
+    return nearby(domain, here, reach), free
 
 
-def _control_first(recipe: Recipe, decision: Decision, state: State, near: float | None) -> Array:
+def _control_first(
+    recipe: Recipe,
+    state: State,
+    free: Available | None,
+    now: float,
+    n: int | None,
+    reach: float | None,
+    start: Position | None,
+) -> Array:
     """The control (c, d), as often as it is to be played at a time before others are chosen.
 
     Once, where it is available and within reach; of more points than there are candidates, in its equal
@@ -533,17 +600,15 @@ def _control_first(recipe: Recipe, decision: Decision, state: State, near: float
     if recipe.control is None:
         return none
     control = np.array(recipe.control)[None]
-    now, n, free = decision.view.now, decision.n, decision.available
     known = any(
         (recipe.is_control(each.X) & (each.t == now)).any()
         for each in (state.pending, state.rewards, state.failed)
     )
     if known or not (free is None or free(control)[0]):
         return none
-    if near is not None:
-        reach = check_near(near, start := _position(recipe, state))
-        if start is not None and distances(recipe.domain, start.x, control)[0] > reach:
-            return none
+    near = reach is None or start is None or distances(recipe.domain, start.x, control)[0] <= reach
+    if not near:
+        return none
     if n == 1:
         raise ValueError(f"a batch with a control has at least 2 points, got n=1 at t = {now:g}")
     count = 1

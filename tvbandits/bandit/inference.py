@@ -26,7 +26,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
-from tvbandits.gp.fitting.online import Every, Learned, refit
+from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
@@ -160,6 +160,7 @@ class Model:
                 rng.bit_generator.state = known.after
                 return known.gone_on(state), known.view
         start, gone = state, state.gone
+        state = self._at_first_step(state, now)
         seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
@@ -199,6 +200,16 @@ class Model:
         if made.coming is not None:
             self._go_ahead(replace(made, model=made.coming), posterior.kernel, now, rng)
         return made, view
+
+    def _at_first_step(self, state: State, now: float) -> State:
+        """With a kernel in steps as long as the time since the only one told, where there is one."""
+        every, t = self.recipe.learn, state.rewards.t
+        counts = every is not None and every.in_steps and state.model.learned is None
+        if not (counts and len(t) and now > t[0] and (t == t[0]).all()):
+            return state
+        kernel = at_step(self.recipe.kernel, now - float(t[0]))
+        same = kernel == state.model.kernel
+        return state if same else changed(state.with_model(kernel=kernel), posterior=None)
 
     def _go_ahead(self, state: State, kernel: Any, now: float, rng: np.random.Generator) -> None:
         """Observe some more of the readings with the noise variance to come."""

@@ -74,12 +74,11 @@ def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
     was = np.zeros(before, dtype=bool)
     if state.outliers is not None:
         was[state.outliers.rows] = True
-    out, at = was, state
+    out, at, known_out = was, state, was
     for rows in np.split(np.arange(len(fresh)), np.flatnonzero(np.diff(fresh.t)) + 1):
         seen = every.take(slice(len(out) + len(rows)))
         if len(seen) > FIRST:
-            if len(out) > before or (out != was).any():
-                at = state.with_outliers(every.take(slice(len(out))), out)
+            at, known_out = _gone_on(at, every, known_out, out), out
             out = _judged(model, at, seen, out)
             continue
         out = far_from_the_others(seen.y, model.noise_variance(state))
@@ -90,6 +89,39 @@ def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
     if out[before:].any():
         state = replace(state, outliers=Outliers.of(every, out))
     return state, replace(told, rewards=fresh.take(~out[before:]))
+
+
+def _gone_on(
+    state: State, every: Observations, before: NDArray[np.bool_], out: NDArray[np.bool_]
+) -> State:
+    """Return the state that knows the first of `every` reading but the outliers.
+
+    Where nothing else has changed it goes on from a state that knows fewer, and so do its beliefs: a
+    reading costs the same however many there are.
+
+    Parameters
+    ----------
+    state : State
+    every : Observations
+    before : boolean array of shape (m,)
+        Which of the first m are outliers in that state.
+    out : boolean array of shape (n,)
+        Which of the first n are.
+    """
+    m, n = len(before), len(out)
+    if (out[:m] != before).any():
+        return state.with_outliers(every.take(slice(n)), out)
+    if n == m:
+        return state
+    rewards = state.rewards.append(every.take(m + np.flatnonzero(~out[m:])))
+    outliers = Outliers.of(every, np.append(out, np.zeros(len(every) - n, dtype=bool)))
+    time = float(every.t[m:n].max())
+    return replace(
+        state,
+        rewards=rewards,
+        outliers=outliers if out.any() else None,
+        time=time if state.time is None else max(time, state.time),
+    )
 
 
 def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:

@@ -29,13 +29,12 @@ Index = NDArray[np.int64]
 
 # Largest size of a reward or an answer.
 #
-# The square of a reward over the smallest variance is 1e150, and the square of that can be
-# represented.
+# The square of a reward over the smallest variance is 1e175, which can be represented.
 LARGEST_VALUE = 1e50
 
 
-# Range of a noise variance (unit of reward squared).
-SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-50, 1e100
+# Range of a noise variance (unit of reward squared): rewards of a size of 1e-30 have one of 1e-66.
+SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-75, 1e100
 
 
 # Times are smaller in size: from here on t + 1 is t.

@@ -23,6 +23,7 @@ from tvbandits.gp.ensemble.rule import (
     before_readings,
     candidate_rows,
 )
+from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -281,7 +282,8 @@ class IndependentArms(PosteriorRule):
         row = surface.index(np.array(self.control))
         assert row is not None  # a recipe checks it
         powers = np.asarray(4.0 ** np.arange(SMALLEST, largest + 1), dtype=np.float64)
-        return EffectFilters.of(surface.points, row, self.lengths, noise, powers, step)
+        points = in_column_units(surface.points)
+        return EffectFilters.of(points, row, self.lengths, noise, powers, step)
 
 
 def _before(past: Past, t: float) -> Past:

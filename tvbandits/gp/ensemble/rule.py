@@ -28,6 +28,7 @@ from tvbandits.gp.ensemble.lasting import lasting_share
 from tvbandits.gp.ensemble.mixture import Forecast
 from tvbandits.gp.ensemble.models import SMALL_NETWORK, ModelSpec
 from tvbandits.gp.ensemble.seasons import course, period_in
+from tvbandits.gp.kernels.units import column_units, in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -361,7 +362,8 @@ class ModelEnsemble(PosteriorRule):
             if fresh is not None:
                 return changed(previous, kernel=kernel, surface=surface).told(fresh, data, now)
         season = None if self.season == "find" else self.season
-        ensemble = FilterEnsemble.of(surface.points, noise_variance, both=self.both, season=season)
+        points = in_column_units(surface.points)
+        ensemble = FilterEnsemble.of(points, noise_variance, both=self.both, season=season)
         ensemble = changed(ensemble, prior=self.prior, unit=self.unit)
         # On a function of many points a season would take more features than a step can afford.
         looks = self.season == "find" and len(surface.points) <= SMALL_NETWORK
@@ -567,10 +569,10 @@ class EnsemblePosterior(CandidatePosterior):
 
     def prior_covariance(self, Z: Array) -> Array:
         """As the model of the largest weight has it, of static differences and drift."""
-        ensemble, X, times = self.ensemble, Z[:, :-1], Z[:, -1]
+        ensemble, X, times = self.ensemble, Z[:, :-1] / self._units, Z[:, -1]
         heaviest = int(ensemble.weights.argmax())
         step = ensemble.step if math.isfinite(ensemble.step) else 1.0
-        steps, extent = np.abs(times[:, None] - times) / step, extent_of(self.surface.points)
+        steps, extent = np.abs(times[:, None] - times) / step, extent_of(ensemble.points)
         covariance = ensemble.members[heaviest].covariance(distances(X, X), steps, extent)
         return np.asarray(ensemble.scales[heaviest] * covariance)
 
@@ -623,6 +625,12 @@ class EnsemblePosterior(CandidatePosterior):
                 found[i], spread[i] = mean[row], variance[row]
         return found, spread
 
+    @cached_property
+    def _units(self) -> Array:
+        """The units (d,) in which the ensemble holds the coordinates of the candidates."""
+        points = self.surface.points
+        return column_units(points.min(axis=0), points.max(axis=0))
+
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Centred draws at the candidates at the time `now`, shape (count, A)."""
         everyone = range(len(self.surface.points))
@@ -634,7 +642,8 @@ class EnsemblePosterior(CandidatePosterior):
 
         `largest` is the largest variance of a candidate.
         """
-        points, ensemble = self.surface.points, self.ensemble
+        ensemble = self.ensemble
+        points, X = ensemble.points, X / self._units
         extent = extent_of(points)
         members = zip(ensemble.weights, ensemble.scales, ensemble.members, strict=True)
         parts = [

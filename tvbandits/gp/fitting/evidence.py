@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -29,6 +29,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
+from tvbandits.gp.kernels.units import InUnits
 
 # Prior variance of the mean of standardised values, which is integrated out.
 MEAN_VARIANCE = 1.0
@@ -231,6 +232,9 @@ class _Factor:
         """Of a leaf that looks at points, or at times."""
         rows = points if type(leaf.kernel) is OnSpace else times
         inner: Any = getattr(leaf.kernel, "kernel", None)
+        if type(inner) is InUnits:
+            leaf = replace(leaf, kernel=OnSpace(inner.kernel))
+            rows, inner = _Distinct.of(rows.Z / np.asarray(inner.units), rows.index), inner.kernel
         known = type(inner) in (Coordinates, PerParameter, RBF, Matern)
         if not known or any(each.fixed for each in inner.hyperparameters):
             return cls(leaf, rows)

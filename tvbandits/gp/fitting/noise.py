@@ -118,8 +118,10 @@ def estimated_noise(
     values = y - (y.mean() if mean is None else mean)
     unit = size
     if mean is None:
-        # Readings that are all equal say nothing of their unit; their size would, of the offset alone.
-        unit = max(float(np.mean(values**2)) if np.ptp(y) > 0 else 1.0, 1e6 * SMALLEST_VARIANCE)
+        # Readings that are all equal have no unit but their size: in any other one a change of the unit
+        # of reward would change decisions.
+        square = float(np.mean(values**2 if np.ptp(y) > 0 else y**2)) or 1.0
+        unit = max(square, 1e6 * SMALLEST_VARIANCE)
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
     off = np.log(noise / sizes[:, None] / SHARE) / SPREAD

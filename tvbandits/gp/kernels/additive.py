@@ -16,6 +16,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.kernels.units import InUnits, column_units
 
 # Length scale to start from, as a share of the largest extent of the domain.
 SPACE = 0.15
@@ -66,14 +67,21 @@ def structured_kernel(smooth: Any, rough: Any | None = None) -> Any:
 def space_kernels(domain: Domain) -> tuple[Any, Any]:
     """A smooth and a rough kernel over the points of a domain, to choose from.
 
-    Where points have names, each parameter has a length scale of its own.
+    Where points have names, each parameter has a length scale of its own. Elsewhere the coordinates of
+    points have one length scale in common, each in the unit of its range.
     """
     space = space_of(domain)
     if space is not None:
         return space.kernel(np.inf, share=SPACE), space.kernel(0.5, share=SPACE)
-    extent = extent_of(domain)
+    low, high = ends_of(domain)
+    units = column_units(low, high)
+    extent = float(((high - low) / units).max()) or 1.0
     scale, bounds = SPACE * extent, (1e-3 * extent, 10.0 * extent)
-    return RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
+    kernels = RBF(scale, bounds), Matern(scale, bounds, nu=0.5)
+    if (units == 1.0).all():
+        return kernels
+    smooth, rough = (InUnits(each, tuple(units.tolist())) for each in kernels)
+    return smooth, rough
 
 
 # Domains of several coordinates with bounds.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import products_of
+from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 
@@ -134,6 +135,12 @@ class Shape:
         """Of a kernel over points, if it has one."""
         if type(kernel) is Coordinates:
             return cls(tuple(kernel.scales.tolist()), 2.5, float(kernel.additive))
+        if type(kernel) is InUnits:
+            inner = cls.of(kernel.kernel, dimension)
+            if inner is None:
+                return None
+            scales = np.asarray(inner.scales) * np.asarray(kernel.units)
+            return replace(inner, scales=tuple(scales.tolist()))
         if type(kernel) is PerParameter:
             widths = [width for _, width in kernel.parts]
             scales, nu = np.repeat(np.atleast_1d(kernel.scales), widths), kernel.nu

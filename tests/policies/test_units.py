@@ -1,0 +1,178 @@
+"""The unit of a coordinate, of time or of the reward changes no decision of a policy that learns it.
+
+Factors are powers of two, so that nothing is rounded otherwise: decisions are equal, bit for bit.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Bandit, Box, Candidates, Space, policies
+from tvbandits.core.arrays import Array
+from tvbandits.experts import CallableExpert
+from tvbandits.gp.kernels.additive import space_kernels, structured_kernel
+from tvbandits.gp.kernels.units import InUnits, column_units
+
+HIGH = np.array([1.0, 3.0])
+POINTS = np.random.default_rng(3).uniform(0, 1, (30, 2)) * HIGH
+NOISE = np.random.default_rng(1).normal(0, 0.1, 20)
+BIG = 2.0**30
+
+# Factors on both columns, on time and on the reward.
+CHANGES: dict[str, tuple[float, float, float, float]] = {
+    "first column up": (BIG, 1, 1, 1),
+    "first column down": (1 / BIG, 1, 1, 1),
+    "second column up": (1, BIG, 1, 1),
+    "second column down": (1, 1 / BIG, 1, 1),
+    "time up": (1, 1, BIG, 1),
+    "time down": (1, 1, 1 / BIG, 1),
+    "reward 1e30": (1, 1, 1, 2.0**100),
+    "reward 1e-30": (1, 1, 1, 2.0**-100),
+}
+SAME = (1.0, 1.0, 1.0, 1.0)
+
+
+def reward(X: Array, t: float) -> Array:
+    return np.asarray(np.sin(4 * X[:, 0] + t / 5) + np.cos(2 * X[:, 1] - t / 9))
+
+
+def domain_of(kind: str, columns: Array) -> Any:
+    first, second = (HIGH * columns).tolist()
+    return {
+        "candidates": lambda: Candidates(POINTS * columns),
+        "box": lambda: Box([[0.0, first], [0.0, second]]),
+        "space": lambda: Space(a=(0.0, first), b=(0.0, second)),
+    }[kind]()
+
+
+def bandit_on(policy: str, kind: str, factors: tuple[float, ...]) -> Bandit:
+    columns, unit, size = np.array(factors[:2]), factors[2], factors[3]
+    domain: Any = domain_of(kind, columns)
+    if policy == "frugal":
+        expert = CallableExpert(lambda X, t: size * reward(X / columns, t / unit), 0.01 * size**2)
+        return policies.frugal_gp_ucb(domain, expert=expert, budget=1)
+    if policy == "w_dbo":
+        return policies.w_dbo(domain, noise_variance=None, first=3)
+    if policy == "fitted":
+        return policies.adaptive_gp_ucb(domain, learn=6)
+    return policies.adaptive_gp_ucb(domain)
+
+
+def decisions(policy: str, factors: tuple[float, ...], steps: int = 8) -> Array:
+    """Where it plays (steps, 2), in units of the first domain."""
+    columns, unit, size = np.array(factors[:2]), factors[2], factors[3]
+    bandit, played = bandit_on(policy, "candidates", factors), []
+    for t in range(1, steps + 1):
+        X = bandit.ask(t * unit)
+        played.append(X[0] / columns)
+        bandit.tell(X, size * (reward(X / columns, t) + NOISE[t]), t * unit)
+    return np.array(played)
+
+
+_plays: dict[str, Array] = {}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("policy", ["adaptive", "frugal", "w_dbo"])
+def test_decisions_on_candidates_are_the_same_in_any_unit(policy: str, change: str) -> None:
+    if policy not in _plays:
+        _plays[policy] = decisions(policy, SAME)
+    np.testing.assert_array_equal(decisions(policy, CHANGES[change]), _plays[policy])
+
+
+def beliefs(policy: str, kind: str, factors: tuple[float, ...]) -> tuple[Array, Array]:
+    """Mean and deviation at some points after ten readings, in units of the first domain."""
+    columns, unit, size = np.array(factors[:2]), factors[2], factors[3]
+    bandit = bandit_on(policy, kind, factors)
+    for t in range(1, 11):
+        X = POINTS[t : t + 1]
+        bandit.tell(X * columns, size * (reward(X, t) + NOISE[t]), t * unit)
+    mean, deviation = bandit.predict(POINTS[11:16] * columns, 11 * unit)
+    return mean / size, deviation / size
+
+
+_beliefs: dict[tuple[str, str], tuple[Array, Array]] = {}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("adaptive", "box"), ("adaptive", "space"), ("fitted", "candidates")]
+)
+def test_beliefs_are_the_same_in_any_unit(policy: str, kind: str, change: str) -> None:
+    """But for what a fit rounds: its scales are logarithms."""
+    if (policy, kind) not in _beliefs:
+        _beliefs[policy, kind] = beliefs(policy, kind, SAME)
+    mean, deviation = beliefs(policy, kind, CHANGES[change])
+    off = np.abs(mean - _beliefs[policy, kind][0]) / _beliefs[policy, kind][1]
+    assert off.max() < 0.02
+    np.testing.assert_allclose(deviation, _beliefs[policy, kind][1], rtol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["candidates", "box", "space"])
+def test_default_kernels_are_the_same_in_any_unit(kind: str) -> None:
+    columns = np.array([1e9, 1e-9])
+    for plain, other in zip(
+        space_kernels(domain_of(kind, np.ones(2))),
+        space_kernels(domain_of(kind, columns)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(other(POINTS * columns), plain(POINTS), rtol=1e-9)
+
+
+def test_the_value_of_a_constant_column_changes_no_decision() -> None:
+    line = np.linspace(0, 1, 20)
+
+    def played(column: Array) -> list[float]:
+        bandit = policies.adaptive_gp_ucb(Candidates(np.column_stack([line, column])), None, 0.01)
+        found = []
+        for t in range(1, 6):
+            x = bandit.ask(t)
+            found.append(float(x[0, 0]))
+            bandit.tell(x, np.sin(6 * x[:, 0] + t / 5), t)
+        return found
+
+    alone = played(np.zeros(20))
+    assert len(set(alone)) > 1
+    assert played(np.full(20, 1e9)) == alone
+    # Nor one that differs by rounding.
+    rounded = 0.3 + np.arange(20) % 2 * 6e-17
+    assert np.ptp(rounded) > 0
+    assert played(rounded) == alone
+
+
+def test_column_units_are_one_where_all_ranges_are_equal() -> None:
+    """So that one coordinate, and any that are in one unit, are as they are given."""
+    assert column_units(np.zeros(2), np.full(2, 7.0)).tolist() == [1.0, 1.0]
+    assert column_units(np.array([3.0]), np.array([5.0])).tolist() == [1.0]
+    assert column_units(np.array([0.0, 2.0]), np.array([4.0, 2.0])).tolist() == [1.0, 1.0]
+    assert column_units(np.zeros(3), np.array([4.0, 1.0, 0.0])).tolist() == [4.0, 1.0, 1.0]
+
+
+def test_a_kernel_that_is_given_sees_the_coordinates_as_they_are() -> None:
+    X = POINTS * [1.0, 1000.0]
+    made = policies.adaptive_gp_ucb(Candidates(X), RBF(2.0), 0.01).recipe
+    assert made.kernel == structured_kernel(RBF(2.0))
+
+
+def test_units_of_the_ensemble_follow_candidates_that_are_added() -> None:
+    """The range is that of all candidates known, with those that have been retired."""
+    bandit = policies.adaptive_gp_ucb(Candidates(POINTS), None, 0.01)
+    bandit.tell(POINTS[:5], reward(POINTS[:5], 1.0), 1)
+    more = np.concatenate([POINTS, [[0.5, 300.0]]])
+    grown = bandit.with_candidates(more)
+    fresh = policies.adaptive_gp_ucb(Candidates(more), None, 0.01)
+    fresh.tell(POINTS[:5], reward(POINTS[:5], 1.0), 1)
+    for a, b in zip(grown.predict(more, 2), fresh.predict(more, 2), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_in_units_is_the_inner_kernel_of_scaled_points() -> None:
+    kernel = InUnits(RBF(0.7), (1.0, 50.0))
+    K, slopes = kernel(POINTS, eval_gradient=True)
+    inner, inner_slopes = RBF(0.7)(POINTS / [1.0, 50.0], eval_gradient=True)
+    np.testing.assert_array_equal(K, inner)
+    np.testing.assert_array_equal(slopes, inner_slopes)
+    np.testing.assert_array_equal(kernel.diag(POINTS), np.ones(30))
+    assert kernel.clone_with_theta(np.log([2.0])) == InUnits(RBF(2.0), (1.0, 50.0))

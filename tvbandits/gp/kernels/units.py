@@ -1,0 +1,89 @@
+"""Coordinates in units of their own, so that it does not matter in which ones they are written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Exponentiation, Kernel
+
+from tvbandits.core.arrays import Array
+from tvbandits.core.coercion import of_kind
+
+# A coordinate whose range is less than this share of its size is constant up to rounding.
+CONSTANT = 1e-12
+
+
+def column_units(low: Array, high: Array) -> Array:
+    """Return a unit (d,) for each coordinate: its range, from `low` (d,) to `high` (d,).
+
+    A constant coordinate has its own size as a unit. Where all ranges are equal every unit is 1: the
+    coordinates are in one unit already.
+    """
+    extent, size = high - low, np.maximum(np.abs(low), np.abs(high))
+    varies = extent > CONSTANT * size
+    if not varies.any() or (extent[varies] == extent[varies][0]).all():
+        return np.ones(len(extent))
+    return np.where(varies, extent, np.where(size > 0, size, 1.0))
+
+
+def in_column_units(points: Array) -> Array:
+    """Return points (n, d) with each coordinate divided by its unit among them."""
+    return points / column_units(points.min(axis=0), points.max(axis=0))
+
+
+class InUnits(Kernel):  # type: ignore[misc]
+    """k(x, x') = kernel(x / units, x' / units): all hyperparameters are the inner kernel's.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        Over points.
+    units : tuple of d positive floats
+        The unit of each coordinate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.gp.kernels.units import InUnits
+    >>> kilometres_and_metres = InUnits(RBF(1.0), (1.0, 1000.0))
+    >>> print(kilometres_and_metres(np.array([[0.0, 0.0], [0.0, 1000.0]])).round(3))
+    [[1.    0.607]
+     [0.607 1.   ]]
+    """
+
+    def __init__(self, kernel: Kernel, units: Any) -> None:
+        of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+        self.kernel = kernel
+        self.units = units
+
+    # Exponentiation wraps one kernel in an attribute of that name, too: these ask nothing else.
+    hyperparameters = Exponentiation.hyperparameters
+    theta = Exponentiation.theta
+    bounds = Exponentiation.bounds
+    is_stationary = Exponentiation.is_stationary
+    requires_vector_input = Exponentiation.requires_vector_input
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the inner kernel, the units and, where `deep`, its parameters as `kernel__<name>`."""
+        params = {"kernel": self.kernel, "units": self.units}
+        if deep:
+            params |= {f"kernel__{name}": value for name, value in self.kernel.get_params().items()}
+        return params
+
+    def _scaled(self, X: Array) -> Array:
+        return np.asarray(np.atleast_2d(X) / np.asarray(self.units))
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
+        other = None if Y is None else self._scaled(Y)
+        return self.kernel(self._scaled(X), other, eval_gradient=eval_gradient)
+
+    def diag(self, X: Array) -> Array:
+        """Return the diagonal of `self(X)`, shape (n,)."""
+        return np.asarray(self.kernel.diag(self._scaled(X)))
+
+    def __repr__(self) -> str:
+        units = ", ".join(f"{unit:.3g}" for unit in self.units)
+        return f"InUnits({self.kernel!r}, ({units}))"
