@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 optuna = pytest.importorskip("optuna", reason="needs the extra tvbandits[optuna]")
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
+from optuna.testing import pytest_samplers  # noqa: E402
 
 from tests.helpers.refusals import refused  # noqa: E402
 from tvbandits import policies  # noqa: E402
 from tvbandits.integrations.optuna import Coded, TVSampler  # noqa: E402
+from tvbandits.integrations.playing import with_pending  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +34,7 @@ def numbered(trial: Any) -> float:
 
 
 def sampler(**options: Any) -> TVSampler:
-    return TVSampler(**{"policy": quick, "time": numbered, **options})
+    return TVSampler(**{"policy": quick, "time": numbered, "seed": 0, **options})
 
 
 KINDS = {
@@ -46,6 +48,7 @@ KINDS = {
 }
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
     coded = Coded(KINDS)
@@ -54,14 +57,14 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
         params = coded.decode(x)
         for name, of in KINDS.items():
             assert of._contains(of.to_internal_repr(params[name])), (name, params[name])
-        again = coded.decode(coded.encode(params)[0])
+        again = coded.decode(coded.encode([params])[0])
         assert again.keys() == params.keys()
         assert all(again[name] == params[name] for name in params.keys() - {"plain", "log"})
         assert [again["plain"], again["log"]] == pytest.approx([params["plain"], params["log"]])
     lowest = {"log": 1e-5, "context": 1, "step": 0.1, "even": 2}
     highest = {"log": 10.0, "context": 1024, "step": 1.0, "even": 11}
     for ends in (lowest, highest):
-        told = coded.encode({"plain": 0.0, "whole": 0, "choice": "a", **ends})[0]
+        told = coded.encode([{"plain": 0.0, "whole": 0, "choice": "a", **ends}])[0]
         assert {name: coded.decode(told)[name] for name in ends} == pytest.approx(ends)
 
 
@@ -80,8 +83,9 @@ def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_on
         for trial in study.trials:
             if trial.number:
                 (x,) = bandit.ask(float(trial.number))
-                assert trial.params["x"] == pytest.approx(float(x[0]), abs=1e-6)
-            bandit.tell([[trial.params["x"]]], trial.value, float(trial.number))
+                assert trial.params["x"] == pytest.approx(coded.decode(x)["x"], abs=1e-6)
+            bandit = with_pending(bandit, np.empty((0, 1)), np.empty(0))
+            bandit.tell(coded.encode([trial.params]), trial.value, float(trial.number))
 
 
 def test_failed_pruned_and_diverged_trials_were_played_and_not_read() -> None:
@@ -108,12 +112,13 @@ def test_what_runs_elsewhere_is_pending() -> None:
     here.tell(here.ask({"x": KINDS["plain"]}), 1.0)
     running = there.ask({"x": KINDS["plain"]})
     trial = here.ask({"x": KINDS["plain"]})
-    pending = here.sampler.bandit.pending[:, 0]
-    assert pending == pytest.approx([running.params["x"], trial.params["x"]])
+    coded = Coded({"x": KINDS["plain"]})
+    expected = coded.encode([running.params, trial.params])
+    assert here.sampler.bandit.pending == pytest.approx(expected)
     there.tell(running, 0.5)
     here.ask({"x": KINDS["plain"]})
     assert len(here.sampler.bandit.state.rewards) == 2
-    assert here.sampler.bandit.pending[0, 0] == pytest.approx(trial.params["x"])
+    assert here.sampler.bandit.pending[0] == pytest.approx(expected[1])
 
 
 def test_a_user_attribute_is_the_time() -> None:
@@ -155,6 +160,11 @@ def test_several_objectives_are_refused() -> None:
         return x, x
 
     refused(ValueError, "multi-objective", study.optimize, objective, n_trials=2)
+    trial, x = study.get_trials()[0], KINDS["plain"]
+    refused(ValueError, "multi-objective", study.sampler.before_trial, study, trial)
+    refused(ValueError, "multi-objective", study.sampler.infer_relative_search_space, study, trial)
+    refused(ValueError, "multi-objective", study.sampler.sample_relative, study, trial, {"x": x})
+    refused(ValueError, "multi-objective", study.sampler.sample_independent, study, trial, "x", x)
 
 
 def study_of(n: int, **options: Any) -> Any:
@@ -185,3 +195,129 @@ def test_threads_tell_every_trial_once() -> None:
     study.ask({"x": FloatDistribution(0.0, 1.0)})
     told = study.sampler.bandit.state.rewards
     assert sorted(told.t) == [float(number) for number in range(10)]
+
+
+def first_points_of(workers: list[TVSampler]) -> list[float]:
+    studies = [optuna.create_study(sampler=each) for each in workers]
+    return [study.ask({"x": FloatDistribution(0.0, 1.0)}).params["x"] for study in studies]
+
+
+def seeded(space: Any, kernel: Any, noise_variance: Any, *, seed: Any, **options: Any) -> Any:
+    """A policy that shows with what seed it was made."""
+    made = quick(space, kernel, noise_variance, seed=seed, **options)
+    made.seed = seed
+    return made
+
+
+def test_samplers_without_a_seed_never_repeat_each_other_and_with_one_always() -> None:
+    assert len(set(first_points_of([TVSampler() for _ in range(12)]))) == 12
+    assert len(set(first_points_of([TVSampler(seed=7) for _ in range(3)]))) == 1
+    seeds = [study_of(2, policy=seeded, seed=None).sampler.bandit.seed for _ in range(3)]
+    assert len(set(seeds)) == 3
+    assert study_of(2, policy=seeded, seed=7).sampler.bandit.seed == 7
+    refused(ValueError, "seed must be a whole number", TVSampler, seed=-1)
+    refused(ValueError, "seed must be a whole number", TVSampler, seed=0.5)
+
+
+def test_a_copy_with_other_random_numbers_draws_other_points() -> None:
+    """As a worker that was forked from another one has it, before its first point and after it."""
+    first = sampler(seed=0)
+    second, third = (pickle.loads(pickle.dumps(first)) for _ in range(2))
+    second.reseed_rng()
+    points = first_points_of([first, second, third])
+    assert points[0] == points[2] != points[1]
+    first = study_of(3).sampler
+    second, third = (pickle.loads(pickle.dumps(first)) for _ in range(2))
+    second.reseed_rng()
+    before, other, same = (each.bandit.state for each in (first, second, third))
+    assert before.random == same.random != other.random
+    assert len(other.rewards) == 2
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        FloatDistribution(-1e300, 1e300),
+        FloatDistribution(-8e307, 8e307),  # Optuna's own sampler draws from no larger range
+        FloatDistribution(0.0, 1e-300),
+        FloatDistribution(1e15, 1e15 + 1.0),
+        FloatDistribution(1e-300, 1e300, log=True),
+        FloatDistribution(-1e300, 1e300, step=1e290),
+        FloatDistribution(-1e300, 1e300, step=1e280),
+        IntDistribution(-(10**17), 10**17),
+        IntDistribution(0, 2**53, step=2),
+        IntDistribution(1, 10**18, log=True),
+    ],
+    ids=str,
+)
+def test_ranges_of_any_size_are_played_and_learned(of: Any) -> None:
+    """A value in the upper half is good, whatever the unit: most of the later points are there."""
+    study = optuna.create_study(sampler=sampler(), direction="maximize")
+    points = []
+    for _ in range(8):
+        trial = study.ask({"x": of})
+        assert of._contains(trial.params["x"])
+        (share,) = Coded({"x": of}).encode([trial.params])[0]
+        points.append(share / max(Coded({"x": of}).space.bounds[0, 1], 1.0))
+        study.tell(trial, points[-1])
+    assert np.mean(points[4:]) > 0.6
+    assert len(study.sampler.bandit.state.rewards) == 7
+
+
+def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path: Any) -> None:
+    """Two processes' samplers, by turns on one file: none misses what the other one did."""
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    workers = [
+        optuna.create_study(
+            storage=storage, study_name="one", load_if_exists=True, sampler=sampler(seed=i)
+        )
+        for i in range(2)
+    ]
+    x = FloatDistribution(0.0, 1.0)
+    for turn in range(4):
+        running = [each.ask({"x": x}) for each in workers]
+        if turn:
+            expected = Coded({"x": x}).encode([each.params for each in running])
+            assert workers[1].sampler.bandit.pending == pytest.approx(expected)
+        for trial, each in zip(running, reversed(workers), strict=True):  # told by the other one
+            each.tell(trial.number, trial.params["x"])
+    for each in workers:
+        each.ask({"x": x})
+    for each in workers:
+        assert sorted(each.sampler.bandit.state.rewards.t) == [float(i) for i in range(8)]
+
+
+def test_many_trials_are_told_at_once_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel matrix of all trials is computed: time and memory grow with their number alone."""
+    from tvbandits.core.space_kernel import PerParameter
+
+    sizes = []
+    call = PerParameter.__call__
+
+    def counted(self: Any, X: Any, Y: Any = None, **options: Any) -> Any:
+        sizes.append(len(X) * len(X if Y is None else Y))
+        return call(self, X, Y, **options)
+
+    monkeypatch.setattr(PerParameter, "__call__", counted)
+    study = optuna.create_study(sampler=TVSampler(time=numbered, seed=0))
+    x = FloatDistribution(0.0, 1.0)
+    values = np.random.default_rng(0).random(2000)
+    study.add_trials(
+        optuna.create_trial(params={"x": each}, distributions={"x": x}, value=(each - 0.3) ** 2)
+        for each in values
+    )
+    study.ask({"x": x})
+    assert len(study.sampler.bandit.state.rewards) == 2000
+    assert 0 < max(sizes) < 2000 * 500
+
+
+class TestSamplersOfOptuna(
+    pytest_samplers.BasicSamplerTestCase,
+    pytest_samplers.RelativeSamplerTestCase,
+    pytest_samplers.SingleOnlySamplerTestCase,
+):
+    """The tests that Optuna keeps for every sampler; those of several objectives are for others."""
+
+    @pytest.fixture
+    def sampler(self) -> Any:
+        return partial(TVSampler, seed=0)

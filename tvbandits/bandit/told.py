@@ -135,10 +135,16 @@ def usual_variance(n: int, noise_variance: float | None) -> Array:
 
 def visited_with(visited: Array, X: Array) -> Array:
     """`visited` and those rows of `X` that are not in it, each once, in their order."""
-    # A long batch repeats few points: each of them is looked for once.
-    for x in X if len(X) == 1 else dict(zip(row_keys(X), X, strict=True)).values():
-        if not np.count_nonzero((visited == x).all(axis=1)):
-            visited = np.concatenate([visited, x[None, :]])
+    if len(X) == 1:
+        unseen = X[:0] if np.count_nonzero((visited == X[0]).all(axis=1)) else X
+    else:  # by key: comparing all pairs of rows would take the square of their number
+        seen, first = set(row_keys(visited)), {}
+        for i, key in enumerate(row_keys(X)):
+            if key not in seen:
+                first.setdefault(key, i)
+        unseen = X[list(first.values())]
+    if len(unseen):
+        visited = np.concatenate([visited, unseen])
     visited.setflags(write=False)
     return visited
 

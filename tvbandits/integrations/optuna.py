@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import optuna
+import pandas as pd
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -23,29 +24,49 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, as_time
+from tvbandits.core.arrays import Array, as_time, whole_number
 from tvbandits.core.coercion import shown
-from tvbandits.core.observations import Plays
-from tvbandits.core.parameters import Integer
+from tvbandits.core.parameters import EXACT, Integer
 from tvbandits.core.space import Space
 from tvbandits.experts.asking import SharedLock
-from tvbandits.integrations.playing import Maker, asked, bandit_on, called, readings
+from tvbandits.integrations.playing import (
+    Maker,
+    asked,
+    bandit_on,
+    called,
+    readings,
+    share_of,
+    value_at,
+    with_pending,
+)
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
+# That numpy's older generator, which Optuna draws from, takes.
+LARGEST_SEED = 2**32 - 1
+
+
+def _any_seed() -> int:
+    return int(np.random.default_rng().integers(LARGEST_SEED, endpoint=True))
+
 
 class Coded:
-    """A space of Optuna as a `Space`: logarithms where it has them, steps and choices by number."""
+    """A space of Optuna as a `Space`: shares of ranges, and steps and choices by number."""
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
         pairs = self.distributions.items()
         self.space = Space(**{called(name): _parameter(each) for name, each in pairs})
 
-    def encode(self, params: Mapping[str, Any]) -> Array:
-        """The point (1, d) of a trial's parameters."""
-        pairs = self.distributions.items()
-        return self.space.encode({called(name): _code(each, params[name]) for name, each in pairs})
+    def encode(self, rows: Sequence[Mapping[str, Any]]) -> Array:
+        """The points (n, d) of the parameters of trials."""
+        if not rows:
+            return np.empty((0, self.space.dimension))
+        codes = {
+            called(name): [_code(each, row[name]) for row in rows]
+            for name, each in self.distributions.items()
+        }
+        return self.space.encode(pd.DataFrame(codes))
 
     def decode(self, x: Array) -> dict[str, Any]:
         """The parameters of a point (d,)."""
@@ -65,29 +86,43 @@ def _parameter(of: BaseDistribution) -> Any:
         return [str(i) for i in range(len(of.choices))]
     if not isinstance(of, FloatDistribution | IntDistribution):
         raise TypeError(f"a distribution must be float, int or categorical, got {of}")
-    if of.step is not None and not of.log:
-        return Integer(0, _code(of, of.high))
+    return Integer(0, _steps(of)) if _steps(of) else (0.0, 1.0)
+
+
+def _steps(of: FloatDistribution | IntDistribution) -> int:
+    """How many steps lead from the lowest value to the highest, where they can be counted, or 0."""
+    if of.log or of.step is None:
+        return 0
+    steps = (of.high - of.low) / of.step
+    return round(steps) if steps < EXACT else 0
+
+
+def _ends(of: FloatDistribution | IntDistribution) -> tuple[float, float]:
+    """The range of a number, or of its logarithm."""
     # A whole number stands for the half unit on either side of it.
     half = 0.5 if isinstance(of, IntDistribution) else 0.0
-    return _code(of, of.low - half), _code(of, of.high + half)
+    low, high = of.low - half, of.high + half
+    return (math.log(low), math.log(high)) if of.log else (low, high)
 
 
 def _code(of: Any, value: Any) -> Any:
     if isinstance(of, CategoricalDistribution):
         return str(int(of.to_internal_repr(value)))
-    if of.log:
-        return math.log(value)
-    return float(value) if of.step is None else round((value - of.low) / of.step)
+    if _steps(of):
+        return round((value - of.low) / of.step)
+    return float(share_of(math.log(value) if of.log else value, *_ends(of)))
 
 
 def _value(of: Any, code: Any) -> Any:
     if isinstance(of, CategoricalDistribution):
         return of.choices[int(code)]
-    if of.log or of.step is None:
-        number = math.exp(code) if of.log else float(code)
-        whole = round(number) if isinstance(of, IntDistribution) else number
-        return min(max(whole, of.low), of.high)
-    return min(of.low + int(code) * of.step, of.high)
+    if _steps(of):
+        return min(of.low + int(code) * of.step, of.high)
+    number = value_at(float(code), *_ends(of))
+    number = math.exp(number) if of.log else number
+    if of.step is not None:
+        number = of.low + round(number / of.step - of.low / of.step) * of.step
+    return min(max(number, of.low), of.high)
 
 
 @dataclass
@@ -102,30 +137,15 @@ class StudyRun:
     bandit: Bandit
     told: set[int] = field(default_factory=set)
 
-    def tell(self, finished: Sequence[FrozenTrial], times: Mapping[int, float]) -> None:
+    def tell(self, finished: Sequence[FrozenTrial], times: Sequence[float]) -> None:
         """Tell the rewards of trials that the bandit does not know yet."""
-        new = [each for each in finished if each.number not in self.told]
-        if not new:
+        if not finished:
             return
-        X = np.concatenate([self.coded.encode(each.params) for each in new])
+        X = self.coded.encode([each.params for each in finished])
         # One that was pruned may have a value, of before its end.
-        y: Any = [each.value if each.state == TrialState.COMPLETE else np.nan for each in new]
-        self.bandit.tell(X, readings(y), [times[each.number] for each in new])
-        self.told.update(each.number for each in new)
-
-    def wait_for(self, running: Sequence[FrozenTrial], times: Mapping[int, float]) -> None:
-        """Take exactly the trials that run for pending, whoever asked for them."""
-        none = np.empty((0, self.coded.space.dimension))
-        X = np.concatenate([none, *(self.coded.encode(each.params) for each in running)])
-        if not np.array_equal(X, self.bandit.state.pending.X):
-            pending = Plays(X, np.array([times[each.number] for each in running]))
-            state = replace(self.bandit.state, pending=pending)
-            self.bandit = Bandit.from_state(self.bandit.recipe, state)
-
-    def ask(self, t: float) -> dict[str, Any]:
-        """Parameters at a time, or at the latest that was told."""
-        (x,) = asked(self.bandit, t)
-        return self.coded.decode(x)
+        y: Any = [each.value if each.state == TrialState.COMPLETE else np.nan for each in finished]
+        self.bandit.tell(X, readings(y), times)
+        self.told.update(each.number for each in finished)
 
 
 class TVSampler(optuna.samplers.BaseSampler):
@@ -143,7 +163,8 @@ class TVSampler(optuna.samplers.BaseSampler):
     time : str or callable, optional
         The name of a user attribute that holds the time of a trial, set before its first `suggest`; or a
         function of a `FrozenTrial`. By default seconds since the first trial of the study began.
-    seed : int
+    seed : int, optional
+        By default, as of Optuna's samplers, the draws differ from one sampler to the next.
 
     Raises
     ------
@@ -167,23 +188,38 @@ class TVSampler(optuna.samplers.BaseSampler):
         policy: Maker = policies.adaptive_gp_ucb,
         *,
         time: str | Callable[[FrozenTrial], float] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         if not callable(policy):
             raise TypeError(f"policy must be a recipe such as gp_ucb, got {shown(policy)}")
-        self._policy, self._time, self._seed = policy, time, seed
-        self._first = optuna.samplers.RandomSampler(seed)
+        self._policy, self._time = policy, time
+        self._seed = _any_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
+        self._first = optuna.samplers.RandomSampler(self._seed)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
 
     @property
     def bandit(self) -> Bandit | None:
-        """The bandit, which knows the trials finished before the latest sample; None before it."""
+        """The bandit, which knows the trials finished before the latest sample; None before it.
+
+        It plays on shares: 0 is the lowest value of a float parameter, or its logarithm, 1 the highest.
+        """
         return None if self._run is None else self._run.bandit
 
     def reseed_rng(self) -> None:
-        """Other draws of the first trial in another thread; the bandit is shared."""
-        self._first.reseed_rng()
+        """Draw other numbers from here on, as Optuna asks of a sampler that another worker uses, too."""
+        with self._lock.now:
+            self._seed = _any_seed()
+            self._first.reseed_rng()
+            if self._run is not None:
+                bandit = self._run.bandit
+                random = np.random.default_rng(self._seed).bit_generator.state
+                state = replace(bandit.state, random=random)
+                self._run.bandit = Bandit.from_state(bandit.recipe, state)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:  # noqa: ARG002
+        """Refuse a study of several objectives."""
+        self._raise_error_if_multi_objective(study)
 
     def infer_relative_search_space(
         self,
@@ -191,6 +227,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         trial: FrozenTrial,  # noqa: ARG002
     ) -> dict[str, BaseDistribution]:
         """The parameters that all finished trials have."""
+        self._raise_error_if_multi_objective(study)
         found = optuna.search_space.intersection_search_space(
             study.get_trials(deepcopy=False), include_pruned=True
         )
@@ -204,6 +241,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         """At random: the first trial, and a parameter that not every trial has."""
+        self._raise_error_if_multi_objective(study)
         return self._first.sample_independent(study, trial, param_name, param_distribution)
 
     def sample_relative(
@@ -222,11 +260,16 @@ class TVSampler(optuna.samplers.BaseSampler):
                 minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
                 made = bandit_on(self._policy, coded.space, minimise=minimise, seed=self._seed)
                 run = self._run = StudyRun(of, coded, made)
-            usable = [each for each in trials if run.coded.has(each)]
-            times = {each.number: self._time_of(each, origin) for each in usable}
-            run.tell([each for each in usable if each.state in FINISHED], times)
-            run.wait_for([each for each in usable if each.state == TrialState.RUNNING], times)
-            return run.ask(self._time_of(trial, origin))
+            new = [each for each in trials if each.number not in run.told and run.coded.has(each)]
+            finished = [each for each in new if each.state in FINISHED]
+            run.tell(finished, [self._time_of(each, origin) for each in finished])
+            # Exactly the trials that run are pending, whoever asked for them.
+            running = [each for each in new if each.state == TrialState.RUNNING]
+            X = run.coded.encode([each.params for each in running])
+            t = np.array([self._time_of(each, origin) for each in running])
+            run.bandit = with_pending(run.bandit, X, t)
+            (x,) = asked(run.bandit, self._time_of(trial, origin))
+            return run.coded.decode(x)
 
     def _time_of(self, trial: FrozenTrial, origin: float) -> float:
         if self._time is None:

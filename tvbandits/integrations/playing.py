@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import LARGEST_VALUE, Array
 from tvbandits.core.coercion import shown
+from tvbandits.core.observations import Plays
 from tvbandits.core.space import Space
 
 # `maker(space, kernel, None, minimise=..., seed=...)`: a recipe, or a function like one.
@@ -21,6 +23,21 @@ Maker: TypeAlias = Callable[..., Bandit]
 def called(name: str) -> str:
     """What a parameter is called in a `Space`, where "context" stands for what nobody chooses."""
     return "context, chosen" if name == "context" else name
+
+
+def share_of(values: ArrayLike, low: float, high: float) -> Array:
+    """The shares of a range, 0 at `low` and 1 at `high`, at which values lie.
+
+    A bandit plays on shares: squares of coordinates as large as 1e300, or as small, are no numbers.
+    """
+    # By halves, since the range of the largest numbers is none.
+    below = np.asarray(values, dtype=np.float64) / 2 - low / 2
+    return np.asarray(below / (high / 2 - low / 2))
+
+
+def value_at(share: float, low: float, high: float) -> float:
+    """The value at a share of a range."""
+    return min(max(low * (1.0 - share) + high * share, low), high)
 
 
 def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Bandit:
@@ -37,6 +54,13 @@ def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Band
     if not isinstance(made, Bandit):
         raise TypeError(f"policy must make a Bandit, got {shown(made)}")
     return made
+
+
+def with_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
+    """The bandit with exactly these points (n, d), asked for times (n,), pending."""
+    if np.array_equal(X, bandit.state.pending.X):
+        return bandit
+    return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=Plays(X, t)))
 
 
 def asked(bandit: Bandit, t: float, n: int | None = None) -> Array:

@@ -26,7 +26,7 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import of_kind, settle, several
-from tvbandits.core.linalg import greedy_pivots
+from tvbandits.core.linalg import pivoted_cholesky
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import with_arms
 from tvbandits.gp.fitting.evidence import Evidence
@@ -123,8 +123,13 @@ class Every:
             order = np.argsort(t[rows], kind="stable")
             older = order[: len(order) - math.ceil(self.recent * self.remembered)]
             latest = order[len(older) :]
-            most = self.remembered - len(latest)
-            apart = greedy_pivots(kernel(Z[rows[older]]), 0.0)[:most]
+            inputs, most = Z[rows[older]], self.remembered - len(latest)
+
+            # Only the columns of chosen rows: the whole matrix grows with the square of the history.
+            def column(i: int) -> Array:
+                return np.asarray(kernel(inputs, inputs[i : i + 1])[:, 0])
+
+            apart = pivoted_cholesky(kernel.diag(inputs), column, most, 0.0).pivots
             chosen = np.concatenate([older[apart], latest])
         else:
             chosen = replace(self, observations=self.remembered).select(t[rows])
