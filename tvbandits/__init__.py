@@ -92,4 +92,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What is public, whether it has been imported yet or not."""
+    return sorted(__all__)

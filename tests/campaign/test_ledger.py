@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,20 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Campaign, Candidates, Clock, Limit, policies
+from tvbandits import (
+    Answers,
+    Bandit,
+    Campaign,
+    Candidates,
+    Clock,
+    ExpertDownWarning,
+    ExpertUnavailableError,
+    Limit,
+    policies,
+)
+from tvbandits.bandit import recipe
 from tvbandits.bandit.state import same_value
+from tvbandits.campaign import following
 from tvbandits.campaign.ledger import OF_RECIPE, OF_STATE
 from tvbandits.experts import CallableExpert
 
@@ -66,6 +80,97 @@ def test_it_is_what_a_bandit_knows(name: str, tmp_path: Path) -> None:
                     assert same_value(getattr(known, each), getattr(again, each)), (step, each)
                 assert shown[0].equals(campaign.history)
                 assert shown[1:] == (campaign.status, campaign.outstanding)
+
+
+def same_on_record(place: Path, expert: Any = None) -> None:
+    """The ledger of who opens the file is what a bandit knows that has followed it."""
+    with Campaign.open(place, expert=expert) as fresh:
+        known = fresh.ledger
+        assert fresh._reader is None
+        fresh.predict(SITES.X)
+        again = fresh.ledger
+        for each in (*OF_RECIPE, *OF_STATE, "rewards", "outcomes", "questions", "cost"):
+            assert same_value(getattr(known, each), getattr(again, each)), each
+
+
+class Station:
+    """An expert with a price, which can be away."""
+
+    def __init__(self, cost: float) -> None:
+        self.cost, self.away = cost, False
+
+    def query(self, X: Any, t: float) -> Answers:
+        if self.away:
+            raise ExpertUnavailableError("no line")
+        return Answers(sees(X, t), np.full(len(X), 0.02), self.cost)
+
+
+@pytest.mark.parametrize("name", ["expert", "one query's answers"])
+def test_the_cost_of_answers_is_summed_and_an_absence_costs_nothing(
+    name: str, tmp_path: Path
+) -> None:
+    place, station = tmp_path / "c.db", Station(0.75)
+    made = RECIPES[name]().recipe
+    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))  # type: ignore[type-var]
+    with Campaign.create(place, bandit) as campaign:
+        campaign.tell([[0.0], [1.0], [2.5]], [0.1, 0.4, -0.2], 1.0)
+        for t, away in ((2.0, False), (3.0, True), (4.0, False)):
+            station.away = away
+            with pytest.warns(ExpertDownWarning) if away else nullcontext():
+                campaign.tell(campaign.ask(t), [0.3])
+    rows = Campaign.open(place, expert=station).journal()
+    said = [row.body for row in rows if row.kind == "consulted"]
+    asked = sum(len(body["X"]) for body in said)
+    paid = 0.75 * sum("failure" not in body for body in said)
+    assert any("failure" in body for body in said)
+    with Campaign.open(place, expert=station) as fresh:
+        assert (fresh.ledger.questions, fresh.ledger.cost) == (asked, paid)
+        assert paid > 0.75
+    same_on_record(place, station)
+
+
+def test_answers_of_an_operation_that_failed_are_not_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, station = tmp_path / "c.db", Station(0.75)
+    made = RECIPES["expert"]().recipe
+    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))  # type: ignore[type-var]
+    operated = following.operated
+
+    def fails_afterwards(*arguments: Any) -> Any:
+        operated(*arguments)
+        raise ValueError("something else")
+
+    with Campaign.create(place, bandit) as campaign:
+        campaign.tell([[0.0], [1.0], [2.5]], [0.1, 0.4, -0.2], 1.0)
+        before = campaign.ledger
+        monkeypatch.setattr(following, "operated", fails_afterwards)
+        with pytest.raises(ValueError, match="something else"):
+            campaign.tell([[4.0]], [0.3], 2.0)
+        monkeypatch.undo()
+        kinds = [row.kind for row in campaign.journal()]
+        assert kinds[-3:] == ["consulting", "consulted", "failed"]
+    with Campaign.open(place, expert=station) as fresh:
+        assert fresh.ledger.open == ()
+        assert fresh.ledger.questions == before.questions
+        fresh.tell([[6.0]], [0.2], 3.0)
+    same_on_record(place, station)
+
+
+@pytest.mark.parametrize("told", [19, 20, 21])
+def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
+    told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger leaves it to a bandit from the reading on with which the oldest may go."""
+    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", 10)
+    place, bandit = tmp_path / "c.db", policies.sw_gp_ucb(SITES, RBF(1.0), 0.01, window=5)
+    with Campaign.create(place, bandit.with_history(10)) as campaign:
+        for t in range(1, told + 1):
+            campaign.tell(SITES.X[t % 5 : t % 5 + 1], [np.sin(t)], float(t))
+    with Campaign.open(place) as fresh:
+        known = fresh.ledger
+        assert len(known.rewards) == len(fresh.state.rewards) == (19 if told < 20 else told - 10)
+        assert known.gone.rewards == told - len(known.rewards)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Source
 from tvbandits.experts import calibrated
-from tvbandits.experts.calibrated import Calibrated, estimate
+from tvbandits.experts.calibrated import FEWEST, Calibrated, Calibration, estimate
 
 RNG = np.random.default_rng
 
@@ -127,6 +127,30 @@ def test_one_outlier_does_not_spoil_it() -> None:
     assert spoilt.used < 1.5 * clean.used
     assert abs(spoilt.bias - clean.bias) < 1.5 * clean.standard_error
     assert estimate(*columns, clip=math.inf).ratio > 1e6  # it would have
+
+
+def test_biased_is_beyond_three_standard_errors_on_either_side() -> None:
+    def biased(bias: float, pairs: int = FEWEST) -> bool:
+        return Calibration(pairs, bias, 0.1, 1.0, (0.5, 2.0), 1.0).biased
+
+    assert [biased(bias) for bias in (0.0, 0.29, 0.31, -0.29, -0.31)] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert not biased(9.0, FEWEST - 1)
+
+
+def test_one_bias_in_an_estimate_of_either_sign() -> None:
+    columns = drawn(3, 60, bias=0.0, ratio=1.0)
+    difference = columns[0] - columns[0].mean()
+    error = estimate(difference, *columns[1:]).standard_error
+    for by, biased in ((2.0, False), (-2.0, False), (4.5, True), (-4.5, True)):
+        found = estimate(difference + by * error, *columns[1:])
+        assert found.biased == biased
+        assert ("not zero" in str(found)) == biased
 
 
 def test_few_pairs() -> None:

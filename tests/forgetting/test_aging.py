@@ -131,6 +131,13 @@ def test_the_newest_reward_always_stays(times: list[float], later: float, limit:
     assert kept(aging, some, 50.0 + later) == expected
 
 
+def test_a_reward_exactly_at_the_threshold_stays() -> None:
+    """Discarded is what has a noise above it ([S] Algorithm 1, line 4)."""
+    at, above = 0.3, np.nextafter(0.3, 1.0)
+    aged = DiscardAbove(lambda _: 0.3)(np.array([at, above, at, 0.1]), ages(np.arange(4.0)[::-1]))
+    assert aged.tolist() == [at, math.inf, at, 0.1]
+
+
 def test_the_threshold_sees_the_number_of_rewards_told() -> None:
     seen: list[int] = []
 

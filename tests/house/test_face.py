@@ -1,6 +1,8 @@
 """The names of the package: imported when they are used first, and known to type checkers."""
 
 import ast
+import importlib
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tvbandits
+from docs.making.public_names import public_modules
 from tests.places import ROOT
 
 
@@ -26,6 +29,18 @@ def test_every_name_is_there_and_declared() -> None:
     assert set(tvbandits.__all__) <= set(dir(tvbandits))
     with pytest.raises(AttributeError, match="module 'tvbandits' has no attribute 'Bandid'"):
         _ = tvbandits.Bandid
+
+
+PACKAGES = [name for name, module in public_modules().items() if hasattr(module, "__path__")]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_dir_of_a_package_shows_public_names_and_its_modules_alone(name: str) -> None:
+    module = importlib.import_module(name)
+    inside = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    shown = {each for each in dir(module) if not each.startswith("_")}
+    assert shown - inside <= set(module.__all__)
+    assert set(module.__all__) <= set(dir(module))
 
 
 @pytest.mark.slow

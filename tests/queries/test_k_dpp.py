@@ -133,6 +133,38 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
         assert ratio == pytest.approx(float(expected), rel=tolerance)
 
 
+def table_error(chain: SwapChain) -> float:
+    """How far A A^T is from the inverse of L_Z."""
+    L_Z = chain.L[np.ix_(chain.chosen, chain.chosen)]
+    return float(np.abs(chain.table @ chain.table.T @ L_Z - np.eye(len(L_Z))).max())
+
+
+def test_no_table_serves_more_swaps_than_its_largest_age() -> None:
+    """Also where both computations of each ratio agree, however long the chain."""
+    ages: list[int] = []
+
+    class Watched(SwapChain):
+        def refresh(self) -> None:
+            ages.append(self.accepted)
+            super().refresh()
+
+    chain = Watched(np.diag(np.linspace(1.0, 2.0, 40)) + 0.1, np.arange(8), JITTER)
+    chain.run(4 * k_dpp.REFRESH, np.random.default_rng(0))
+    assert np.diff([*ages, chain.accepted]).max() <= k_dpp.REFRESH < chain.accepted
+    assert table_error(chain) < 1e-12
+
+
+def test_a_swap_whose_ratios_differ_has_the_table_computed_afresh() -> None:
+    L = np.diag(np.linspace(1.0, 2.0, 40)) + 0.1
+    chain = SwapChain(L, np.arange(8), JITTER)
+    chain.table *= 1.01
+    (ratio,) = chain.ratios(np.array([3]), np.array([5]))
+    chain.swap(3, 5, ratio)
+    assert table_error(chain) > 0.01
+    chain.swap(2, 7, 1.001 * chain.ratios(np.array([2]), np.array([7]))[0])
+    assert table_error(chain) < 1e-12
+
+
 def test_large_identity_and_steep_spectra_neither_overflow_nor_underflow() -> None:
     rng = np.random.default_rng(10)
     for K in (np.eye(400) * 1e200, np.diag(np.logspace(0, -300, 400)), line(200, 1, length=1e4)):

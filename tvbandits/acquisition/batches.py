@@ -17,9 +17,10 @@ rule            ends when                                                   used
 The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-L9). While the scale of
 the reward is to be learned and nothing is told, no variance has a unit: a batch is one point.
 
-For a sparse posterior on fixed points the argmax of the upper confidence bound is found lazily
-([BB] A.3): within a batch variances only fall, so a bound from before is an upper bound, and only points
-whose stale bound is the largest need their variance now.
+For a sparse posterior on fixed points the bounds of all of them are updated with every point of a batch
+(`SparseFantasy`), so that the argmax is read off. Where there are many candidates, upper bounds from
+before say which of them can lead, in the manner of the lazy bounds of [BB] A.3
+(`tvbandits.gp.posteriors.leaders`), and a batch is chosen among these.
 """
 
 from __future__ import annotations
@@ -279,7 +280,7 @@ class FantasyModel:
     start : Posterior
         That of the batch's start.
     domain : Domain
-    surface : Surface or None
+    surface : CandidateGrid or None
         The candidates of a finite domain.
     inputs : callable
         Kernel inputs (n, p) of points (n, d), now.
@@ -342,11 +343,11 @@ class FantasyModel:
 
 @dataclass
 class SparseFantasy(FantasyModel):
-    """A sparse posterior on candidates: no bound is stale, O(A (m + b)) for the b-th point of a batch.
+    """A sparse posterior on candidates, with all bounds up to date: O(A (m + b)) for the b-th point.
 
     A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances as of then
-    in the span of the dictionary. Where there are many candidates, these are those that lead, whose
-    bounds are the only ones that count ([BB] appendix A.3; `tvbandits.gp.posteriors.leaders`).
+    in the span of the dictionary. Where there are many candidates, A of them may lead, and `domain` and
+    `surface` hold these alone (`tvbandits.gp.posteriors.leaders`).
     """
 
     domain: Candidates

@@ -17,3 +17,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = "state" if name == "Info" else name.lower()
     return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    """What is public, whether it has been imported yet or not."""
+    return sorted(__all__)

@@ -194,7 +194,7 @@ class Questions:
 
     Attributes
     ----------
-    pool : Members
+    pool : CandidatePool
         Which of the points played may be asked about.
     asked : int
         Questions asked.
@@ -274,7 +274,7 @@ class State(Record):
         outcome: the risk taken (`bandit.deciding.OutcomeBeliefs`).
     since : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
-    calibration : Calibration
+    calibration : IntervalCalibration
         How well the deviations of a learned kernel have held.
     expert : mapping or None
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.

@@ -82,3 +82,8 @@ def __getattr__(name: str) -> Any:
         if policy.recipe.__name__ == name:
             return policy.recipe
     raise AttributeError(f"module 'tvbandits.policies' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What is public."""
+    return sorted(__all__)

@@ -188,7 +188,7 @@ class Member:
 
     Attributes
     ----------
-    filter : Filter
+    filter : ArmFilter
     log_evidence : float
         Of all rewards.
     errors, allowance : float

@@ -245,7 +245,7 @@ class Pool:
         Number of rewards told so far.
     covariance : callable
         `covariance()` returns the prior covariance (N, N) of the reward at the points, at one time.
-    beliefs : Beliefs, optional
+    beliefs : JointPosterior, optional
         What the posterior says about the points at the time of the next decision; there for plans that
         look at it.
     asked : int
@@ -483,7 +483,7 @@ def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
 
     Parameters
     ----------
-    beliefs : Beliefs
+    beliefs : JointPosterior
         About the next decision.
     budget : int
     asked : int

@@ -10,7 +10,7 @@ from tests.oracles.sparse import Sparse
 from tvbandits import Nystrom
 from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.nystrom import NystromPosterior, leverage_dictionary
+from tvbandits.gp.posteriors.nystrom import NystromPosterior, _scores, leverage_dictionary
 from tvbandits.gp.posteriors.protocol import Conditioning
 
 # The largest uniform number: who is drawn by it is certain to be.
@@ -202,6 +202,19 @@ def test_a_point_is_kept_with_its_probability() -> None:
     assert (counts / draws >= low - error).all()
     assert (counts / draws <= high + error).all()
     assert counts[0] == draws
+
+
+def test_scores_from_a_part_of_the_inputs_are_those_from_all() -> None:
+    """Each input seen stands for 1 / probability of them."""
+    rng = np.random.default_rng(3)
+    Z, variance = rng.random((4000, 1)), rng.uniform(20.0, 60.0, 4000)
+    inducing, kernel = np.arange(12), RBF(0.3)
+    whole = _scores(kernel, Z, variance, inducing, np.arange(4000), np.ones(4000))
+    probability = np.where(Z[:, 0] < 0.5, 0.2, 0.05)
+    seen = np.flatnonzero(rng.random(4000) < probability)
+    part = _scores(kernel, Z, variance, inducing, seen, probability[seen])
+    assert part == pytest.approx(whole[seen], rel=0.3)
+    assert part.mean() == pytest.approx(whole[seen].mean(), rel=0.1)
 
 
 def test_repeated_inputs_share_their_scores() -> None:

@@ -213,7 +213,7 @@ def by_cholesky(
 
     Parameters
     ----------
-    surface : Surface, optional
+    surface : CandidateGrid, optional
         Fixed points that `on_surface` will answer for, at the time `now`.
     previous : ExactPosterior, optional
         A posterior of the same kernel and surface on other data.

@@ -234,7 +234,7 @@ class Bound:
 
     Attributes
     ----------
-    about_mean, about_variance : Field
+    about_mean, about_variance : SmoothPosterior
         The latter may know of more points: those that are out.
     columns : array of shape (c,)
     constant, times : float

@@ -109,7 +109,7 @@ class Posterior(Protocol):
         Z : array of shape (k, p)
         noise : float or array of shape (k,)
             Noise variances of the observations, in prior units.
-        surface : Surface or None
+        surface : CandidateGrid or None
             That of conditioning.
         """
 

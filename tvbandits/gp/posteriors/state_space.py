@@ -326,7 +326,7 @@ class ObservationModel:
     Attributes
     ----------
     space : SpaceFeatures
-    surface : Surface or None
+    surface : CandidateGrid or None
     grows : float, optional
         The state is to be made anew for an observation at a point whose features leave more than this
         share of its prior variance. None: it stays as it is.

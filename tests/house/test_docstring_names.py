@@ -1,0 +1,224 @@
+"""What docstrings and comments refer to is there: types of parameters, and names between backticks."""
+
+import ast
+import builtins
+import io
+import pkgutil
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from docs.making.public_names import absent
+from tests.places import ROOT
+
+# The folders of experts and data sets stand at the top; in the package they are links.
+FILES = sorted(
+    path.relative_to(ROOT)
+    for folder in ("tvbandits", "experts", "datasets")
+    for path in (ROOT / folder).rglob("*.py")
+    if "__pycache__" not in path.parts
+    and path.relative_to(ROOT).parts[:2]
+    not in (("tvbandits", "experts"), ("tvbandits", "datasets"))
+)
+
+# Names that other packages, programs and services have.
+ELSEWHERE = {
+    "DataFrame": "pandas",
+    "DatetimeIndex": "pandas",
+    "Series": "pandas",
+    "Timestamp": "pandas",
+    "Client": "distributed",
+    "Dask": "the name of a project",
+    "Connection": "sqlalchemy",
+    "Xopt": "xopt",
+    "optuna.create_study": "optuna",
+    "suggest": "a method of a generator of xopt",
+    "fetch_california_housing": "sklearn.datasets",
+    "fetch_openml": "sklearn.datasets",
+    "tls_set": "a client of paho",
+    "username_pw_set": "a client of paho",
+    "_update_beta": "the authors' program for BBKB",
+}
+
+NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+FILE = re.compile(r".*\.(css|csv|js|json|md|txt|toml|zip)")
+BETWEEN_BACKTICKS = re.compile(r"(`+)([^`\n]+)\1")
+ENTRY = re.compile(r"(?P<names>[\w*, .]+?) : (?P<type>.+)")
+CLASS_LIKE = re.compile(r"\b_?[A-Z]\w*[a-z]\w*")
+SECTIONS = ("Parameters", "Attributes", "Returns", "Yields")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def defined(tree: ast.AST) -> Iterator[str]:
+    """Names of functions, classes, modules and values that a file defines or imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.alias():
+                yield node.asname or node.name.rpartition(".")[2]
+            case ast.Assign():
+                yield from (each.id for each in node.targets if isinstance(each, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+
+
+def used(tree: ast.AST) -> Iterator[str]:
+    """Names of parameters, variables and attributes, and words that are values."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name) | ast.keyword(arg=str(name)) | ast.Name(id=name):
+                yield name
+            case ast.Attribute(attr=name):
+                yield name
+            case ast.Constant(value=str(word)) if word.isidentifier():
+                yield word
+
+
+DEFINED = {name for path in FILES for name in defined(tree_of(path))} | {*dir(builtins)}
+MODULES = {part for path in FILES for part in path.with_suffix("").parts}
+NAMES = (
+    DEFINED
+    | MODULES
+    | {*sys.stdlib_module_names}
+    | {name for path in FILES for name in used(tree_of(path))}
+)
+
+
+def resolves(dotted: str) -> bool:
+    try:
+        pkgutil.resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return dotted.startswith(tuple(absent()))
+    return True
+
+
+def exists(name: str) -> bool:
+    """Whether a name between backticks is one of the package, or of elsewhere."""
+    if name in ELSEWHERE or FILE.fullmatch(name):
+        return True
+    first, *rest = name.split(".")
+    if first in ("tvbandits", "numpy", "scipy", "pandas", "sklearn"):
+        return resolves(name)
+    wanted = DEFINED | MODULES if CLASS_LIKE.fullmatch(first) else NAMES
+    return first in wanted and NAMES.issuperset(rest)
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Docstrings and comments of a file, with their lines."""
+    for node in ast.walk(tree_of(path)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text)), lineno=line):
+                yield line, text
+    source = io.StringIO((ROOT / path).read_text(encoding="utf-8"))
+    for token in tokenize.generate_tokens(source.readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def entries(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Names, and classes among their types, that a numpy-style docstring states."""
+    inside = False
+    for line, below in pairwise([*text.splitlines(), ""]):
+        if set(below.strip()) == {"-"}:
+            inside = line.strip() in SECTIONS
+        elif inside and (entry := ENTRY.fullmatch(line.strip())):
+            names = [name.strip(" *") for name in entry["names"].split(",")]
+            yield names, CLASS_LIKE.findall(re.sub(r'"[^"]*"', "", entry["type"]))
+
+
+def references(text: str) -> Iterator[str]:
+    """Names between backticks, also of calls."""
+    for _, inside in BETWEEN_BACKTICKS.findall(text):
+        name = inside.partition("(")[0] if inside.endswith(")") else inside
+        if NAME.fullmatch(name):
+            yield name
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_docstrings_and_comments_name_what_exists(path: Path) -> None:
+    gone = [
+        f"line {line}: {name}"
+        for line, text in texts(path)
+        for name in (
+            *(
+                each
+                for _, types in entries(text)
+                for each in types
+                if each not in DEFINED | ELSEWHERE.keys()
+            ),
+            *(each for each in references(text) if not exists(each)),
+        )
+    ]
+    assert gone == []
+
+
+def is_protocol(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).partition("[")[0].endswith("Protocol") for base in node.bases)
+
+
+# Classes that are no protocols: where an annotation has one, the docstring has it, too.
+CONCRETE = {
+    node.name
+    for path in FILES
+    for node in ast.walk(tree_of(path))
+    if isinstance(node, ast.ClassDef) and not is_protocol(node)
+}
+
+
+def annotations(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, str]]:
+    """Annotated attributes of a class, and parameters of it or of a function."""
+    if isinstance(node, ast.FunctionDef):
+        arguments = node.args
+        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if each.annotation is not None:
+                yield each.arg, ast.unparse(each.annotation)
+        return
+    for part in node.body:
+        match part:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                yield name, ast.unparse(annotation)
+            case ast.FunctionDef(name="__init__"):
+                yield from annotations(part)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_class_in_a_docstring_is_that_of_the_annotation(path: Path) -> None:
+    others = [
+        f"line {node.lineno}: {name} is {stated[0]}, and {annotated[name]}"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for annotated in (dict(annotations(node)),)
+        for names, stated in entries(ast.get_docstring(node) or "")
+        for name in names
+        if len(stated) == 1 and stated[0] in CONCRETE and name in annotated
+        for real in (CONCRETE & {*re.findall(r"\w+", annotated[name])},)
+        if real and stated[0] not in real
+    ]
+    assert others == []
+
+
+def test_elsewhere_names_nothing_of_the_package_and_is_needed() -> None:
+    said = {
+        name
+        for path in FILES
+        for _, text in texts(path)
+        for name in (*references(text), *(each for _, types in entries(text) for each in types))
+    }
+    assert ELSEWHERE.keys() <= said
+    assert not ELSEWHERE.keys() & {
+        node.name
+        for path in FILES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
