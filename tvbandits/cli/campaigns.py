@@ -303,24 +303,19 @@ def token_command(
     file: File,
     name: Annotated[str, Argument(help="Who will have it; it stands in the journal.")],
     role: Annotated[Texts, Option("--role", help="read, tell or ask; read by default.")] = None,
-    tokens: Annotated[Text, Option(metavar="TOKENS", help="FILE.tokens.json by default.")] = None,
-    take_back: Annotated[bool, Option("--take-back", help="Make it worthless.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Make it worthless.")] = False,
 ) -> None:
-    """Make a token for the service, shown once, or take one back."""
-    serving.token(file, name, role or ["read"], tokens, take_back=take_back)
+    """Make a token for the service, shown once, or revoke one."""
+    serving.token(file, name, role or ["read"], revoke=revoke)
 
 
 @command(app, "serve")
 def serve_command(
     file: File,
-    host: Annotated[str, Option(help="Where to listen; elsewhere needs TLS.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Where to listen on this machine.")] = "127.0.0.1",
     port: Annotated[int, Option(min=1, max=65535)] = 8000,
-    certificate: Annotated[Text, Option(metavar="PEM", help="For TLS, with --private-key.")] = None,
-    private_key: Annotated[Text, Option("--private-key", metavar="PEM")] = None,
-    name: Annotated[Texts, Option("--name", help="A host name under which it is reached.")] = None,
-    tokens: Annotated[Text, Option(metavar="TOKENS", help="FILE.tokens.json by default.")] = None,
+    name: Annotated[Texts, Option("--name", help="A host name of a proxy before it.")] = None,
     expert: ByName = None,
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""
-    tls = {"certificate": certificate, "private_key": private_key}
-    serving.serve(file, tokens, expert, host=host, port=port, names=tuple(name or ()), **tls)
+    serving.serve(file, expert, host=host, port=port, names=tuple(name or ()))

@@ -52,7 +52,6 @@ def comparison_report(folder: Path) -> str:
         "What each policy loses a step against the best point of that step: its regret.",
         "".join(parts),
         f"tvbandits {record['tvbandits']}",
-        drawing=False,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Campaign, Candidates, policies
@@ -20,11 +21,9 @@ uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn: no service")
 
 from tvbandits.campaign.service import Tokens  # noqa: E402
 from tvbandits.campaign.service.app import service  # noqa: E402
-from tvbandits.campaign.service.door import Limits, impatient_protocol  # noqa: E402
 
 DOMAIN = Candidates(np.linspace(0, 10, 40)[:, None])
-# Machines are shared: nothing is slow but who means to be.
-LIMITS = Limits(body=100_000, seconds=60.0, strangers_per_second=1000.0, strangers_burst=1000.0)
+ROLES = ("read", "tell", "ask")
 
 
 class Served(NamedTuple):
@@ -32,10 +31,16 @@ class Served(NamedTuple):
     campaign: Campaign
     tokens: dict[str, str]
     port: int
-    kept: Path
+    place: Path
 
     def says(self, role: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.tokens[role]}"}
+
+    def get(self, path: str, role: str = "all", **query: Any) -> requests.Response:
+        return requests.get(self.address + path, params=query, headers=self.says(role), timeout=120)
+
+    def post(self, path: str, role: str = "all", **body: Any) -> requests.Response:
+        return requests.post(self.address + path, json=body, headers=self.says(role), timeout=120)
 
 
 def new_bandit() -> Any:
@@ -44,35 +49,32 @@ def new_bandit() -> Any:
 
 @contextmanager
 def serving(
-    folder: Path, bandit: Any = None, limits: Limits = LIMITS, *, campaign: Campaign | None = None
+    folder: Path, bandit: Any = None, *, campaign: Campaign | None = None, place: Path | None = None
 ) -> Iterator[Served]:
     """A campaign of its own, with a token for every role."""
-    kept = folder / "tokens.json"
-    tokens = {
-        role: Tokens.at(kept).new(role, ["read", "tell", "ask"] if role == "all" else [role])
-        for role in ("read", "tell", "ask", "all")
-    }
     about = {"names": json.dumps([f"S{i}" for i in range(40)]), "title": "Forty <sites>"}
     if campaign is None:
-        campaign = Campaign.create(folder / "c.db", bandit or new_bandit(), about=about)
+        place = folder / "c.db"
+        campaign = Campaign.create(place, bandit or new_bandit(), about=about)
+    assert place is not None
+    tokens = Tokens(place)
+    made = {
+        role: tokens.new(role, ROLES if role == "all" else [role]) for role in (*ROLES, "all")
+    }
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    config = uvicorn.Config(
-        service(campaign, kept, limits=limits),
-        http=impatient_protocol(limits),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-    )
+    application = service(campaign, tokens, largest=100_000)
+    config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     while not server.started and thread.is_alive():
         time.sleep(0.01)
     try:
-        yield Served(f"http://127.0.0.1:{port}", campaign, tokens, port, kept)
+        yield Served(f"http://127.0.0.1:{port}", campaign, made, port, place)
     finally:
         server.should_exit = True
         thread.join(60)
         listener.close()
         campaign.close()
+        tokens.close()

@@ -1,60 +1,39 @@
-"""The service: a campaign's verbs as HTTP requests, for whoever has a token for them.
+"""The service: a campaign's methods as HTTP requests, for whoever has a token for them.
 
-What is said over HTTP: the requests and their limits.
-
-The page of the service besides the campaign's own: sign in.
+It speaks plain HTTP to this machine only. TLS, rates of requests and slow clients are the work of a
+reverse proxy before it: `examples/nginx.conf` is one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import ipaddress
 import logging
-import os
-import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
-from html import escape
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import uvicorn
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
-    create_model,
-)
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tvbandits._version import __version__
-from tvbandits.bandit.state import Info
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import time_in
-from tvbandits.campaign.service.door import (
-    COOKIE,
-    SIGN_IN,
-    Door,
-    Limits,
-    impatient_protocol,
-    line,
-    path_of,
-)
-from tvbandits.campaign.service.page import campaign_page
-from tvbandits.campaign.service.tokens import Tokens, holder_in
+from tvbandits.campaign.service import bodies
+from tvbandits.campaign.service.page import campaign_page, sign_in_page
+from tvbandits.campaign.service.tokens import Holder, Tokens
 from tvbandits.campaign.store.errors import (
     BusyError,
     CampaignError,
@@ -64,448 +43,444 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import shown
-from tvbandits.core.counts import count, rate
 from tvbandits.core.files.journal import without_nan
-from tvbandits.core.files.page import page
 from tvbandits.core.protocols import ExpertError
 
 T = TypeVar("T")
 
-# Whole numbers up to here are floats, too.
-EXACT = 2**53
-# Points in a request.
-MOST = 10_000
-
-Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
-Number = Whole | StrictFloat
-Point = Annotated[list[Number], Field(min_length=1, max_length=1000, fail_fast=True)]
-Name = Annotated[StrictStr, Field(min_length=1, max_length=1000)]
-Among = Annotated[list[str] | None, Query(description="Only these sites, by row number or name.")]
-
-
-def _with_nan(values: list[float | None]) -> list[float]:
-    return [float("nan") if value is None else float(value) for value in values]
-
-
-Values = Annotated[
-    list[Number | None], Field(max_length=MOST, fail_fast=True), AfterValidator(_with_nan)
-]
-
-# What the parameters of a campaign's verbs are in JSON, by their names; each means one thing in all.
-JSON: dict[str, Any] = {
-    "X": Annotated[
-        list[Point | Name],
-        Field(
-            min_length=1,
-            max_length=MOST,
-            fail_fast=True,
-            alias="points",
-            description="Coordinates, or a name as /ask says it, each.",
-        ),
-    ],
-    "t": Annotated[
-        Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
-    ],
-    "to": Annotated[Number | StrictStr | None, Field(description="The right time.")],
-    "n": Annotated[StrictInt | None, Field(ge=1, le=1000)],
-    "among": Annotated[
-        Annotated[list[Whole | Name], Field(max_length=MOST, fail_fast=True)] | None,
-        Field(description="Row numbers of sites, or names."),
-    ],
-    "context": Annotated[
-        dict[str, StrictFloat | StrictInt | StrictStr] | None,
-        Field(max_length=100, description="What is measured and not chosen, by name."),
-    ],
-    "near": Annotated[Number | None, Field(gt=0)],
-    "values": Values,
-    "variance": Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None,
-    "outcomes": Annotated[
-        dict[Name, Values] | None,
-        Field(max_length=100, description="What else was read, by its limit's name; null: not."),
-    ],
-    "outcome": Name | None,
-    "relative": Annotated[StrictBool, Field(description="Beside the control.")],
-    "add": Annotated[
-        dict[Name, Point | None],
-        Field(max_length=1000, description="Coordinates by name; null: of an arm, or one retired."),
-    ],
-    "retire": Annotated[list[Name], Field(max_length=1000)],
-    "key": Annotated[
-        StrictStr | None,
-        Field(max_length=200, description="Said again, the request has the same result, once."),
-    ],
-}
-
-
-class RequestBody(BaseModel):
-    """What is said to a verb."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    def arguments(self) -> dict[str, Any]:
-        """The same as the campaign's verb takes it."""
-        return self.model_dump(exclude_unset=True)
-
-
-class RewardsBody(RequestBody):
-    """Rewards, or in their place successes of so many trials, or events in so much exposure."""
-
-    rewards: Values | None = None
-    successes: Values | None = None
-    trials: Values | None = None
-    events: Values | None = None
-    exposure: Values | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """The same as the campaign's verb takes it, with `y` for rewards or counts."""
-        found = super().arguments()
-        names = "rewards", "successes", "trials", "events", "exposure"
-        said = {name: each for name in names if (each := found.pop(name, None)) is not None}
-        for made, pair in ((rate, ("successes", "trials")), (count, ("events", "exposure"))):
-            if said.keys() == set(pair):
-                return {**found, "y": made(*(said[name] for name in pair))}
-        # Only a correction may leave them as they are.
-        if said.keys() - {"rewards"} or not (said or "to" in type(self).model_fields):
-            raise ValueError(
-                "the service needs rewards, or successes and trials, or events and exposure, "
-                f"got {', '.join(sorted(said)) or 'none'}"
-            )
-        return {**found, "y": said.get("rewards")}
-
-
-def body_of(verb: Callable[..., Any]) -> type[RequestBody]:
-    """What a request says to a verb of a campaign: its parameters, without who it is that asks."""
-    parameters = inspect.signature(verb).parameters
-    fields: dict[str, Any] = {
-        name: (JSON[name], ... if each.default is each.empty else each.default)
-        for name, each in parameters.items()
-        if name in JSON
-    }
-    base = RewardsBody if "y" in parameters else RequestBody
-    return create_model(f"{verb.__name__}_body", __base__=base, **fields)
-
-
-def sign_in_page(complaint: str = "") -> str:
-    """A form for the token."""
-    said = f'<div class="now warn" role="alert">{escape(complaint)}</div>' if complaint else ""
-    form = (
-        '<form method="post" action="/session"><p><label for="token">Token</label><br>'
-        '<input id="token" name="token" type="password" autocomplete="current-password" required '
-        'size="50"></p><p><button>Look</button></p></form>'
-    )
-    return page(
-        "Campaign", "Whoever has a token for reading sees it here.", said + form,
-        f"tvbandits {__version__}", drawing=False, served=True,
-    )  # fmt: skip
-
-
 log = logging.getLogger("tvbandits.service")
-LONGEST_HISTORY = 10_000
 
-# All that there is: the method of a path, and who may; the `Door` lets nobody in to anything else.
-VERBS = {
-    **dict.fromkeys(("/ask", "/questions", "/sites"), ("POST", "ask")),
-    **dict.fromkeys(("/tell", "/answer", "/drop", "/correct", "/retract"), ("POST", "tell")),
-    **dict.fromkeys(("/status", "/pending", "/recommend", "/history"), ("GET", "read")),
-    "/predict": ("POST", "read"),
-    **dict.fromkeys(("/", "/health", "/openapi.json"), ("GET", None)),
-    SIGN_IN: ("POST", None),
+COOKIE = "tvbandits"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+# Bytes of a request.
+LARGEST = 1_000_000
+# Points asked for at once where each is found by a search, while everybody else who writes waits.
+MOST_SEARCHED = 20
+
+# Of every reply. With "no-referrer" a browser would say of our own form that its origin is none.
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
 }
 
 
-def _holder(request: Request) -> Any:
-    return request.state.holder
+# --- who asks ------------------------------------------------------------------------------------
 
 
-# The holder of the token; None where nobody needs one and there is none.
-Who = Annotated[Any, Depends(_holder)]
+bearer = HTTPBearer(description="A token that `tvbandits campaign token` made; its roles are scopes.")
+cookie = APIKeyCookie(name=COOKIE, auto_error=False)
 
 
-def _check_query(request: Request) -> None:
-    """Refuse what a request for a look says by an unknown name."""
-    known = {each.alias for each in request.scope["route"].dependant.query_params}
-    if request.method == "GET" and (unknown := [*{*request.query_params} - known]):
-        there = f"; there are: {', '.join(sorted(known))}" if known else ""
-        raise ValueError(f'unknown {", ".join(sorted(unknown))} in "?{request.url.query}"{there}')
+def holder_of(
+    needs: SecurityScopes,
+    request: Request,
+    said: Annotated[HTTPAuthorizationCredentials, Depends(bearer)],
+) -> Holder:
+    """Whose token it is, if it has the roles that the request needs."""
+    holder: Holder | None = request.app.state.tokens.holder(said.credentials)
+    if holder is None:
+        raise HTTPException(401, "the token is unknown", {"WWW-Authenticate": "Bearer"})
+    request.state.holder = holder
+    if missing := {*needs.scopes} - holder.roles:
+        raise HTTPException(403, f"this token has no role {', '.join(sorted(missing))}")
+    return holder
+
+
+def campaign_of(request: Request) -> Campaign:
+    """The campaign that is served."""
+    found: Campaign = request.app.state.campaign
+    return found
+
+
+Served = Annotated[Campaign, Depends(campaign_of)]
+Asker = Annotated[Holder, Security(holder_of, scopes=["ask"])]
+Teller = Annotated[Holder, Security(holder_of, scopes=["tell"])]
+READS = [Security(holder_of, scopes=["read"])]
+
+
+# --- what changes something ----------------------------------------------------------------------
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {
+        "description": "Another host (plain text), or a body that cannot be read",
+        "model": bodies.Error,
+        "content": {"text/plain": {}},
+    },
+    401: {"description": "No token, or an unknown one", "model": bodies.Error},
+    403: {"description": "The token lacks the role", "model": bodies.Error},
+    409: {"description": "Something else is on record", "model": bodies.Error},
+    413: {"description": "The body is too large", "content": {"text/plain": {}}},
+    422: {"description": "A value is refused", "model": bodies.Error},
+    500: {"description": "A fault of the service", "model": bodies.Error},
+    502: {"description": "The expert does not work", "model": bodies.Error},
+    503: {"description": "Nothing can be written now", "model": bodies.Error},
+}
+api = APIRouter(responses=ERRORS)
+
+
+async def in_turn(request: Request, method: Callable[..., T], body: bodies.Body, who: Holder) -> T:
+    """Call a method that writes. Who waits for a turn needs no thread: these are left to readers."""
+    given = body.arguments()
+    async with request.app.state.turn:
+        return await run_in_threadpool(method, **given, who=who.name)
+
+
+@api.post("/ask")
+async def ask(
+    request: Request, body: bodies.AskBody, who: Asker, campaign: Served
+) -> bodies.ChosenPoints:
+    """Choose points, which are pending until they are told or dropped."""
+    return await in_turn(request, partial(_ask, campaign), body, who)
+
+
+@api.post("/questions")
+async def questions(
+    request: Request, body: bodies.QuestionsBody, who: Asker, campaign: Served
+) -> bodies.ChosenPoints:
+    """Choose what to ask an expert whose questions people carry."""
+    return await in_turn(request, partial(_questions, campaign), body, who)
+
+
+@api.post("/sites")
+async def change_sites(
+    request: Request, body: bodies.SitesBody, who: Asker, campaign: Served
+) -> bodies.ChangedSites:
+    """Add sites or arms, and retire others."""
+    await in_turn(request, campaign.change_sites, body, who)
+    return bodies.ChangedSites(added=[*body.add], retired=body.retire)
+
+
+@api.post("/tell")
+async def tell(
+    request: Request, body: bodies.TellBody, who: Teller, campaign: Served
+) -> bodies.Counted:
+    """Report rewards."""
+    await in_turn(request, campaign.tell, body, who)
+    return _counted(body.rewards or body.successes or body.events or [])
+
+
+@api.post("/answer")
+async def answer(
+    request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
+) -> bodies.Counted:
+    """Report answers of the expert."""
+    await in_turn(request, campaign.answer, body, who)
+    return _counted(body.values)
+
+
+@api.post("/correct")
+async def correct(
+    request: Request, body: bodies.CorrectBody, who: Teller, campaign: Served
+) -> bodies.Changed:
+    """Replace readings by the right ones."""
+    await in_turn(request, campaign.correct, body, who)
+    return bodies.Changed(changed=len(body.points))
+
+
+@api.post("/retract")
+async def retract(
+    request: Request, body: bodies.RetractBody, who: Teller, campaign: Served
+) -> bodies.Changed:
+    """Withdraw readings."""
+    await in_turn(request, campaign.retract, body, who)
+    return bodies.Changed(changed=len(body.points))
+
+
+@api.post("/drop")
+async def drop(
+    request: Request, body: bodies.DropBody, who: Teller, campaign: Served
+) -> bodies.Changed:
+    """Give up on pending points."""
+    await in_turn(request, campaign.drop, body, who)
+    return bodies.Changed(changed=len(body.points))
+
+
+def _ask(campaign: Campaign, n: int | None = None, **given: Any) -> bodies.ChosenPoints:
+    if candidates_of(campaign.domain) is None and (n or 1) > MOST_SEARCHED:
+        raise ValueError(
+            f"n must be at most {MOST_SEARCHED} where each point is searched for, got {n}: "
+            "ask several times"
+        )
+    return _points(campaign, campaign.ask(n=n, **given))
+
+
+def _questions(campaign: Campaign, **given: Any) -> bodies.ChosenPoints:
+    return _points(campaign, campaign.questions(**given))
+
+
+def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
+    sites = [campaign.names.name(x) for x in X]
+    return bodies.ChosenPoints(points=X.tolist(), sites=sites, dimension=X.shape[1])
+
+
+def _counted(values: list[Any]) -> bodies.Counted:
+    """Of the request alone, so that it is the same when the request is repeated."""
+    failed = int(np.isnan(values).sum())
+    return bodies.Counted(recorded=len(values) - failed, failed=failed)
+
+
+# --- what looks ----------------------------------------------------------------------------------
+
+
+@api.get("/status", dependencies=READS)
+def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str, Any]:
+    """Say how the campaign stands."""
+    found, about = campaign.status, campaign.about
+    noise = campaign.info.model.noise
+    learned = {} if noise is None else {"noise_variance": asdict(noise)}
+    known = {key: about[key] for key in ("title", "unit") if key in about}
+    return {**known, **learned, **dict(found.summary), "last": campaign.when(found.time)}
+
+
+@api.get("/pending", dependencies=READS)
+def pending(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> bodies.PendingPoints:
+    """List the points that are asked and not yet told."""
+    out = campaign.outstanding
+    about = {name: [getattr(each, name) for each in out] for name in ("t", "asked", "who")}
+    return bodies.PendingPoints(**dict(_points(campaign, campaign.pending)), **about)
+
+
+@api.get("/sites", dependencies=READS)
+def sites(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> bodies.Sites:
+    """List the sites or arms that may be played."""
+    return bodies.Sites(sites=campaign.sites)
+
+
+@api.get("/recommend", dependencies=READS)
+def recommend(
+    campaign: Served, query: Annotated[bodies.RecommendQuery, Query()]
+) -> bodies.Recommendation:
+    """Name the point of the best mean."""
+    context, known = campaign.names.context(query.context), campaign.names.sites
+    rows = [int(x) if x.isdecimal() and x not in known else x for x in query.among or []]
+    now = time_in(query.t)
+    point = campaign.recommend(now, rows or None, context)
+    (mean,), (deviation,) = campaign.predict(point[None, :], now)
+    return bodies.Recommendation(
+        point=point.tolist(), site=campaign.names.name(point), mean=mean, deviation=deviation
+    )
+
+
+@api.post("/predict", dependencies=READS)
+def predict(campaign: Served, body: bodies.PredictBody) -> bodies.Prediction:
+    """Predict mean and deviation at points, at a time."""
+    mean, deviation = campaign.predict(**body.arguments())
+    return bodies.Prediction(mean=mean.tolist(), deviation=deviation.tolist())
+
+
+@api.get("/history", dependencies=READS)
+def history(campaign: Served, query: Annotated[bodies.HistoryQuery, Query()]) -> dict[str, Any]:
+    """List what was told, answered and asked, the latest last."""
+    table = campaign.history.tail(query.last)
+    table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
+    return {"rows": without_nan(table.to_dict("records"))}
+
+
+# --- what everybody may see, and what people look at in a browser --------------------------------
+
+
+pages = APIRouter()
+
+
+@pages.get("/health")
+async def health() -> dict[str, str]:
+    """Say that the service runs; for everybody."""
+    return {"status": "running", "version": __version__}
+
+
+@pages.get("/", include_in_schema=False)
+def front(
+    request: Request, campaign: Served, token: Annotated[str | None, Depends(cookie)]
+) -> Response:
+    """Show the campaign to whoever has signed in, and to others a form for their token."""
+    if token is None:
+        return HTMLResponse(sign_in_page(), 401)
+    holder: Holder | None = request.app.state.tokens.holder(token)
+    if holder is None:
+        return HTMLResponse(sign_in_page("That token is unknown."), 401)
+    request.state.holder = holder
+    if "read" not in holder.roles:
+        return HTMLResponse(sign_in_page("That token may not look."), 403)
+    return HTMLResponse(campaign_page(campaign))
+
+
+@pages.post("/session", include_in_schema=False)
+async def sign_in(request: Request) -> Response:
+    """Keep the token of the form in a cookie, which opens the page and nothing else."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers["host"]:
+        raise HTTPException(403, "the form comes from another site")
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+    token = fields.get("token", [""])[0].strip()
+    if await run_in_threadpool(request.app.state.tokens.holder, token) is None:
+        return HTMLResponse(sign_in_page("That token is unknown."), 401)
+    answer = RedirectResponse("/", 303)
+    secure = request.url.scheme == "https"  # as the proxy says
+    answer.set_cookie(
+        COOKIE, token, max_age=43_200, httponly=True, samesite="strict", secure=secure
+    )
+    return answer
+
+
+# --- errors, and every reply ---------------------------------------------------------------------
+
+
+def _detail(
+    status: int, **headers: str
+) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+    async def reply(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status, headers)
+
+    return reply
+
+
+async def _invalid(_: Request, error: Any) -> JSONResponse:
+    """Where a request is wrong, and how; of a value that may be one thing or another, the last."""
+    first, *more = error.errors()
+    wrong = [first, *(each for each in more if each["loc"][:2] == first["loc"][:2])][-1]
+    place = ".".join(str(each) for each in wrong["loc"][1:])
+    there = wrong["type"] not in ("missing", "json_invalid")
+    text = wrong["msg"] + (f", got {shown(wrong['input'])}" if there else "")
+    return JSONResponse({"detail": f"{place}: {text}" if place else text}, 422)
+
+
+async def _conflict(request: Request, error: Any) -> JSONResponse:
+    """What others told is shown to those only who may look."""
+    text = str(error)
+    if "read" not in request.state.holder.roles:
+        taken = f"under the key {error.key!r}" if error.key else "of that place and time"
+        text = f"something else is on record {taken}"
+    return JSONResponse({"detail": text}, 409)
+
+
+async def _fault(request: Request, error: Exception) -> JSONResponse:
+    """Nothing of the inside is shown; the log has it."""
+    number = secrets.token_hex(4)
+    log.error("%s failed, %s", _route_of(request), number, exc_info=error)
+    return JSONResponse({"detail": f"something went wrong here; the log has it: {number}"}, 500)
+
+
+HANDLERS: dict[int | type[Exception], Callable[..., Awaitable[JSONResponse]]] = {
+    RequestValidationError: _invalid,
+    ConflictError: _conflict,
+    DamagedCampaignError: _fault,
+    ReplayError: _fault,
+    BusyError: _detail(503, **{"Retry-After": "1"}),
+    StorageError: _detail(503, **{"Retry-After": "1"}),
+    CampaignError: _detail(409),
+    ExpertError: _detail(502),
+    ValueError: _detail(422),
+}
+
+
+def _route_of(request: Request) -> str:
+    """Method and route, without what a client has put into the path or the query."""
+    route = request.scope.get("route")
+    return f"{request.method} {getattr(route, 'path', 'elsewhere')}"
+
+
+async def _finish(
+    request: Request, respond: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    """A line in the log for every request, and the headers of every reply."""
+    request.state.holder = None
+    try:
+        reply = await respond(request)
+    except Exception as error:
+        reply = await _fault(request, error)
+    reply.headers.update(HEADERS)
+    holder, address = request.state.holder, request.client.host if request.client else "unknown"
+    who = address if holder is None else f"{holder.name} at {address}"
+    log.info("%s: %s %d", who, _route_of(request), reply.status_code)
+    return reply
+
+
+# --- the application -----------------------------------------------------------------------------
 
 
 def service(
-    campaign: Campaign,
-    tokens: str | os.PathLike[str],
-    *,
-    limits: Limits | None = None,
-    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]"),
-    secure: bool = False,
-) -> Door:
+    campaign: Campaign, tokens: Tokens, *, hosts: tuple[str, ...] = LOOPBACK, largest: int = LARGEST
+) -> FastAPI:
     """An ASGI application that serves a campaign.
 
     Parameters
     ----------
     campaign : Campaign
         Opened with its expert, if it has one.
-    tokens : path
-        A file of `Tokens`.
-    limits : Limits, optional
+    tokens : Tokens
+        Who may do what.
     hosts : tuple of str
         Names under which it is reached: others are refused, so that a page elsewhere cannot reach it by
         a name of its own.
-    secure : bool
-        It is reached over TLS only.
+    largest : int
+        Bytes of a request.
     """
     served = FastAPI(
-        title="tvbandits", version=__version__, docs_url=None, redoc_url=None, openapi_url=None,
-        dependencies=[Depends(_check_query)],
-    )  # fmt: skip
-    kept = Path(tokens)
-    _look(served, campaign)
-    _play(served, campaign)
-    _pages(served, campaign, kept, secure=secure)
-    _errors(served)
-    return Door(served, kept, limits or Limits(), VERBS, hosts)
-
-
-def _play(served: FastAPI, campaign: Campaign) -> None:
-    """The verbs that change something: what is said, what the campaign does, what is replied."""
-    turn = asyncio.Lock()
-
-    def serves(path: str, verb: Callable[..., T], reply: Callable[[T], dict[str, Any]]) -> None:
-        async def done(said: RequestBody, who: Who) -> dict[str, Any]:
-            given = said.arguments()
-            async with turn:  # who waits has no thread yet: threads are left to who looks
-                found = await run_in_threadpool(verb, **given, who=who.name)
-            return await run_in_threadpool(reply, found)
-
-        done.__annotations__["said"] = body_of(verb)
-        described = (verb.__doc__ or "").partition("\n")[0]
-        served.post(path, name=path.strip("/"), description=described)(done)
-
-    def told(info: Info) -> dict[str, Any]:
-        return {"told": info.told, "failed": info.failed}
-
-    serves("/ask", campaign.ask, partial(_points, campaign))
-    serves("/questions", campaign.questions, partial(_points, campaign))
-    serves("/tell", campaign.tell, told)
-    serves("/correct", campaign.correct, told)
-    serves("/retract", campaign.retract, told)
-    serves("/drop", campaign.drop, lambda _: {"pending": len(campaign.pending)})
-    serves("/sites", campaign.change_sites, lambda _: {"sites": campaign.sites})
-    serves("/answer", campaign.answer, lambda info: {"answered": info.queries.total_answered})
-
-
-def _look(served: FastAPI, campaign: Campaign) -> None:
-    """The verbs that look."""
-
-    @served.get("/status")
-    def status() -> dict[str, Any]:
-        """At a glance."""
-        found, about = campaign.status, campaign.about
-        said: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
-        noise = campaign.info.model.noise
-        if noise is not None:  # it is learned
-            said["noise_variance"] = asdict(noise)
-        return {**said, **dict(found.summary), "last": campaign.when(found.time)}
-
-    @served.get("/pending")
-    def pending() -> dict[str, Any]:
-        """Points that are out."""
-        out = campaign.outstanding
-        said = {name: [getattr(each, name) for each in out] for name in ("t", "asked", "who")}
-        return {**_points(campaign, campaign.pending), **said}
-
-    @served.get("/recommend")
-    def recommend(
-        t: str | None = None, context: str | None = None, among: Among = None
-    ) -> dict[str, Any]:
-        """The point of the best mean; a context is "outside=3.2"."""
-        given, sites = campaign.names.context(context), campaign.names.sites
-        rows = [int(x) if x.isdecimal() and x not in sites else x for x in among or []]
-        now = time_in(t)
-        point = campaign.recommend(now, rows or None, given)
-        mean, deviation = campaign.predict(point[None, :], now)
-        believed = {"mean": float(mean[0]), "deviation": float(deviation[0])}
-        return {"point": point.tolist(), "site": campaign.names.name(point), **believed}
-
-    def predict(said: RequestBody) -> dict[str, Any]:
-        """Mean and deviation at points, at a time."""
-        mean, deviation = campaign.predict(**said.arguments())
-        return {"mean": without_nan(mean), "deviation": without_nan(deviation)}
-
-    predict.__annotations__["said"] = body_of(campaign.predict)
-    served.post("/predict")(predict)
-
-    @served.get("/history")
-    def history(last: Annotated[int, Query(ge=1, le=LONGEST_HISTORY)] = 100) -> dict[str, Any]:
-        """What was told, answered and asked, the latest last."""
-        table = campaign.history.tail(last)
-        table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
-        return {"rows": without_nan(table.to_dict("records"))}
-
-
-def _pages(served: FastAPI, campaign: Campaign, tokens: Path, *, secure: bool) -> None:
-    """What everybody may see, and what people look at in a browser."""
-
-    @served.get("/health")
-    async def health() -> dict[str, str]:
-        """Whether it runs; for everybody."""
-        return {"status": "running", "version": __version__}
-
-    @served.get("/", include_in_schema=False)
-    async def front(request: Request, who: Who) -> Response:
-        if who is None:
-            known = COOKIE in request.cookies
-            return HTMLResponse(sign_in_page("That token is not known any more." * known), 401)
-        if "read" not in who.roles:
-            return HTMLResponse(sign_in_page("That token may not look."), 403)
-        return HTMLResponse(await run_in_threadpool(campaign_page, campaign, served=True))
-
-    @served.post(SIGN_IN, include_in_schema=False)
-    async def session(request: Request) -> Response:
-        # A form of one field; python-multipart is not needed for that.
-        body = (await request.body()).decode("utf-8", "replace")
-        token = parse_qs(body).get("token", [""])[0].strip()
-        if holder_in(tokens, token) is None:
-            return HTMLResponse(sign_in_page("That token is not known."), 401)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
-            COOKIE, token, max_age=43_200, httponly=True, samesite="strict", secure=secure
-        )
-        return answer
-
-    @served.get("/openapi.json", include_in_schema=False)
-    def openapi() -> JSONResponse:
-        return JSONResponse(served.openapi())
-
-
-def _errors(served: FastAPI) -> None:
-    """Every error is one line of JSON, and none shows the inside."""
-
-    def said(status: int, error: str, headers: dict[str, str] | None = None) -> JSONResponse:
-        return JSONResponse({"error": error}, status, headers)
-
-    def handles(kind: type[Exception], make: Callable[[Request, Any], JSONResponse]) -> None:
-        served.add_exception_handler(kind, make)
-
-    def inner(request: Request, error: Exception) -> JSONResponse:
-        number = secrets.token_hex(4)
-        log.error(
-            "%s %s failed, %s", request.method, path_of(request.scope), number, exc_info=error
-        )
-        return said(500, f"something went wrong here; the log has it under {number}")
-
-    def unavailable(request: Request, error: Exception) -> JSONResponse:
-        log.error("%s %s: %s", request.method, path_of(request.scope), line(str(error)))
-        return said(503, "the campaign cannot be written now; try again", {"Retry-After": "1"})
-
-    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first, *more = error.errors()  # of a field that may be one thing or another, the last
-        wrong = [first, *(each for each in more if each["loc"][:2] == first["loc"][:2])][-1]
-        place = ".".join(str(each) for each in wrong["loc"][1:])
-        there = wrong["type"] not in ("missing", "json_invalid")
-        text = wrong["msg"] + (f", got {shown(wrong['input'])}" if there else "")
-        return said(422, line(f"{place}: {text}" if place else text))
-
-    def taken(request: Request, error: ConflictError) -> JSONResponse:
-        text = str(error)
-        if "read" not in request.state.holder.roles:  # what others told is not for everybody
-            text = text.partition(": on record is ")[0]
-            text = re.sub(r" was told already, as [^:]*:", " was told already:", text)
-        return said(409, line(text))
-
-    handles(RequestValidationError, invalid)
-    handles(
-        HTTPException,
-        lambda _, error: said(error.status_code, line(str(error.detail)), error.headers),
+        title="tvbandits",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers=HANDLERS,
+        middleware=[
+            Middleware(BaseHTTPMiddleware, dispatch=_finish),
+            Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts], www_redirect=False),
+            Middleware(RequestBodyLimitMiddleware, max_body_size=largest),
+        ],
     )
-    handles(ConflictError, taken)
-    handles(BusyError, unavailable)
-    handles(StorageError, unavailable)
-    handles(DamagedCampaignError, inner)
-    handles(ReplayError, inner)
-    handles(CampaignError, lambda _, error: said(409, line(str(error))))
-    handles(ExpertError, lambda _, error: said(502, line(str(error))))
-    handles(ValueError, lambda _, error: said(422, line(str(error))))
-    handles(Exception, inner)
-
-
-def _points(campaign: Campaign, X: Array) -> dict[str, Any]:
-    sites = [campaign.names.name(x) for x in X]
-    return {"points": X.tolist(), "sites": sites, "dimension": X.shape[1]}
-
-
-def default_tokens(place: str) -> Path:
-    """Where the tokens of a campaign in a file are kept: beside it."""
-    return Path(f"{place}.tokens.json")
-
-
-# --- run the service ------------------------------------------------------------------------------
-
-
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+    served.include_router(api)
+    served.include_router(pages)
+    served.state.campaign, served.state.tokens, served.state.turn = campaign, tokens, asyncio.Lock()
+    return served
 
 
 def serve(
     campaign: Campaign,
-    tokens: str | os.PathLike[str],
+    tokens: Tokens,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
-    certificate: str | os.PathLike[str] | None = None,
-    private_key: str | os.PathLike[str] | None = None,
     names: tuple[str, ...] = (),
-    limits: Limits | None = None,
 ) -> None:
-    """Serve a campaign until the process is told to stop.
+    """Serve a campaign on this machine until the process is told to stop.
 
     Parameters
     ----------
     campaign : Campaign
-    tokens : path
-        A file of `Tokens`, with one at least.
+    tokens : Tokens
+        At least one.
     host, port
-        Where to listen. Anything but this machine itself needs a certificate.
-    certificate, private_key : path, optional
-        For TLS, in PEM.
+        Where to listen: an address of this machine itself.
     names : tuple of str
-        Host names under which it is reached, besides `host`.
-    limits : Limits, optional
+        Host names under which a proxy before it is reached.
 
     Raises
     ------
     ValueError
-        If there are no tokens, a file is missing, or it would be reachable from elsewhere without TLS.
+        If there are no tokens, or it would be reachable from elsewhere without TLS.
     """
-    bounds = limits or Limits()
-    if not Tokens.at(tokens).names:
-        raise ValueError(f'there are no tokens in "{tokens}": make one first')
-    for path in (certificate, private_key):
-        if path is not None and not Path(path).is_file():
-            raise ValueError(f'no such file: "{path}"')
-    if (certificate is None) != (private_key is None):
-        raise ValueError("TLS needs both a certificate and a private key")
-    if certificate is None and not _is_loopback(host):
+    if not tokens.names:
+        raise ValueError("nobody has a token: make one first by tvbandits campaign token")
+    if not _is_loopback(host):
         raise ValueError(
-            f"{host} can be reached from elsewhere: give a certificate and a private key"
+            f"host must be an address of this machine itself, as 127.0.0.1, got {host}: a reverse proxy "
+            "with TLS makes the service reachable from elsewhere"
         )
-    hosts, secure = (*LOOPBACK, host, *names), certificate is not None
-    served = service(campaign, tokens, limits=bounds, hosts=hosts, secure=secure)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     uvicorn.run(
-        served,
+        service(campaign, tokens, hosts=(*LOOPBACK, *names)),
         host=host,
         port=port,
-        http=impatient_protocol(bounds),
         ws="none",
-        ssl_certfile=certificate,
-        ssl_keyfile=private_key,
+        access_log=False,  # addresses would stand there, with what people put into them
         server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        limit_concurrency=bounds.connections,
-        timeout_keep_alive=30,
+        limit_concurrency=500,
         timeout_graceful_shutdown=20,
-        h11_max_incomplete_event_size=32_768,
-        log_level="info",
     )
 
 

@@ -1,33 +1,35 @@
-"""Who may do what: tokens with roles, of which only hashes are kept."""
+"""Who may do what: tokens with roles, of which the campaign's database keeps hashes."""
 
 from __future__ import annotations
 
 import hashlib
-import hmac
-import json
 import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from tvbandits.core.coercion import file_path
-from tvbandits.core.files.reading import check_regular, naming
-from tvbandits.core.files.saving import locked, write_whole
+import sqlalchemy as sql
+
+from tvbandits.campaign.store.store import opened
 
 # To look; to tell rewards, answers and what was given up; to ask for points and questions.
 ROLES = ("read", "tell", "ask")
 
 PREFIX = "tvb_"
 NAME = re.compile(r"[\w.@-]{1,64}")
-# Bytes of a file of tokens.
-LARGEST = 1_000_000
 
 # Bytes of chance in a token: enough that a fast hash of it cannot be turned round.
-_SIZE = 32
+SIZE = 32
+
+TOKENS = sql.Table(
+    "tokens",
+    sql.MetaData(),
+    sql.Column("name", sql.Text, primary_key=True),
+    sql.Column("roles", sql.Text, nullable=False),
+    sql.Column("sha256", sql.Text, nullable=False, unique=True),
+)
 
 
 @dataclass(frozen=True)
@@ -36,52 +38,59 @@ class Holder:
 
     name: str
     roles: frozenset[str]
-    digest: bytes
 
 
 class Tokens:
-    """A file of hashes of tokens. `Tokens.at(path)` reads it, or is empty where there is none.
+    """The tokens of a campaign: a table in its database, which every call reads again.
 
-    A token is 256 bits of chance, shown once, when it is made. The file holds its SHA-256: who reads the
-    file cannot speak to the service with it.
+    A token is 256 bits of chance, shown once, when it is made. The table holds its SHA-256: who reads
+    the database cannot speak to the service with it.
+
+    Parameters
+    ----------
+    place : path or URL
+        Of the campaign.
+
+    Raises
+    ------
+    NoCampaignError
+        If there is no campaign.
 
     Examples
     --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Campaign, Candidates, policies
     >>> from tvbandits.campaign.service import Tokens
-    >>> tokens = Tokens.at("tokens.json")
-    >>> token = tokens.new("station.3", ["tell"])  # shown once; the file has its hash
-    >>> print(tokens.names, tokens.holder(token).name, tokens.holder("another"))
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> Campaign.create("campaign.db", bandit).close()
+    >>> with Tokens("campaign.db") as tokens:
+    ...     token = tokens.new("station.3", ["tell"])  # shown once; the database has its hash
+    ...     print(tokens.names, tokens.holder(token).name, tokens.holder("another"))
     ('station.3',) station.3 None
     """
 
-    def __init__(self, path: Path, holders: Iterable[Holder] = ()) -> None:
-        self._path = path
-        self._holders = tuple(holders)
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        with opened(place, patience=30.0) as store:
+            store.open()
+        self._store = store
 
-    @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> Tokens:
-        """Read the tokens of a file.
+    def __enter__(self) -> Tokens:
+        return self
 
-        Raises
-        ------
-        ValueError
-            If the file is not one of tokens, or `path` is no path.
-        """
-        place = file_path("tokens", path)
-        if not place.exists():
-            return cls(place)
-        with naming(place):
-            check_regular(place)
-            with place.open("rb") as file:
-                return cls(place, _read(file.read(LARGEST + 1)))
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._store.close()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Who has a token."""
-        return tuple(each.name for each in self._holders)
+        return tuple(row.name for row in self._rows(sql.select(TOKENS).order_by(TOKENS.c.name)))
 
     def new(self, name: str, roles: Iterable[str]) -> str:
-        """Make a token, and write its hash to the file; the token itself, which is kept nowhere.
+        """Make a token and keep its hash; the token itself is kept nowhere.
 
         Parameters
         ----------
@@ -95,83 +104,56 @@ class Tokens:
         ValueError
             If the name is taken or not a name, or a role is unknown.
         """
-        given = frozenset([roles] if isinstance(roles, str) else roles)
+        wanted = {roles} if isinstance(roles, str) else {*roles}
         if not NAME.fullmatch(name):
             raise ValueError(f"name must be letters, digits, . @ - or _ (at most 64), got {name!r}")
-        if not given or not given <= set(ROLES):
-            raise ValueError(f"roles must be of {', '.join(ROLES)}; got {sorted(given)}")
-        token = PREFIX + secrets.token_urlsafe(_SIZE)
-        with self._alone():
-            if name in self.names:
-                raise ValueError(f'"{name}" has a token already; take it back first')
-            self._write([*self._holders, Holder(name, given, _digest(token))])
+        if not wanted or not wanted <= {*ROLES}:
+            raise ValueError(f"roles must be of {', '.join(ROLES)}; got {sorted(wanted)}")
+        token = PREFIX + secrets.token_urlsafe(SIZE)
+        row = {"name": name, "roles": " ".join(sorted(wanted)), "sha256": _digest(token)}
+        with self._connected(writes=True) as connection:
+            TOKENS.create(connection, checkfirst=True)
+            there = connection.execute(sql.select(TOKENS.c.name).where(TOKENS.c.name == name))
+            if there.first() is not None:
+                raise ValueError(f'"{name}" has a token already; revoke it first')
+            connection.execute(TOKENS.insert(), [row])
         return token
 
-    def take_back(self, name: str) -> None:
-        """Make a token worthless. A service that runs notices at once.
+    def revoke(self, name: str) -> None:
+        """Make a token worthless: every service refuses it from the next request on.
 
         Raises
         ------
         ValueError
             If nobody of that name has one.
         """
-        with self._alone():
-            if name not in self.names:
-                raise ValueError(
-                    f'"{name}" has no token; these have: {", ".join(self.names) or "nobody"}'
-                )
-            self._write([each for each in self._holders if each.name != name])
+        known = self.names
+        if name not in known:
+            raise ValueError(f'"{name}" has no token; these have: {", ".join(known) or "nobody"}')
+        with self._connected(writes=True) as connection:
+            connection.execute(TOKENS.delete().where(TOKENS.c.name == name))
 
     def holder(self, token: str) -> Holder | None:
-        """Whose token it is; takes as long for a wrong one as for a right one."""
-        given = _digest(token[:200])
-        # All of them are compared, whoever it is.
-        found = [each for each in self._holders if hmac.compare_digest(each.digest, given)]
-        return found[-1] if found else None
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """While no other process writes to the folder of the file, with the list as it is there now."""
-        if not self._path.parent.is_dir():
-            raise ValueError(f"there is no folder {str(self._path.parent)!r}")
-        with locked(self._path.parent):
-            self._holders = Tokens.at(self._path)._holders
-            yield
-
-    def _write(self, holders: list[Holder]) -> None:
-        said = [
-            {"name": each.name, "roles": sorted(each.roles), "sha256": each.digest.hex()}
-            for each in holders
-        ]
-        write_whole(self._path, (json.dumps({"tokens": said}, indent=2) + "\n").encode())
-        self._holders = tuple(holders)
-
-
-def holder_in(path: Path, token: str) -> Holder | None:
-    """Whose token it is by a file as it is now; an unreadable one lets nobody in."""
-    try:
-        return Tokens.at(path).holder(token)
-    except (OSError, ValueError):
+        """Whose token it is now; None if it is nobody's."""
+        wanted = sql.select(TOKENS).where(TOKENS.c.sha256 == _digest(token))
+        for row in self._rows(wanted):
+            return Holder(row.name, frozenset(row.roles.split()))
         return None
 
+    def _rows(self, wanted: sql.Select[tuple[str, str, str]]) -> list[sql.Row[tuple[str, str, str]]]:
+        """What the table has; nothing where nobody has had a token yet."""
+        with self._connected() as connection:
+            there = sql.inspect(connection).has_table(TOKENS.name)
+            return [*connection.execute(wanted)] if there else []
 
-def _read(data: bytes) -> list[Holder]:
-    """The holders in a file, or a `ValueError`."""
-    try:
-        if len(data) > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST} bytes")
-        return [_holder(each) for each in json.loads(data.decode())["tokens"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"it is not a file of tokens: {error}") from error
+    @contextmanager
+    def _connected(self, writes: bool = False) -> Iterator[sql.Connection]:
+        """A connection in a transaction; errors of the database are those of a campaign."""
+        self._store.check_open()
+        with self._store.naming(), self._store.place.engine.connect() as connection:
+            with connection.execution_options(writes=writes).begin():
+                yield connection
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-def _holder(said: Any) -> Holder:
-    roles = frozenset(said["roles"])
-    digest = bytes.fromhex(said["sha256"])
-    if len(digest) != 32 or not roles <= set(ROLES) or not NAME.fullmatch(said["name"]):
-        raise ValueError(f"an entry is damaged: {str(said)[:80]}")
-    return Holder(said["name"], roles, digest)
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

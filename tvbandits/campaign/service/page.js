@@ -28,6 +28,19 @@
     return JSON.parse(text.replace(/"INK"/g, JSON.stringify(c.ink))
       .replace(/"PAPER"/g, JSON.stringify(c.paper)).replace(/"LINE"/g, JSON.stringify(c.line)));
   }
+  // Of names that would cover each other the one drawn last stays; the others show beside the pointer.
+  function uncover(place) {
+    var kept = [];
+    Array.from(place.querySelectorAll(".textpoint text")).reverse().forEach(function (name) {
+      var box = name.getBoundingClientRect();
+      var covers = kept.some(function (other) {
+        return box.left < other.right && other.left < box.right &&
+          box.top < other.bottom && other.top < box.bottom;
+      });
+      name.style.visibility = covers ? "hidden" : "visible";
+      if (!covers) { kept.push(box); }
+    });
+  }
   function draw(place) {
     var said = JSON.parse(document.getElementById(place.id + "-data").textContent);
     var slider = document.getElementById(place.id + "-slider"), shown = said;
@@ -42,5 +55,9 @@
   }
   function drawAll() { document.querySelectorAll(".plot").forEach(draw); }
   drawAll();
+  document.querySelectorAll(".plot").forEach(function (place) {
+    uncover(place);
+    place.on("plotly_afterplot", function () { uncover(place); });
+  });
   dark.addEventListener("change", drawAll);
 })();

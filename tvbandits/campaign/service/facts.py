@@ -1,0 +1,285 @@
+"""What the page of a campaign says, as numbers: beliefs, the best place, stations in trouble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.naming import Names
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.context import AtContext, measured
+from tvbandits.datasets.tables.sensor_field import degrees_in
+from tvbandits.experts.calibrated import estimate
+
+# Of a domain that is not finite, or a large one: so many are shown.
+MOST_PLACES = 400
+
+# Deviations of half a 95% interval, which is what stands after every ±.
+HALF = 1.96
+
+# Times up to now that are shown, and steps ahead of it.
+BACK, AHEAD = 10, (1, 2, 3, 5)
+
+# When a station is called stuck, silent or biased.
+SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
+
+
+@dataclass(frozen=True)
+class StationFacts:
+    """A place that has been read, and what is wrong with it, if anything is."""
+
+    name: str
+    readings: int
+    failed: int
+    last_time: float
+    last_value: float
+    troubles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A map of the places.
+
+    Attributes
+    ----------
+    x, y : arrays of shape (N,)
+        Across, and up: longitude and latitude where there are such.
+    across, up : str
+        What they are.
+    ratio : float
+        How much longer one unit up is than one across.
+    """
+
+    x: Array
+    y: Array
+    across: str
+    up: str
+    ratio: float
+
+
+class Facts:
+    """Of a campaign as it is now.
+
+    Attributes
+    ----------
+    campaign : Campaign
+    places : array of shape (N, d)
+        Where beliefs are shown.
+    names : list of str
+        Of the places.
+    now : float
+        The latest time told, or asked about.
+    history : DataFrame
+        With the name of the `place` of each row.
+    pending : array of shape (k, d)
+    """
+
+    def __init__(self, campaign: Campaign) -> None:
+        history = campaign.history
+        history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
+        history = history.assign(time=history["t"]) if campaign.clock else history
+        if campaign.recipe.control is not None:
+            history = history.assign(reward=history["relative"])
+        known = campaign.state
+        latest = known.pending.X if len(known.pending) else known.readings.X
+        self.campaign, self.pending = campaign, campaign.pending
+        self.places, self.names = _places(campaign.recipe.domain, campaign.names, latest)
+        self.now = float(history["time"].to_numpy(dtype=float).max(initial=0.0))
+        parts: list[Any] = [known.readings, known.failed, known.answers, known.pending]
+        X, t = (np.concatenate([getattr(part, of) for part in parts]) for of in ("X", "t"))
+        places = [self.name_of(x) for x in X[np.argsort(t, kind="stable")]]
+        self.history = history.assign(place=places)
+
+    @property
+    def unit(self) -> str:
+        """Of the reward, in brackets, and what it is held against; empty where nobody said."""
+        said, control = self.campaign.about.get("unit", ""), self.campaign.recipe.control
+        beside = "" if control is None else f" beside {self.campaign.names.name(np.array(control))}"
+        return f" [{said}]{beside}" if said else beside
+
+    def interval(self, mean: float, deviation: float) -> str:
+        """Mean and 95% interval, with the unit, as people write it."""
+        unit = self.campaign.about.get("unit", "")
+        return f"{mean:.4g} ± {float(f'{HALF * deviation:.2g}'):g} {unit}".rstrip()
+
+    @property
+    def minimises(self) -> bool:
+        """Lower is better."""
+        return bool(self.campaign.recipe.minimise)
+
+    @cached_property
+    def width(self) -> float:
+        """Deviations of the last decision's bound."""
+        beta = float(self.campaign.info.beta)
+        return beta if np.isfinite(beta) and beta > 0 else DEFAULT_WIDTH
+
+    @cached_property
+    def belief(self) -> tuple[Array, Array]:
+        """Mean and deviation of every place now, shapes (N,)."""
+        return self.believed(self.now)
+
+    def believed(self, t: float) -> tuple[Array, Array]:
+        """Mean and deviation of every place at a time, shapes (N,)."""
+        beside = self.campaign.recipe.control is not None
+        return self.campaign.predict(self.places, t, relative=beside)
+
+    @cached_property
+    def course(self) -> list[tuple[float, Array, Array]]:
+        """Times of the history, now, and times ahead; mean and deviation of every place at each."""
+        known = np.unique([*self.history["time"].to_numpy(dtype=float), self.now])
+        step = float(np.median(np.diff(known))) if len(known) > 1 else 1.0
+        some = known[np.unique(np.linspace(0, len(known) - 1, BACK).astype(int))]
+        times = [*some.tolist(), *(self.now + steps * step for steps in AHEAD)]
+        return [(t, *self.believed(t)) for t in times]
+
+    @cached_property
+    def best(self) -> int:
+        """The place of the best mean."""
+        mean, _ = self.belief
+        return int(np.argmin(mean) if self.minimises else np.argmax(mean))
+
+    @cached_property
+    def ranked(self) -> Index:
+        """Rows of all places, the best first."""
+        mean, _ = self.belief
+        return np.argsort(mean if self.minimises else -mean)
+
+    @property
+    def best_guess(self) -> str:
+        """The best place, and what is expected there."""
+        mean, deviation = self.belief
+        return f"{self.names[self.best]}: {self.interval(mean[self.best], deviation[self.best])}"
+
+    @cached_property
+    def reasons(self) -> list[tuple[str, str]]:
+        """Where to go, and why: the name of each pending point, and a sentence."""
+        mean, deviation = self.belief
+        found = []
+        for point in self.pending:
+            name, row = self.name_of(point), self.row_of(point)
+            said = self.interval(mean[row], deviation[row])
+            if row == self.best:
+                found.append((name, f"{name} is the best guess: {said}."))
+            else:
+                sign = -1 if self.minimises else 1
+                bound = mean[row] + sign * self.width * deviation[row]
+                found.append(
+                    (name, f"{name} may reach {bound:.4g} ({said}); best guess: {self.best_guess}.")
+                )
+        return found
+
+    @cached_property
+    def most_regret(self) -> float:
+        """What the best place could lose at most, as far as the width holds."""
+        mean, deviation = self.belief
+        sign = -1.0 if self.minimises else 1.0
+        hoped = sign * mean + self.width * deviation
+        kept = sign * mean[self.best] - self.width * deviation[self.best]
+        return max(float(hoped.max() - kept), 0.0)
+
+    def row_of(self, point: Array) -> int:
+        """The place nearest to a point."""
+        return int(np.argmin(((self.places - point) ** 2).sum(axis=1)))
+
+    def name_of(self, point: Array) -> str:
+        """Of a point: of its place, or its coordinates."""
+        row = self.row_of(point)
+        exact = bool((self.places[row] == point).all())
+        return self.names[row] if exact else self.campaign.names.name(point)
+
+    def when(self, t: float) -> str:
+        """A time as people say it; of midnight the date."""
+        return self.campaign.when(t).removesuffix(" 00:00:00")
+
+    @cached_property
+    def stations(self) -> list[StationFacts]:
+        """Every place with a row in the history, those in trouble first."""
+        found = [_station(str(name), rows) for name, rows in self.history.groupby("place")]
+        return sorted(found, key=lambda each: (not each.troubles, each.name))
+
+    @property
+    def calibrations(self) -> list[str]:
+        """What its earlier answers say about the expert, and about whoever is inside of it."""
+        found, known = [], self.campaign.state.expert
+        while known:
+            if pairs := known.get("pairs"):
+                verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
+                found.append(f"The expert, by answers beside readings of its questions: {verdict}.")
+            known = known.get("expert")
+        return found
+
+    @property
+    def plane(self) -> Plane | None:
+        """Where the places are on a map; None where they have no such map."""
+        names, places = self.campaign.names, self.places
+        domain = self.campaign.recipe.domain
+        if not isinstance(domain, Candidates):
+            return None
+        table = pd.DataFrame(places, columns=names.coordinates)
+        if names.given:  # degrees, of all sites, in their order
+            rows = domain.index(places)
+            table = pd.DataFrame(names.given).iloc[rows.tolist()]
+        degrees = degrees_in(table.columns)
+        if degrees is not None:
+            latitude, longitude = degrees
+            x, y = (table[column].to_numpy(dtype=float) for column in (longitude, latitude))
+            return Plane(x, y, longitude, latitude, float(1 / np.cos(np.radians(y.mean()))))
+        if places.shape[1] != 2:
+            return None
+        across, up = names.coordinates
+        return Plane(places[:, 0], places[:, 1], across, up, 1.0)
+
+
+def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
+    """Where beliefs are shown, at the context of the latest points, and what the places are called."""
+    if measured(domain) and len(latest):
+        width = sum(part.width for part in measured(domain).values())
+        domain = AtContext(domain, domain.chosen, latest[-1, -width:])
+    if isinstance(domain, Candidates):
+        X = np.delete(domain.X, list(domain.retired), axis=0)
+        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
+    else:
+        X = domain.sample(MOST_PLACES, np.random.default_rng(0))
+        X = X[np.lexsort(X.T[::-1])]
+    return X, [names.name(x) for x in X]
+
+
+def _station(name: str, rows: pd.DataFrame) -> StationFacts:
+    played = rows[rows["kind"] != "pending"]
+    values = played["reward"].dropna().to_numpy(dtype=float)
+    last = float(values[-1]) if len(values) else float("nan")
+    time = float(played["time"].max()) if len(played) else float("nan")
+    failed = int((played["kind"] == "failed").sum())
+    return StationFacts(name, len(values), failed, time, last, _troubles(played))
+
+
+def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
+    """What is wrong with a place, in words; its own readings and the expert's answers each by itself."""
+    found = []
+    for source, own in played.groupby("source"):
+        what = "answers" if source == "expert" else "readings"
+        values = own["reward"].to_numpy(dtype=float)
+        missing = np.isnan(values)
+        silent = int(np.argmin([*missing[::-1], False]))
+        if silent >= FAILED_IN_A_ROW:
+            found.append(f"silent: the last {silent} {what} failed")
+        read = values[~missing]
+        stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
+        if stuck >= SAME_IN_A_ROW:
+            found.append(f"stuck: {read[-1]:g} for {stuck} {what}")
+    both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])
+    apart = (both["expert"] - both["bandit"]).dropna().to_numpy(dtype=float)
+    if len(apart) >= FEWEST_PAIRS:
+        mean, error = float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5
+        if abs(mean) > STANDARD_ERRORS * error > 0:
+            found.append(f"biased: answers are {mean:+.3g} from its own readings")
+    return tuple(found)
+
+
