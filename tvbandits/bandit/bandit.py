@@ -42,6 +42,7 @@ from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
+from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
@@ -185,7 +186,7 @@ class Bandit:
     @in_turn
     def predict(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         t: float | None = None,
         outcome: str | None = None,
         context: Context = None,
@@ -513,7 +514,7 @@ class Bandit:
     @in_turn
     def tell(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
@@ -573,7 +574,7 @@ class Bandit:
     @in_turn
     def correct(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted | None = None,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
@@ -626,7 +627,7 @@ class Bandit:
         return self._state.info
 
     @in_turn
-    def retract(self, X: ArrayLike, t: ArrayLike | None = None) -> Info:
+    def retract(self, X: ArrayLike | Named, t: ArrayLike | None = None) -> Info:
         """Take rewards back, as if you had never told them; see `correct`.
 
         Parameters
@@ -655,7 +656,7 @@ class Bandit:
         self._state = replace(retold(self._model, self._state, told.without(rows)), outcomes=read)
         return self._state.info
 
-    def _played(self, X: ArrayLike, t: ArrayLike | None) -> Any:
+    def _played(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
         """Points with the context that they were played at last, by a time, where one is measured."""
         return completed(self._recipe.domain, X, None, self._state.played, t)
 
@@ -695,7 +696,7 @@ class Bandit:
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
-    def drop(self, X: ArrayLike) -> None:
+    def drop(self, X: ArrayLike | Named) -> None:
         """Give up on pending points that nobody will play.
 
         Parameters
@@ -748,7 +749,7 @@ class Bandit:
     @in_turn
     def answer(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         values: ArrayLike,
         t: float | None = None,
         variance: ArrayLike | None = None,

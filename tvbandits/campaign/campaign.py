@@ -54,6 +54,7 @@ from tvbandits.core.coercion import check_part, file_path, of_kind, several
 from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.limits import as_outcomes
+from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class Campaign:
 
     def predict(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         t: Any = None,
         outcome: str | None = None,
         context: Context = None,
@@ -445,7 +446,7 @@ class Campaign:
 
     def tell(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
@@ -535,7 +536,7 @@ class Campaign:
 
     def correct(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted | None = None,
         t: Any = None,
         variance: ArrayLike | None = None,
@@ -559,14 +560,14 @@ class Campaign:
         return self.info
 
     def retract(
-        self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
+        self, X: ArrayLike | Named, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
         given = {"X": self.placed(X, t=t, played=True).tolist(), "t": numbers_of(self.clock, t)}
         self._done("retracted", given, key, who)
         return self.info
 
-    def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
+    def drop(self, X: ArrayLike | Named, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
         self._done("dropped", {"X": self.placed(X).tolist()}, key, who)
 
@@ -617,7 +618,7 @@ class Campaign:
 
     def answer(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         values: ArrayLike,
         t: Any = None,
         variance: ArrayLike | None = None,
@@ -788,7 +789,7 @@ class Campaign:
             raise
 
     def placed(
-        self, X: ArrayLike, context: Context = None, t: Any = None, *, played: bool = False
+        self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)
