@@ -49,6 +49,7 @@ from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
+from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of
 from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
@@ -192,7 +193,7 @@ class Bandit:
     @in_turn
     def predict(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         t: float | None = None,
         outcome: str | None = None,
         context: Context = None,
@@ -525,7 +526,7 @@ class Bandit:
     @in_turn
     def tell(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
@@ -585,7 +586,7 @@ class Bandit:
     @in_turn
     def correct(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted | None = None,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
@@ -638,7 +639,7 @@ class Bandit:
         return self._state.info
 
     @in_turn
-    def retract(self, X: ArrayLike, t: ArrayLike | None = None) -> Info:
+    def retract(self, X: ArrayLike | Named, t: ArrayLike | None = None) -> Info:
         """Take rewards back, as if you had never told them; see `correct`.
 
         Parameters
@@ -667,7 +668,7 @@ class Bandit:
         self._state = replace(retold(self._model, self._state, told.without(rows)), outcomes=read)
         return self._state.info
 
-    def _played(self, X: ArrayLike, t: ArrayLike | None) -> Any:
+    def _played(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
         """Points with the context that they were played at last, by a time, where one is measured."""
         return completed(self._recipe.domain, X, None, self._state.played, t)
 
@@ -707,7 +708,7 @@ class Bandit:
         return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
-    def drop(self, X: ArrayLike) -> None:
+    def drop(self, X: ArrayLike | Named) -> None:
         """Give up on pending points that nobody will play.
 
         Parameters
@@ -760,7 +761,7 @@ class Bandit:
     @in_turn
     def answer(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         values: ArrayLike,
         t: float | None = None,
         variance: ArrayLike | None = None,

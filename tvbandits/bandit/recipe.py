@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,33 @@ class Recipe:
     control: Any = None
     robust: bool = False
     history: int | None = None
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            domain: Domain,
+            kernel: Any,
+            noise_variance: float | None,
+            aging: Aging = ...,
+            posterior: PosteriorRule = ...,
+            confidence: Confidence | float | str = ...,
+            mean: float | Literal["online"] = "online",
+            acquisition: Acquisition = ...,
+            batching: Batching = ...,
+            asking: Asking | None = None,
+            consult: Literal["after tell", "before ask"] = "after tell",
+            learn: Every | None = None,
+            reset: EventTrigger | None = None,
+            lead: float = 0.0,
+            minimise: bool = False,
+            limits: Sequence[Limit] = (),
+            safe: Any = (),
+            move_cost: MoveCost | None = None,
+            control: Any = None,
+            robust: bool = False,
+            history: int | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", as_confidence(self.confidence))

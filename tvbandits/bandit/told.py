@@ -68,7 +68,7 @@ def zero_or_one(y: Any) -> Any:
 
 
 def checked_answers(
-    recipe: Recipe, X: ArrayLike, values: ArrayLike, t: float, variance: ArrayLike | None
+    recipe: Recipe, X: Any, values: ArrayLike, t: float, variance: ArrayLike | None
 ) -> tuple[Observations, int]:
     """Answers about one time, and how many of them are none.
 

@@ -57,6 +57,7 @@ from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import as_text
 from tvbandits.core.limits import as_outcomes
+from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class Campaign:
 
     def predict(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         t: Any = None,
         outcome: str | None = None,
         context: Context = None,
@@ -464,7 +465,7 @@ class Campaign:
 
     def tell(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: Any = None,
         variance: ArrayLike | None = None,
@@ -605,7 +606,7 @@ class Campaign:
 
     def correct(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted | None = None,
         t: Any = None,
         variance: ArrayLike | None = None,
@@ -629,13 +630,13 @@ class Campaign:
         return self._done_at(X, "corrected", given, key, who, played=True)
 
     def retract(
-        self, X: ArrayLike, t: Any = None, *, key: str | None = None, who: str | None = None
+        self, X: ArrayLike | Named, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
         given = {"t": numbers_of(self.clock, t)}
         return self._done_at(X, "retracted", given, key, who, played=True)
 
-    def drop(self, X: ArrayLike, *, key: str | None = None, who: str | None = None) -> None:
+    def drop(self, X: ArrayLike | Named, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
         self._done_at(X, "dropped", {}, key, who)
 
@@ -685,7 +686,7 @@ class Campaign:
 
     def answer(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         values: ArrayLike,
         t: Any = None,
         variance: ArrayLike | None = None,
@@ -903,7 +904,7 @@ class Campaign:
             raise
 
     def placed(
-        self, X: ArrayLike, context: Context = None, t: Any = None, *, played: bool = False
+        self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)

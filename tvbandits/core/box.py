@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,6 +74,10 @@ class Box:
 
     bounds: Array
     context: Any = None
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, bounds: ArrayLike, context: Any = None) -> None: ...
 
     def __post_init__(self) -> None:
         bounds = as_bounds(self.bounds)

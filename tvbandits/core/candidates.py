@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +81,15 @@ class Candidates:
     X: Array
     context: Sequence[int] = ()
     retired: Sequence[int] = ()
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            X: ArrayLike | str | os.PathLike[str] | Rows,
+            context: Sequence[int] | Mapping[str, Any] = (),
+            retired: Sequence[int] = (),
+        ) -> None: ...
 
     def __new__(cls, *given: Any, **named: Any) -> Any:  # noqa: D102
         context = given[1] if len(given) > 1 else named.get("context")

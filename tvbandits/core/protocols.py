@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -131,6 +131,16 @@ class Answers:
     variance: Array
     cost: float = 0.0
     notes: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            values: ArrayLike,
+            variance: ArrayLike,
+            cost: float = 0.0,
+            notes: Sequence[str] = (),
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         values = as_floats(self.values, "values")

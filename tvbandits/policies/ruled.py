@@ -23,6 +23,7 @@ from tvbandits.core.context import Context, chosen_of, completed, context_column
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays, Record
+from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
@@ -158,7 +159,7 @@ class PolicyAdapter:
 
     def tell(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
         variance: ArrayLike | None = None,
@@ -201,7 +202,7 @@ class PolicyAdapter:
         except ValueError as error:
             raise ValueError(f"in the unit {self.unit:g} of rewards, {error}") from None
 
-    def drop(self, X: ArrayLike) -> None:
+    def drop(self, X: ArrayLike | Named) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
         out = self.record.pending
         points = self.domain.check(completed(self.domain, X, None, out))

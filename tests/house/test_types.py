@@ -1,0 +1,128 @@
+"""Calls as the pages make them pass a type checker."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.test_documents import PYTHON, Block
+from tests.places import ROOT
+
+CALLS = """
+from pathlib import Path
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+from tvbandits import Answers, Bandit, Box, Candidates, Recipe, Space, policies
+from tvbandits.core.limits import Limit
+
+Answers([0.3, float("nan")], variance=0.01, cost=2.0)
+Answers(np.zeros(2), [0.01, 0.02], notes=["refused"])
+box = Box([(0, 10)])
+Box(np.zeros((1, 2)), context={"outside": (-15, 20)})
+Candidates([[0.0], [1.0]], context=[0], retired=[1])
+Candidates([(0, 1), (2, 3)], context={"outside": (-15, 20)})
+Candidates(Path("points.npy"))
+Candidates("points.parquet")
+Candidates(np.zeros((3, 1)))
+recipe = Recipe(box, RBF(1.0), 0.01, confidence=2.0)
+Recipe(box, RBF(1.0), 0.01, confidence="theory", limits=[Limit("noise", at_most=60.0)])
+bandit = Bandit(recipe)
+bandit.tell([[1.0]], [0.5], 1)
+space = Space({"power": (0, 10)})
+named = policies.adaptive_gp_ucb(space)
+named.tell({"power": 3.0}, 0.5, 1)
+named.tell([{"power": 3.0}, {"power": 4.0}], [0.5, 0.6], 1)
+named.predict({"power": 3.0}, 2)
+named.correct({"power": 3.0}, [0.7], 1)
+named.retract({"power": 4.0}, 1)
+named.drop({"power": 4.0})
+"""
+
+# Right calls that a checker cannot know to be right, by the page and a word of the complaint.
+UNKNOWABLE = {
+    # The noise of a problem may be unknown; here it is said two lines above.
+    ("docs/your-own-network.md", '"noise_variance" to "stations_at"'),
+    ("docs/your-own-network.md", '"noise_variance" to "StubTransport"'),
+    ("docs/which-policy.md", 'variable has type "Arms"'),  # any domain, at first sight
+    ("docs/a-real-campaign.md", 'has no attribute "prior"'),  # which some posteriors have
+}
+
+
+def complaints(folder: Path) -> list[str]:
+    """What mypy says of the modules of a folder; functions of the pages need not be annotated."""
+    options = [
+        *("--strict", "--implicit-reexport", "--no-warn-unreachable", "--no-error-summary"),
+        *("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"),
+        *("--config-file", str(ROOT / "pyproject.toml")),
+    ]
+    where = {"MYPYPATH": os.pathsep.join([str(ROOT), str(folder)]), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, *map(str, sorted(folder.glob("*.py")))],
+        env=os.environ | where,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if ": error: " in line]
+
+
+@pytest.mark.slow
+def test_documented_calls_have_no_type_errors(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "calls.py").write_text(CALLS)
+    (tmp_path / "wrong_call.py").write_text("from tvbandits import Box\nBox(object())\n")
+    blocks: dict[str, Block] = {}
+    for number, block in enumerate(PYTHON):
+        name = block.module or f"block_{number}"
+        blocks[name] = block
+        (tmp_path / f"{name}.py").write_text(block.text)
+    found: list[str] = []
+    wrong, used = 0, set()
+    for line in complaints(tmp_path):
+        name = Path(line.partition(":")[0]).stem
+        if name == "wrong_call":
+            wrong += 1
+            continue
+        page = blocks[name].page if name in blocks else name
+        known = [each for each in UNKNOWABLE if each[0] == page and each[1] in line]
+        used.update(known)
+        found += [] if known else [f"{blocks.get(name, name)}: {line}"]
+    assert found == []
+    assert wrong == 1
+    assert used == UNKNOWABLE
+
+
+DECLARED = [
+    *("tvbandits.core.candidates:Candidates", "tvbandits.core.box:Box"),
+    *("tvbandits.core.protocols:Answers", "tvbandits.bandit.recipe:Recipe"),
+]
+
+
+@pytest.mark.parametrize("path", DECLARED)
+def test_what_is_declared_is_what_can_be_given(path: str) -> None:
+    """The signature for type checkers has the fields of the dataclass, with their defaults."""
+    module, _, name = path.partition(":")
+    made: Any = getattr(importlib.import_module(module), name)
+    (declared,) = [
+        each
+        for each in ast.walk(ast.parse(inspect.cleandoc(inspect.getsource(made))))
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    ]
+    arguments = declared.args.args[1:]
+    fields = [each for each in dataclasses.fields(made) if each.init]
+    assert [each.arg for each in arguments] == [each.name for each in fields]
+    plain = dataclasses.MISSING
+    needed = [each for each in fields if each.default is plain and each.default_factory is plain]
+    assert len(arguments) - len(declared.args.defaults) == len(needed)
+    for each, default in zip(fields[len(needed) :], declared.args.defaults, strict=True):
+        if each.default is not plain:
+            assert ast.literal_eval(default) == each.default
