@@ -21,6 +21,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import as_name
+from tvbandits.cli.campaign_actions import escaped
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
     as_floats,
@@ -398,4 +399,4 @@ def new(file: str, config: Path, expert: str | None, who: str | None, like: str 
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
         placed = f"; {about['places']}" if "places" in about else ""
-        print(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}")
+        print(escaped(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}"))
