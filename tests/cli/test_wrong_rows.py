@@ -119,3 +119,14 @@ def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(
         fine(command("sites", "add", network, "ST9=50.0,14.0", "--yes", "--key", "k"))
     fine(command("sites", "add", network, "ST10=45.5,9.9"))
     fine(command("sites", "add", place, "D=7"))
+
+
+def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: Path) -> None:
+    Path("day.csv").write_text("site;time;reward\nA;1;1.012\nB;2;998,5\n")
+    fine(command("tell", place, "--csv", "day.csv"))
+    Path("next.csv").write_text("site;time;reward;variance\nA;3;1.013;0,04\n")
+    one_line(command("tell", place, "--csv", "next.csv"), r"1\.013 in column 3.*--decimal")
+    fine(command("tell", place, "--csv", "next.csv", "--decimal", "comma"))
+    one_line(command("tell", place, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
+    with Campaign.open(place) as campaign:
+        assert campaign.state.rewards.y.tolist() == [1012.0, 998.5, 1013.0]

@@ -345,15 +345,19 @@ def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
         raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
 
 
-def tell(call: Change, one: Input, path: Path | None, *, yes: bool) -> None:
+def tell(
+    call: Change, one: Input, path: Path | None, decimal: str | None = None, *, yes: bool
+) -> None:
     """Tell a reading, or all of a table but the rows in which something is wrong, which are named."""
     if path is not None and one != Input():
         raise ValueError("tell --csv stands alone: a table has a column for everything else")
+    if path is None and decimal is not None:
+        raise ValueError("--decimal is for the table of --csv")
     if path is None and (one.site is None or one.value is None):
         raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
         wrong: Wrong = {}
-        readings = [one] if path is None else readings_in(path, campaign, wrong)
+        readings = [one] if path is None else readings_in(path, campaign, wrong, decimal)
         there, new = _placed(campaign, readings, path, yes, wrong), 0
         parts: Iterable[int] = range(0, len(there), PART)
         with ExitStack() as shown:
@@ -503,7 +507,9 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 }
 
 
-def readings_in(path: Path, campaign: Campaign, wrong: Wrong) -> list[Input]:
+def readings_in(
+    path: Path, campaign: Campaign, wrong: Wrong, decimal: str | None = None
+) -> list[Input]:
     """The readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
 
     Rows that cannot be read are put down in `wrong` by their lines.
@@ -513,7 +519,7 @@ def readings_in(path: Path, campaign: Campaign, wrong: Wrong) -> list[Input]:
     with naming(path):
         # Names as they stand there: of two that are the same pandas makes different ones.
         as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
-        frame = read_spreadsheet(path, header=None, **as_texts)
+        frame = read_spreadsheet(path, decimal, header=None, **as_texts)
         there = [str(name).strip().lower() for name in frame.iloc[0]]
         there = [each if ALIKE.get(each, each) in there else ALIKE[each] for each in there]
         if twice := [name for name in there if name and there.count(name) > 1]:

@@ -123,6 +123,9 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
+    decimal: Annotated[
+        Text, Option(metavar="comma|point", help="With --csv: its decimal mark, where unclear.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
@@ -132,7 +135,7 @@ def tell_command(
     given = actions.Input(
         site, reward, at, variance, call.key, actions.read(outcome), actions.joined(context)
     )
-    actions.tell(call, given, csv, yes=yes)
+    actions.tell(call, given, csv, decimal, yes=yes)
 
 
 @command(app, "questions")
