@@ -47,11 +47,11 @@ LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 LARGEST = 50_000_000
 
 
-def read_table(source: Source, name: str = "source") -> pd.DataFrame:
+def read_table(source: Source, name: str = "source", decimal: str | None = None) -> pd.DataFrame:
     """The table, or that of a file: of a csv all cells as text, under their own headings.
 
     A csv may be separated by commas, semicolons or tabs, and compressed; with semicolons or tabs its
-    numbers may have a decimal comma. It is UTF-8, or else Windows-1252, as some spreadsheets write.
+    numbers may have a decimal comma, of which `decimal` may say so. It is UTF-8, or else Windows-1252, as some spreadsheets write.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def read_table(source: Source, name: str = "source") -> pd.DataFrame:
         raise ValueError(f"{name} must be a DataFrame or the path of a file, got {shown(source)}")
     path = file_path(name, source)
     with naming(path):
-        return read_parquet(path) if is_parquet(path) else _csv(path)
+        return read_parquet(path) if is_parquet(path) else _csv(path, decimal)
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
@@ -72,9 +72,9 @@ def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def _csv(path: Path, decimal: str | None) -> pd.DataFrame:
     # The heading is read as a row of its own: pandas would give a name that comes twice another.
-    raw = read_spreadsheet(path, header=None, dtype=str)
+    raw = read_spreadsheet(path, decimal, header=None, dtype=str)
     heading = raw.iloc[0].fillna("").str.strip()
     return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
 

@@ -95,6 +95,7 @@ def sensor_field(
     every: str | None = None,
     start: str | float | None = None,
     end: str | float | None = None,
+    decimal: str | None = None,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
 
@@ -131,6 +132,9 @@ def sensor_field(
     start, end : str or float, optional
         Rows from one time to another, both with it: 2008-01-31, or 2008 for all of a year (numbers
         where times are numbers). None: all there are.
+    decimal : str, optional
+        The decimal mark of csv files with semicolons or tabs, "comma" or "point". None: as the cells of
+        each column show it.
 
     Raises
     ------
@@ -152,8 +156,8 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    given = read_table(sites, "sites")
-    rows = read_table(values, "values")
+    given = read_table(sites, "sites", decimal)
+    rows = read_table(values, "values", decimal)
     with naming_source(sites):
         places = read_places(given)
     with naming_source(values):

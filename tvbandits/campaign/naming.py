@@ -46,6 +46,9 @@ _SAID = re.compile(rf"t = ({_NUMBERS})|\[({_NUMBERS})\]")
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
+# A site is far away from the nearest other by so many times the extent of all others.
+FAR = 3.0
+
 # Names of so many sites are shown where one is unknown.
 MOST = 8
 
@@ -277,7 +280,38 @@ class Names:
         X, known = domain.X, np.column_stack([self.given[each] for each in order])
         extent = np.ptp(known, axis=0)
         slopes = np.where(extent > 0, np.ptp(X, axis=0) / np.where(extent > 0, extent, 1.0), 1.0)
-        return np.asarray(X[0] + (table[:, columns] - known[0]) * slopes)
+
+        def placed(degrees: Array) -> Array:
+            return np.asarray(X[0] + (degrees - known[0]) * slopes)
+
+        found, swapped = placed(table[:, columns]), table[:, columns].copy()
+        swapped[:, :2] = swapped[:, 1::-1]
+        far, other = nearest(X[:, :2], found[:, :2]), nearest(X[:, :2], placed(swapped)[:, :2])
+        exchanged = (far > FAR * np.hypot(*np.ptp(X[:, :2], axis=0))) & (other < far / 10)
+        if exchanged.any():
+            row = int(exchanged.argmax())
+            wanted = ",".join(map(exactly, table[row, ::-1] if len(names) == 2 else swapped[row]))
+            raise ValueError(
+                f"{','.join(map(exactly, table[row]))} is {far[row]:.0f} km from the nearest site: the "
+                f"order is {', '.join(names)}; {wanted} would be {other[row]:.0f} km away"
+            )
+        return found
+
+    def remote(self, add: Mapping[str, Any]) -> list[str]:
+        """What is odd about sites that are to be added: they are far from all that are there."""
+        domain, body = candidates_of(self._domain), self.change(add, ())
+        X = np.asarray(body["X"], dtype=np.float64)
+        if domain is None or not X.size:
+            return []
+        width = 2 if self.given else X.shape[1]
+        there, extent = domain.X[:, :width], np.linalg.norm(np.ptp(domain.X[:, :width], axis=0))
+        unit = " km" if self.given else ""
+        return [
+            f'"{name}" is {away:.4g}{unit} from the nearest site, and all others lie within '
+            f"{extent:.4g}{unit} of each other"
+            for name, away in zip(body["names"], nearest(there, X[:, :width]), strict=True)
+            if away > FAR * extent > 0
+        ]
 
     def name(self, x: Array) -> str:
         """What people call a point (d,)."""
@@ -321,6 +355,11 @@ class Names:
             return found[0]
 
         return _SAID.sub(word, text)
+
+
+def nearest(known: Array, X: Array) -> Array:
+    """How far each of some points (n, d) is from the nearest of others (m, d), shape (n,)."""
+    return np.array([np.linalg.norm(known - x, axis=1).min() for x in X])
 
 
 def clock_of(unit: str, origin: str, zone: str = "") -> Clock:

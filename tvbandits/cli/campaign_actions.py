@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -20,7 +20,7 @@ import typer
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
 from tvbandits.campaign.status import drop_command, since, without_formula
-from tvbandits.campaign.store.errors import BusyError, StorageError
+from tvbandits.campaign.store.errors import CampaignError, ConflictError
 from tvbandits.cli.options import Call, Change
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
@@ -30,6 +30,9 @@ from tvbandits.core.files.journal import without_nan
 from tvbandits.core.files.page import generated_by
 from tvbandits.core.files.reading import naming, read_spreadsheet
 from tvbandits.core.space import Arms
+
+if TYPE_CHECKING:
+    from tvbandits.gp.fitting.noise import NoiseEstimate
 
 
 @contextmanager
@@ -51,9 +54,16 @@ def opened(call: Call, *, decides: bool = False) -> Iterator[Campaign]:
         yield campaign
 
 
-def say(call: Call, text: str, about: Mapping[str, Any]) -> None:
-    """One line, or JSON."""
-    print(json.dumps(without_nan(about)) if call.shape == "json" else text)
+def escaped(text: str) -> str:
+    """One line that commands no terminal: control characters and marks of direction are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(call: Call, text: str | list[str], about: Mapping[str, Any]) -> None:
+    """One line, or several, or JSON."""
+    lines = [text] if isinstance(text, str) else text
+    shown = "\n".join(map(escaped, lines))
+    print(json.dumps(without_nan(about)) if call.shape == "json" else shown)
 
 
 def time_of(campaign: Campaign, text: str | None, name: str = "--at") -> float | None:
@@ -114,6 +124,16 @@ def import_kernels() -> None:
             del sys.modules["pandas"]
 
 
+def remote(campaign: Campaign, add: Mapping[str, Any]) -> list[str]:
+    """What is odd about the places of new sites; what is wrong with them is said when they are added."""
+    with suppress(ValueError):
+        return campaign.names.remote(add)
+    return []
+
+
+# Deviations of a normal distribution from its mean to the ends of its 95% interval.
+HALF_WIDTH = 1.96
+
 # --- the commands ------------------------------------------------------------------------------------
 
 
@@ -163,8 +183,15 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
                 text += f"; set aside as outliers: {aside}"
             if (noise := campaign.info.model.noise) is not None:
                 shown["noise_variance"] = asdict(noise)
-                text += f"; noise variance: {noise}"
+                text += f"; noise variance: {_noise_text(noise)}"
         say(call, text, {**shown, "last": campaign.when(found.time), "ages": ages})
+
+
+def _noise_text(noise: NoiseEstimate) -> str:
+    if noise.low == noise.high:
+        return f"{noise.variance:g}"
+    interval = f"{noise.low:.2g} to {noise.high:.2g} (95%)"
+    return f"{noise.variance:.2g}, {interval}, from {noise.readings} readings"
 
 
 def history(call: Call, last: int) -> None:
@@ -182,7 +209,11 @@ def history(call: Call, last: int) -> None:
             print(f"{len(rows)} of {len(found[0])} rows; --last 0 for all", file=sys.stderr)
         table = csv.writer(sys.stdout, lineterminator="\n")
         for cells in (columns, *rows):
-            table.writerow(["" if each != each else without_formula(each) for each in cells])
+            table.writerow(["" if each != each else _cell(each) for each in cells])
+
+
+def _cell(value: Any) -> Any:
+    return escaped(without_formula(value)) if isinstance(value, str) else value
 
 
 def report(place: str, out: str | None) -> None:
@@ -243,8 +274,11 @@ class Input:
     line: int = 1
 
 
-# A reading, where it was made (1, d), and when.
-Placed = tuple[Input, Array, float | None]
+# A reading, where it was made (1, d), where that is known, and when.
+Placed = tuple[Input, Array | None, float | None]
+
+# What is wrong with lines of a table.
+Wrong = dict[int, ValueError]
 
 # Readings that are told in one transaction.
 PART = 5000
@@ -275,15 +309,13 @@ class Doubts:
         return f"{when(t)} is far ahead of {when(last) if self.times else 'now'}"
 
     def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
-        """What is odd about it, which is counted among the usual then."""
+        """What is odd about it; if nothing is, it is counted among the usual then."""
         value, name, found = reading.value, self.campaign.names.name(X[0]), list[str]()
-        if t is not None:
-            if odd := self.of_time(t, of_now=1):
-                found.append(f"{name} at {odd}")
-            self.times = _ends([*self.times, t])
-        if value is None or math.isnan(value):
-            return found
-        if self.count >= FEWEST:
+        if t is not None and (odd := self.of_time(t, of_now=1)):
+            found.append(f"{name} at {odd}")
+        read = value is not None and not math.isnan(value)
+        if read and self.count >= FEWEST:
+            assert value is not None
             low, high = self.values
             # A share of few visits is uncertain by itself.
             noise = max(self.noise_variance, reading.variance or 0.0) ** 0.5
@@ -291,7 +323,10 @@ class Doubts:
             # Of equal readings, where the noise is learned, nobody knows yet what is far.
             if most > 0 and not low - most <= value <= high + most:
                 found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
-        self.values, self.count = _ends([*self.values, value]), self.count + 1
+        if not found and t is not None:
+            self.times = _ends([*self.times, t])
+        if not found and read:
+            self.values, self.count = _ends([*self.values, value]), self.count + 1
         return found
 
 
@@ -305,19 +340,25 @@ def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
     if yes or not any(doubts):
         return
     said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
-    if not (sys.stdin.isatty() and typer.confirm(f"{said}; is that right?", err=True)):
+    question = f"{escaped(said)}; is that right?"
+    if not (sys.stdin.isatty() and typer.confirm(question, err=True)):
         raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
 
 
-def tell(call: Change, one: Input, path: Path | None, *, yes: bool) -> None:
-    """Tell a reading, or all of a table."""
+def tell(
+    call: Change, one: Input, path: Path | None, decimal: str | None = None, *, yes: bool
+) -> None:
+    """Tell a reading, or all of a table but the rows in which something is wrong, which are named."""
     if path is not None and one != Input():
         raise ValueError("tell --csv stands alone: a table has a column for everything else")
+    if path is None and decimal is not None:
+        raise ValueError("--decimal is for the table of --csv")
     if path is None and (one.site is None or one.value is None):
         raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
-        readings = [one] if path is None else readings_in(path, campaign)
-        there, new = _placed(campaign, readings, path, yes), 0
+        wrong: Wrong = {}
+        readings = [one] if path is None else readings_in(path, campaign, wrong, decimal)
+        there, new = _placed(campaign, readings, path, yes, wrong), 0
         parts: Iterable[int] = range(0, len(there), PART)
         with ExitStack() as shown:
             if len(there) > PART:  # on a terminal there is a bar
@@ -325,61 +366,94 @@ def tell(call: Change, one: Input, path: Path | None, *, yes: bool) -> None:
 
                 parts = shown.enter_context(bars()).track(parts, description="tell")
             for start in parts:
-                new += _told(campaign, there[start : start + PART], path, start)
-        _say_brought(call, campaign, len(readings), new)
+                new += _told(campaign, there[start : start + PART], path, wrong)
+        lines = [f"{path}, line {line}: {wrong[line]}" for line in sorted(wrong)]
+        count = len({reading.line for reading, *_ in there} - {*wrong})
+        if wrong and not count:
+            more = f" (and {len(lines) - 1} more rows are wrong)" if len(lines) > 1 else ""
+            raise ValueError(lines[0] + more)
+        refused = [{"line": line, "error": str(wrong[line])} for line in sorted(wrong)]
+        _say_brought(call, campaign, count, new, {"refused": refused} if wrong else {})
+    for line in lines:
+        print(f"tvbandits: {escaped(line)}; it is not told", file=sys.stderr)
+    if lines:
+        raise typer.Exit(2)
+
+
+def _own(error: ValueError) -> bool:
+    """Whether something is wrong with one reading, and not with the campaign."""
+    return not isinstance(error, CampaignError) or isinstance(error, ConflictError)
 
 
 def _placed(
-    campaign: Campaign, readings: list[Input], path: Path | None, yes: bool
+    campaign: Campaign, readings: list[Input], path: Path | None, yes: bool, wrong: Wrong
 ) -> list[Placed]:
-    """The readings with their places and times; nothing is told unless all are known, and sure."""
+    """The readings with their places and times; of a table without those in which something is wrong.
+
+    Where nobody can be asked whether what is odd in a table is right, it counts as wrong.
+    """
     known, names, usual = campaign.ledger, campaign.names, Doubts(campaign)
 
     @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
         return known.placed(names.points(site), names.context(context), t)
 
-    there, doubts = list[Placed](), list[str]()
-    first: dict[tuple[bytes, float], int] = {}
+    there, doubts = list[Placed](), dict[int, list[str]]()
     for reading in readings:
-        with _line(path, reading):
+        with _row(path, reading, wrong):
             t = time_of(campaign, reading.at)
-            X = placed(str(reading.site), reading.context, t)
-            there.append((reading, X, t))
             if path is not None and t is None and reading.key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
-            doubts += usual.of_reading(X, t, reading)
-            if t is None or reading.key is not None:
+            try:
+                X = placed(str(reading.site), reading.context, t)
+            except ValueError:
+                if reading.key is None:
+                    raise
+                there.append((reading, None, t))  # on record, it needs no place any more
                 continue
+            there.append((reading, X, t))
+            if odd := usual.of_reading(X, t, reading):
+                doubts[reading.line] = odd
+    if path is None or sys.stdin.isatty():
+        sure([each for odd in doubts.values() for each in odd], yes)
+    elif not yes:
+        for line, odd in doubts.items():
+            wrong[line] = ValueError(f"{'; '.join(odd)}: say --yes if it is right")
+    there = [each for each in there if each[0].line not in wrong]
+    _check_once(campaign, there, path, wrong)
+    return [each for each in there if each[0].line not in wrong]
+
+
+def _check_once(campaign: Campaign, there: list[Placed], path: Path | None, wrong: Wrong) -> None:
+    """Put down rows of a place and time that an earlier row has, too."""
+    first: dict[tuple[bytes, float], int] = {}
+    for reading, X, t in there:
+        if X is None or t is None or reading.key is not None:
+            continue
+        with _row(path, reading, wrong):
             if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
                 raise ValueError(
-                    f"{names.name(X[0])} at {campaign.when(t)} stands in line {line} already: give "
-                    "each a key in a column key if both are to count, or leave one out"
+                    f"{campaign.names.name(X[0])} at {campaign.when(t)} stands in line {line} "
+                    "already: give each a key in a column key if both are to count, or leave one out"
                 )
-    sure(doubts, yes)
-    return there
 
 
-def _told(campaign: Campaign, rows: list[Placed], path: Path | None, before: int) -> int:
-    """Tell them; how many are new. Of those that are refused, all before the first that is wrong."""
-    with _line(path, rows[0][0], f"; the {before} before it are told" if before else ""):
-        try:
-            return campaign.record(_said(*row) for row in rows)
-        except (BusyError, StorageError):
-            raise
-        except ValueError:
-            if len(rows) == 1:
-                raise
-    half = len(rows) // 2
-    new = _told(campaign, rows[:half], path, before)
-    return new + _told(campaign, rows[half:], path, before + half)
+def _told(campaign: Campaign, rows: list[Placed], path: Path | None, wrong: Wrong) -> int:
+    """Tell them; how many are new."""
+    refused: list[tuple[int, ValueError]] | None = None if path is None else []
+    new = campaign.record((_said(campaign, *row) for row in rows), refused)
+    wrong |= {rows[number][0].line: error for number, error in refused or ()}
+    return new
 
 
-def _said(reading: Input, X: Array, t: float | None) -> dict[str, Any]:
+def _said(campaign: Campaign, reading: Input, X: Array | None, t: float | None) -> dict[str, Any]:
     counts = {"counts": [reading.counts]} if reading.counts else {}
     who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
     variance = several(reading.variance)
-    return {"X": X, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
+    place: dict[str, Any] = {"X": X}
+    if reading.key is not None:  # by what was written it is known again
+        place = {"X": [reading.site], "context": campaign.names.context(reading.context)}
+    return {**place, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
 
 
 def answer(call: Change, site: str, value: float, at: str | None, variance: float | None) -> None:
@@ -398,11 +472,13 @@ def answer(call: Change, site: str, value: float, at: str | None, variance: floa
         _say_brought(call, campaign, 1, int(campaign.ledger.seq > before))
 
 
-def _say_brought(call: Change, campaign: Campaign, count: int, fresh: int) -> None:
+def _say_brought(
+    call: Change, campaign: Campaign, count: int, fresh: int, more: Mapping[str, Any] | None = None
+) -> None:
     status = campaign.status
     new = {0: "known already", count: "new"}.get(fresh, f"{fresh} of them new")
     text = f"{count} brought, {new}; {status.told} told, {status.pending} pending"
-    say(call, text, {"brought": count, "new": fresh, "told": status.told})
+    say(call, text, {"brought": count, "new": fresh, "told": status.told, **(more or {})})
 
 
 def several(number: float | None) -> list[float] | None:
@@ -411,14 +487,14 @@ def several(number: float | None) -> list[float] | None:
 
 
 @contextmanager
-def _line(path: Path | None, reading: Input, more: str = "") -> Iterator[None]:
-    """Name the line of a table in what is wrong with it."""
+def _row(path: Path | None, reading: Input, wrong: Wrong) -> Iterator[None]:
+    """Put down what is wrong with a row of a table."""
     try:
         yield
     except ValueError as error:
-        if path is None:
+        if path is None or not _own(error):
             raise
-        raise ValueError(f"{path}, line {reading.line}: {error}{more}") from error
+        wrong[reading.line] = error
 
 
 # Columns of a table by other names.
@@ -431,15 +507,19 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 }
 
 
-def readings_in(path: Path, campaign: Campaign) -> list[Input]:
+def readings_in(
+    path: Path, campaign: Campaign, wrong: Wrong, decimal: str | None = None
+) -> list[Input]:
     """The readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
+
+    Rows that cannot be read are put down in `wrong` by their lines.
 
     In the place of a reward: successes and trials, or events and exposure.
     """
     with naming(path):
         # Names as they stand there: of two that are the same pandas makes different ones.
         as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
-        frame = read_spreadsheet(path, header=None, **as_texts)
+        frame = read_spreadsheet(path, decimal, header=None, **as_texts)
         there = [str(name).strip().lower() for name in frame.iloc[0]]
         there = [each if ALIKE.get(each, each) in there else ALIKE[each] for each in there]
         if twice := [name for name in there if name and there.count(name) > 1]:
@@ -470,7 +550,7 @@ def readings_in(path: Path, campaign: Campaign) -> list[Input]:
             try:
                 readings.append(_reading(cells, names, limits, counted, row + 1))
             except ValueError as error:
-                raise ValueError(f"line {row + 1}: {error}") from error
+                wrong[row + 1] = error
         return _with_variances(readings, COUNTS[counted]) if counted else readings
 
 

@@ -21,6 +21,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import as_name
+from tvbandits.cli.campaign_actions import escaped
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
     as_floats,
@@ -49,7 +50,17 @@ from tvbandits.policies.setting import Policy
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "history", "move_cost", "title", "unit"),
-    "domain": ("arms", "box", "context", "control", "coordinates", "safe", "sites", "space"),
+    "domain": (
+        "arms",
+        "box",
+        "context",
+        "control",
+        "coordinates",
+        "decimal",
+        "safe",
+        "sites",
+        "space",
+    ),
     "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
         *("kernel", "length_scale", "minimise", "name", "noise_sd", "noise_variance", "options"),
@@ -137,7 +148,9 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
         arms = Arms(said["arms"])
         return arms, {"names": json.dumps(arms.names), "coordinates": json.dumps(arms.names)}
     if kinds == ["sites"]:
-        sites, about = _sites(folder / str(said["sites"]), said.get("coordinates"))
+        sites, about = _sites(
+            folder / str(said["sites"]), said.get("coordinates"), said.get("decimal")
+        )
         if not context:
             return sites, about
         named = [*json.loads(about["coordinates"]), *context]
@@ -164,10 +177,12 @@ def _parameter(name: str, given: Any) -> Any:
     return Integer(*whole)
 
 
-def _sites(path: Path, coordinates: list[str] | None) -> tuple[Candidates, dict[str, str]]:
+def _sites(
+    path: Path, coordinates: list[str] | None, decimal: str | None
+) -> tuple[Candidates, dict[str, str]]:
     """Sites of a CSV: their coordinates, and their names."""
     with naming(path):
-        frame = read_spreadsheet(path, dtype=str, keep_default_na=False)
+        frame = read_spreadsheet(path, decimal, dtype=str, keep_default_na=False)
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
         words = pd.to_numeric(frame[first], errors="coerce").isna().any()
@@ -398,4 +413,4 @@ def new(file: str, config: Path, expert: str | None, who: str | None, like: str 
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
         placed = f"; {about['places']}" if "places" in about else ""
-        print(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}")
+        print(escaped(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}"))

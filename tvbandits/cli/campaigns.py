@@ -123,6 +123,9 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Table = None,
+    decimal: Annotated[
+        Text, Option(metavar="comma|point", help="With --csv: its decimal mark, where unclear.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
     """Tell a reading, or those of a table; the same ones again count once.
@@ -132,7 +135,7 @@ def tell_command(
     given = actions.Input(
         site, reward, at, variance, call.key, actions.read(outcome), actions.joined(context)
     )
-    actions.tell(call, given, csv, yes=yes)
+    actions.tell(call, given, csv, decimal, yes=yes)
 
 
 @command(app, "questions")
@@ -205,15 +208,21 @@ def sites_command(
     call: Change,
     names: Annotated[
         list[str],
-        Argument(metavar="NAME[=X,Y]...", help="Sites; with coordinates, if they are new."),
+        Argument(
+            metavar="NAME[=X,Y]...",
+            help="Sites; with coordinates in the order of the table of sites, if they are new.",
+        ),
     ],
+    yes: Yes = False,
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
     with actions.opened(call, decides=True) as campaign:
         if what == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:
-            campaign.change_sites(actions.placed(names), key=call.key)
+            add = actions.placed(names)
+            actions.sure(actions.remote(campaign, add), yes, "added")
+            campaign.change_sites(add, key=call.key)
         left = campaign.sites
         actions.say(call, f"{len(left)} sites may be played", {"sites": left})
 
@@ -255,16 +264,16 @@ def forecast_command(
         predicted = campaign.predict(X, t, outcome, relative=relative)
         mean, deviation = (each.tolist() for each in predicted)
         lower_first = bool(campaign.recipe.minimise)
-        rows = [
-            {"site": campaign.names.name(X[i]), "mean": mean[i], "deviation": deviation[i]}
-            for i in sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
-        ]
+        order = sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
         unit = campaign.about.get("unit", "") if outcome is None else ""
-        lines = [
-            f"{row['site']}: {row['mean']:.4g} +- {row['deviation']:.2g} {unit}".rstrip()
-            for row in rows
-        ]
-        actions.say(call, "\n".join(lines), {"t": t, "unit": unit, "forecast": rows})
+        rows, lines = [], []
+        for i in order:
+            name, half = campaign.names.name(X[i]), actions.HALF_WIDTH * deviation[i]
+            bounds = [mean[i] - half, mean[i] + half]
+            row = {"site": name, "mean": mean[i], "deviation": deviation[i], "interval_95": bounds}
+            rows.append(row)
+            lines.append(f"{name}: {mean[i]:.4g} +- {half:.2g}{f' {unit}' if unit else ''} (95%)")
+        actions.say(call, lines, {"t": t, "unit": unit, "forecast": rows})
 
 
 @command(app, "backup")

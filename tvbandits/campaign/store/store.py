@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_of, reason_of
 from tvbandits.core.arrays import Array
-from tvbandits.core.coercion import require
+from tvbandits.core.coercion import require, shown
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 from tvbandits.core.files.reading import limit_of
 from tvbandits.core.files.saving import Saved
@@ -293,6 +294,14 @@ SNAPSHOTS = sql.Table(
     sql.Column("made_by", sql.Text, nullable=False),
 )
 
+# Who may speak to the service of a campaign: made with the first token, where there is one.
+TOKENS = sql.Table(
+    "tokens",
+    sql.MetaData(),
+    sql.Column("name", sql.Text, primary_key=True),
+    sql.Column("roles", sql.Text, nullable=False),
+    sql.Column("sha256", sql.Text, nullable=False, unique=True),
+)
 
 # The version of the tables and of what is saved in them; one that is not known is refused.
 SCHEMA = 6
@@ -312,12 +321,56 @@ def version_in(connection: sql.Connection, place: str) -> int:
         return 0
     ours = {"about", "journal", "snapshots"} <= set(tables)
     if not ours or {each["name"] for each in inspector.get_columns("about")} != {*ABOUT.c.keys()}:
-        raise NoCampaignError(f"{place}: it is no campaign: it has the tables {sorted(tables)}")
+        raise NoCampaignError(
+            f"{place}: it is no campaign: it has the tables {shown(sorted(tables))}"
+        )
     wanted = sql.select(ABOUT.c.value).where(ABOUT.c.name == "schema")
     said = connection.execute(wanted).scalar()
     if said != str(SCHEMA):
         raise NoCampaignError(f"{place}: its tables are of version {said}, and {SCHEMA} is known")
+    if odd := sorted(_foreign_objects(connection)):
+        kind, name = odd[0]
+        raise NoCampaignError(
+            f"{place}: it is no campaign as it was made: it has the {kind} {shown(name)}, and what "
+            "stands in a database besides the tables could change what is written; take that out "
+            "only if you know where it comes from"
+        )
     return SCHEMA
+
+
+def _foreign_objects(connection: sql.Connection) -> set[tuple[str, str]]:
+    """Kinds and names of what is in a database and not in one that we have made."""
+    if connection.dialect.name == "sqlite":
+        there = _definitions(connection)
+        return {(kind, name) for kind, name, _, _ in there - _own_definitions()}
+    ours = ", ".join(f"'{table.name}'" for table in METADATA.sorted_tables)
+    wanted = (
+        "SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+        f"WHERE NOT tgisinternal AND relname IN ({ours}) "
+        f"UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE tablename IN ({ours})"
+    )
+    return {(kind, str(name)) for kind, name in connection.execute(sql.text(wanted))}
+
+
+def _definitions(connection: sql.Connection) -> set[tuple[str, str, str, str]]:
+    """Kind, name, table and definition of everything in a SQLite database but its statistics."""
+    found = connection.execute(sql.text("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+    return {
+        (str(kind), str(name), str(table), " ".join(str(said).split()))
+        for kind, name, table, said in found
+        if name not in ("sqlite_stat1", "sqlite_stat4")  # of ANALYZE
+    }
+
+
+@cache
+def _own_definitions() -> set[tuple[str, str, str, str]]:
+    engine = sql.create_engine("sqlite://")
+    METADATA.create_all(engine)
+    TOKENS.create(engine)
+    with engine.connect() as connection:
+        found = _definitions(connection)
+    engine.dispose()
+    return found
 
 
 # --------------------------------------------------------------------------------------------------

@@ -43,7 +43,20 @@ ENVIRONMENT = "TVBANDITS_READ_"
 SEPARATORS = ",;\t"
 
 
-DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+([eE][-+]?\d+)?\s*)$")
+# How a number with a mark in it may be meant where the decimal mark is the one or the other.
+_GROUPED = r"[1-9]\d{0,2}(?:[X]\d{3})+"
+
+
+_NUMBER = rf"[-+]?(?:(?:\d+|{_GROUPED})[Y]\d+(?:[eE][-+]?\d+)?|{_GROUPED})"
+
+
+_MEANT = {
+    "comma": re.compile(_NUMBER.replace("X", ".").replace("Y", ",")),
+    "point": re.compile(_NUMBER.replace("X", ",").replace("Y", ".")),
+}
+
+
+_MARKS = {"comma": ",", "point": "."}
 
 
 # Bytes of the first line of a csv.
@@ -294,11 +307,19 @@ def separator_of(heading: bytes, separators: str) -> str:
     return max(separators, key=lambda each: heading.count(each.encode()))
 
 
-def read_spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
+def read_spreadsheet(path: Path, decimal: str | None = None, **options: Any) -> pd.DataFrame:
     r"""The table of a csv as spreadsheets of any country write it, also a packed one.
 
-    Commas, semicolons or tabs separate the cells. Unless commas do, texts such as 1,5 become 1.5. The
-    file is in UTF-8, or else in Windows-1252.
+    Commas, semicolons or tabs separate the cells. Unless commas do, texts such as 1,5 become 1.5, and
+    1.012 becomes 1012 in a column with 998,5. The file is in UTF-8, or else in Windows-1252.
+
+    Parameters
+    ----------
+    path : Path
+    decimal : str, optional
+        The decimal mark, "comma" or "point"; by default as each column shows it.
+    options
+        As of `pandas.read_csv`.
 
     Raises
     ------
@@ -315,12 +336,12 @@ def read_spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
     0  Köln  1.5
     """
     try:
-        return _spreadsheet(path, encoding="utf-8-sig", **options)
+        return _spreadsheet(path, decimal, encoding="utf-8-sig", **options)
     except UnicodeDecodeError:
-        return _spreadsheet(path, encoding="cp1252", encoding_errors="replace", **options)
+        return _spreadsheet(path, decimal, encoding="cp1252", encoding_errors="replace", **options)
 
 
-def _spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
+def _spreadsheet(path: Path, decimal: str | None, **options: Any) -> pd.DataFrame:
     with unpacked(path) as stream:
         start = stream.peek(1 << 16)
         if b"\0" in start:
@@ -329,7 +350,64 @@ def _spreadsheet(path: Path, **options: Any) -> pd.DataFrame:
     frame = frame[(frame.notna() & (frame != "")).any(axis=1)]  # spreadsheets write ",,"
     if separator_of(start.partition(b"\n")[0], SEPARATORS) == ",":
         return frame
-    return frame.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
+    return _with_points(frame, decimal)
+
+
+def _with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
+    """A frame whose texts of numbers have decimal points, and nothing between thousands.
+
+    What 1.012 means is said by the other cells of its column: in one with 998,5 it is 1012.
+
+    Raises
+    ------
+    ValueError
+        If the cells of a column do not say it, and both are possible.
+    """
+    if decimal not in (None, *_MARKS):
+        raise ValueError(f'decimal must be "comma" or "point", got {decimal!r}')
+    columns = [
+        {cell: meant for cell in frame.iloc[:, i].unique() if (meant := _meanings(cell))}
+        for i in range(frame.shape[1])
+    ]
+    shown = [{each[0] for each in cells.values() if len(each) == 1} for cells in columns]
+    anywhere = set().union(*shown)
+    for i, cells in enumerate(columns):
+        marks = {} if decimal is None else dict.fromkeys(cells, decimal)
+        for cell, meant in cells.items() if decimal is None else ():
+            usual = "point" if "." in cell else "comma"
+            possible = shown[i] or {usual, *anywhere}
+            if len(meant) == 1:
+                possible = {*meant}
+            elif not shown[i] and any(
+                len(each) == 2 and (("." in other) != ("." in cell))
+                for other, each in cells.items()
+            ):
+                possible = {*_MARKS}  # 1.012 and 1,012
+            if len(possible) > 1:
+                raise ValueError(
+                    f"{cell} in column {i + 1} may be {_pointed(cell, 'comma')} or "
+                    f"{_pointed(cell, 'point')}: say which mark is the decimal one, by decimal = "
+                    '"comma" or "point" (--decimal of a command)'
+                )
+            (marks[cell],) = possible
+        if marks:
+            changed = {
+                cell: _pointed(cell, mark) for cell, mark in marks.items() if mark in cells[cell]
+            }
+            frame.isetitem(i, frame.iloc[:, i].map(lambda cell, to=changed: to.get(cell, cell)))
+    return frame
+
+
+def _meanings(cell: object) -> list[str]:
+    """The decimal marks with which a text is a number that has such a mark, or one between thousands."""
+    if not (isinstance(cell, str) and ("," in cell or "." in cell)):
+        return []
+    return [name for name, form in _MEANT.items() if form.fullmatch(cell.strip())]
+
+
+def _pointed(cell: str, decimal: str) -> str:
+    between = {"comma": ".", "point": ","}[decimal]
+    return cell.replace(between, "").replace(_MARKS[decimal], ".")
 
 
 def is_parquet(path: Path) -> bool:

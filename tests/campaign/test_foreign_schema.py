@@ -1,0 +1,77 @@
+"""A file whose tables are not as we make them is refused before anything in it runs."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.test_campaign import execute, plain, play
+from tvbandits import Campaign
+from tvbandits.campaign import NoCampaignError
+from tvbandits.campaign.store.store import TOKENS
+
+FOREIGN = {
+    "trigger that deletes": (
+        "CREATE TRIGGER gone AFTER INSERT ON journal BEGIN "
+        "DELETE FROM journal WHERE seq = new.seq; END"
+    ),
+    "trigger called as a table": (
+        "CREATE TRIGGER journal AFTER INSERT ON journal BEGIN SELECT 1; END"
+    ),
+    "trigger on snapshots": "CREATE TRIGGER s BEFORE DELETE ON snapshots BEGIN SELECT 1; END",
+    "view": "CREATE VIEW latest AS SELECT * FROM journal",
+    "table": "CREATE TABLE other (x)",
+    "index": "CREATE INDEX fast ON journal (at)",
+    "column": "ALTER TABLE journal ADD COLUMN more TEXT",
+    "a table of tokens that is not ours": "CREATE TABLE tokens (name TEXT)",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("made") / "c.db"
+    with Campaign.create(place, plain()) as campaign:
+        play(campaign, 1, 2)
+    return place
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_file_with_a_foreign_schema_is_refused_and_left_as_it_is(
+    case: str, made: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "c.db"
+    shutil.copy(made, place)
+    execute(place, FOREIGN[case])
+    before = place.read_bytes()
+    with pytest.raises(NoCampaignError, match="it is no campaign"):
+        Campaign.open(place)
+    assert place.read_bytes() == before
+    with closing(sqlite3.connect(place)) as file:
+        assert file.execute("SELECT count(*) FROM journal").fetchone() == (4,)
+
+
+def test_the_name_of_a_foreign_trigger_cannot_command_the_terminal(
+    made: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "c.db"
+    shutil.copy(made, place)
+    name = "t\x1b[2J\u202e"
+    execute(place, f'CREATE TRIGGER "{name}" AFTER INSERT ON journal BEGIN SELECT 1; END')
+    with pytest.raises(NoCampaignError) as refused:
+        Campaign.open(place)
+    assert str(refused.value).isprintable()
+
+
+def test_a_campaign_with_tokens_or_statistics_is_one(made: Path, tmp_path: Path) -> None:
+    place = tmp_path / "c.db"
+    shutil.copy(made, place)
+    with Campaign.open(place) as campaign:
+        TOKENS.create(campaign._store.place.engine)
+    execute(place, "ANALYZE", "VACUUM")
+    with Campaign.open(place) as campaign:
+        assert campaign.verify().fine
+        campaign.backup(tmp_path / "copy.db")
+    with Campaign.open(tmp_path / "copy.db") as copy:
+        assert copy.status.told == 2

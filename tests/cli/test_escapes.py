@@ -1,0 +1,64 @@
+"""Names, titles and words of a campaign cannot command the terminal on which they are printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.commands import Command, commands, fine
+from tvbandits import Campaign, Candidates, Space, policies
+
+EVIL = "a\x1b]0;owned\x07\u202eb\nc\u2066"
+SHOWN = "a\\x1b]0;owned\\x07\\u202eb\\nc\\u2066"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return commands(monkeypatch, capsys, "campaign")
+
+
+def on_sites(place: Path) -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    about = {"names": json.dumps([EVIL, "d"]), "title": EVIL, "unit": EVIL, "places": EVIL}
+    with Campaign.create(place, bandit, about=about) as campaign:
+        campaign.ask(1.0, among=[0])
+        campaign.tell([[0.0]], [1.0], 1.0)
+        campaign.ask(2.0, among=[0])
+
+
+def on_words(place: Path) -> None:
+    space = Space(kind=[EVIL, "d"])
+    bandit = policies.gp_ucb(space, space.kernel(), 0.01)
+    with Campaign.create(place, bandit) as campaign:
+        campaign.tell([{"kind": EVIL}], [1.0], 1.0)
+
+
+VERBS = [
+    ("ask", "--at", 3),
+    ("status",),
+    ("status", "--best"),
+    ("history",),
+    ("forecast", "--at", 3),
+    ("sites", "retire", "d"),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: " ".join(map(str, verb)))
+def test_names_of_sites_are_printed_escaped(command: Command, tmp_path: Path, verb: tuple) -> None:  # type: ignore[type-arg]
+    on_sites(tmp_path / "c.db")
+    name, *more = verb
+    place = tmp_path / "c.db"
+    arguments = ["sites", "retire", place, "d"] if name == "sites" else [name, place, *more]
+    said = fine(command(*arguments))
+    assert said.replace("\n", "").isprintable()
+    if name in ("status", "history", "forecast"):
+        assert SHOWN in said
+
+
+def test_words_of_a_space_are_printed_escaped(command: Command, tmp_path: Path) -> None:
+    on_words(tmp_path / "c.db")
+    for verb in (("ask", "--at", 3), ("status", "--best"), ("history",)):
+        said = fine(command(verb[0], tmp_path / "c.db", *verb[1:]))
+        assert said.replace("\n", "").isprintable()
+    assert SHOWN in said
