@@ -14,6 +14,7 @@ from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Space, p
 from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers
+from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 BOX = Box([(0.0, 1.0), (0.0, 1.0)])
@@ -273,3 +274,35 @@ def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
         again.correct(told.X[24:27], [0.5, 0.5, 0.5], told.t[24:27])
         assert again.state.info.outliers == 1
         assert again.verify().problems == ()
+
+
+def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings told at once are observed about as often as they are many, not as their square."""
+    rng, n = np.random.default_rng(0), 45
+    points = rng.uniform(0, 1, (6, 2))
+    rows, t = rng.integers(6, size=n), np.arange(1.0, n + 1)
+    y = np.sin(5 * points[rows, 0] + t / 30) + 0.1 * rng.standard_normal(n)
+    y += 20.0 * (rng.random(n) < 0.1)
+    observed, observe = [0], FilterEnsemble.observe
+
+    def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
+        observed[0] += 1
+        return observe(ensemble, *parts)
+
+    monkeypatch.setattr(FilterEnsemble, "observe", counted)
+
+    def bandit() -> Bandit:
+        return policies.adaptive_gp_ucb(Candidates(points), None, 0.01, robust=True)
+
+    at_once = bandit()
+    at_once.tell(points[rows], y, t)
+    assert observed[0] < 5 * n  # once for each of them by one pass, and some replays at the start
+    in_turn = bandit()
+    for i in range(n):
+        in_turn.tell(points[rows[[i]]], y[[i]], t[i])
+    outliers = [each.state.outliers for each in (at_once, in_turn)]
+    assert outliers[0] is not None
+    assert outliers[1] is not None
+    assert len(outliers[0]) > 1
+    np.testing.assert_array_equal(outliers[0].rows, outliers[1].rows)
+    np.testing.assert_array_equal(at_once.predict(points)[0], in_turn.predict(points)[0])

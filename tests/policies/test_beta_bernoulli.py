@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, compare, policies, rate
+from tvbandits import Box, Candidates, compare, count, policies, rate
 from tvbandits.comparison.setup import played
 from tvbandits.datasets import Banners
 
@@ -72,7 +72,7 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves() -> None:
     for y in ([1.5], [-0.1]):
         refused(ValueError, "takes rewards from 0 to 1, got", player.tell, ARMS.X[:1], y, 2)
     assert player.info.told == 2
-    assert player.rule.counts[:2].tolist() == [[0.25, 0.75], [0.75, 0.25]]
+    assert player.rule.counts[:2].tolist() == [[1.0, 3.0], [3.0, 1.0]]
     refused(ValueError, "needs a finite domain", policies.discounted_thompson, Box([(0, 1)]))
 
 
@@ -91,3 +91,41 @@ def test_what_is_read_of_trials_is_the_share_that_succeeds(trials: int) -> None:
     np.testing.assert_allclose(trials * shares, np.round(trials * shares), atol=1e-9)
     deviation = np.sqrt((chances * (1 - chances)).sum() / trials)
     assert abs((shares - chances).sum()) < 3.0 * deviation
+
+
+def test_a_rate_counts_as_many_trials_as_it_is_of() -> None:
+    """As if each trial had been told alone."""
+    shares: Any = policies.discounted_thompson(ARMS, discount=0.9)
+    trials: Any = policies.discounted_thompson(ARMS, discount=0.9)
+    shares.tell(ARMS.X[[0, 1, 2]], rate([3, 0, 500], [10, 0, 500]), 1)  # of the second: no reading
+    shares.tell(ARMS.X[[3]], rate(1, 2), 3)
+    trials.tell(ARMS.X[[0] * 10], [1] * 3 + [0] * 7, 1)
+    trials.tell(ARMS.X[[2] * 500], np.ones(500), 1)
+    trials.tell(ARMS.X[[3, 3]], [0, 1], 3)
+    np.testing.assert_allclose(shares.rule.counts, trials.rule.counts)
+    np.testing.assert_allclose(shares.rule.counts[2], [0.81 * 500, 0.0])
+
+
+def test_a_rate_to_be_minimised_counts_its_trials() -> None:
+    player: Any = policies.discounted_thompson(ARMS, minimise=True)
+    player.tell(ARMS.X[[0]], rate([3], [10]), 1)
+    np.testing.assert_allclose(player.rule.counts[0], [7.0, 3.0])
+
+
+def test_counts_of_events_are_no_trials() -> None:
+    player: Any = policies.discounted_thompson(ARMS)
+    with pytest.raises(ValueError, match=r"rate\(successes, trials\)"):
+        player.tell(ARMS.X[[0]], count([3], [10.0]), 1)
+    assert not player.rule.counts.any()
+    assert len(player.history) == 0
+
+
+def test_readings_of_many_visits_find_the_best_banner() -> None:
+    """500 visits a play at 1% to 4%: one trial a play would leave it guessing."""
+    chances, rng = np.array([0.01, 0.02, 0.03, 0.04]), np.random.default_rng(0)
+    player, found = policies.discounted_thompson(ARMS, seed=0), []
+    for t in range(1, 81):
+        X = player.ask(t)
+        found.append(int(X[0, 0]))
+        player.tell(X, rate(rng.binomial(500, chances[found[-1]]), 500), t)
+    assert np.mean(np.array(found[20:]) == 3) > 0.8

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Candidates, Every, Problem, Recipe, policies
+from tvbandits import Bandit, Candidates, Every, Problem, Recipe, compare, policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
@@ -196,3 +196,28 @@ def test_sparq_asks_in_bursts() -> None:
     for many in (1e51, 2**63):
         with pytest.raises(ValueError, match=r"queries must lie in \[0, 1e\+?0?9\], got"):
             policies.sparq_gp_ucb(Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=many)
+
+
+@pytest.mark.parametrize("name", ["boba", "w_dbo", "uniform", "gp_ucb"])
+def test_recipes_take_no_option_by_position(name: str) -> None:
+    """A kernel in the place of a noise variance is no noise variance."""
+    line = Candidates(np.linspace(0, 1, 5)[:, None])
+    with pytest.raises(TypeError, match=name):
+        getattr(policies, name)(line, RBF(1.0), 0.01, 2.0)
+
+
+def test_reward_kernel_is_in_the_unit_of_reward() -> None:
+    """A setting hands a model of one's own what it can use as it is."""
+    found: list[Any] = []
+
+    def maker(setting: Any) -> Any:
+        found.append(setting)
+        return policies.uniform(setting.domain, seed=setting.seed)
+
+    list(compare(DriftingBump(candidates=11, horizon=3), {"own": maker}, seeds=1))
+    (setting,) = found
+    X = setting.domain.X
+    np.testing.assert_allclose(
+        setting.reward_kernel(X), setting.scale**2 * setting.kernel(X), rtol=1e-12
+    )
+    assert setting.scale != 1.0

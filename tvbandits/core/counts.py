@@ -6,7 +6,7 @@ binomial proportions. The American Statistician 52, 1998.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,10 +31,13 @@ class Counted:
         NaN where there were no trials, or no exposure: played, and no reading.
     variance : array of shape (n,)
         Noise variance of each.
+    trials : array of shape (n,) or None
+        How many trials each is the share of; None where events were counted, not trials.
     """
 
     values: Array
     variance: Array
+    trials: Array | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -71,7 +74,10 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     k, n = _columns(("successes", successes), ("trials", trials))
     refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
     p = _mean(around, k, n, DEVIATIONS**2, 1.0)
-    return _per(k, n, p * (1.0 - p))
+    shares = _per(k, n, p * (1.0 - p))
+    n = n.copy()
+    n.setflags(write=False)
+    return replace(shares, trials=n)
 
 
 def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = None) -> Counted:

@@ -51,13 +51,20 @@ class BetaBernoulli:
         return allowed.best_of(drawn, rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Counts fade with time; a late reward is as faint as one that was told in time."""
+        """Take in rewards of one trial each."""
+        self.learn_shares(rewards, np.ones(len(rewards)))
+
+    def learn_shares(self, rewards: Observations, trials: Array) -> None:
+        """Take in shares (n,) of so many trials (n,).
+
+        Counts fade with time; a late reward is as faint as one that was told in time.
+        """
         latest = max(self.time, float(rewards.t.max()))
         if self.time > -np.inf:
             self.counts *= self.discount ** (latest - self.time)
         success = rewards.y - self.worst  # where less is better, the signed rewards lie in [-1, 0]
         told = np.column_stack([success, 1.0 - success])
-        weights = self.discount ** (latest - rewards.t)
+        weights = trials * self.discount ** (latest - rewards.t)
         np.add.at(self.counts, self.domain.index(rewards.X), weights[:, None] * told)
         self.time = latest
 
@@ -73,7 +80,7 @@ def discounted_thompson(
         argmax_a theta_a,   theta_a ~ Beta(1 + S_a, 1 + F_a),   S_a <- gamma S_a + success of a.
 
     A step is a unit of time, so that late rewards and uneven gaps are no obstacle. Rewards lie in
-    [0, 1]; each counts as one trial.
+    [0, 1]; each counts as one trial, but those of `rate(successes, trials)` as so many.
 
     Parameters
     ----------

@@ -66,6 +66,14 @@ class Bounded(Protocol):
         """Raise a `ValueError` for rewards, as they are told, that it cannot use."""
 
 
+@runtime_checkable
+class Counting(Protocol):
+    """A rule to which a share of many trials says more than one of few."""
+
+    def learn_shares(self, rewards: Observations, trials: Array) -> None:
+        """Take in shares (n,) of so many trials (n,)."""
+
+
 @dataclass(eq=False, repr=False)
 class PolicyAdapter:
     """A player whose choices are those of a rule: checks come before anything moves.
@@ -181,6 +189,10 @@ class PolicyAdapter:
         rewards, record = told.rewards, replace(self.record, **self.record.noted(told))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
+        trials = np.ones(len(told.X))
+        if isinstance(self.rule, Counting) and isinstance(y, Counted):
+            require(y.trials is not None, "y", "shares of trials, as of rate(successes, trials)", y)
+            trials = np.asarray(y.trials)
         before, seen, noise = len(self.record.rewards), record.rewards, self.noise
         learns = self.noise_variance is None and (noise is None or due(before, len(seen)))
         if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
@@ -189,7 +201,10 @@ class PolicyAdapter:
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
         self.record, self.noise = record, noise
-        if len(rewards):
+        if len(rewards) and isinstance(self.rule, Counting):
+            read = trials[~np.isnan(y.values)] if isinstance(y, Counted) else trials
+            self.rule.learn_shares(scaled, read[: len(rewards)])
+        elif len(rewards):
             self.rule.learn(scaled, self.rng)
         return self.info
 

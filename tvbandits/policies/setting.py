@@ -15,7 +15,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
@@ -197,8 +197,16 @@ def described(recipe: F, widths: Widths = MappingProxyType({})) -> F:
     recipe.__doc__ = "\n".join([title, "", *PARAMETERS, *entries, ""]) + examples
     hints = {name: each.annotation for name, each in parameters.items()}
 
+    by_place = [p.name for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
+
     @functools.wraps(recipe)
     def called(*given: Any, **options: Any) -> Any:
+        if len(given) > len(by_place):
+            rest = ", ".join(name for name in parameters if name not in by_place)
+            taken = " and ".join(by_place)
+            raise TypeError(
+                f"{recipe.__name__} takes {taken} by position, got {len(given)} values; by name: {rest}"
+            )
         for name in options:
             if name not in parameters:
                 hint = meant(name, parameters).rstrip() or f"there are {', '.join(parameters)}"
@@ -257,7 +265,8 @@ class Setting:
     Attributes
     ----------
     domain, kernel, noise_variance
-        As for a recipe; the kernel describes the standardised reward.
+        As for a recipe; the kernel describes the standardised reward, which recipes find by themselves,
+        and `reward_kernel` the reward as it is told.
     horizon : int
     variation : float
         Sup-norm change per unit of time, in prior deviations.
@@ -298,8 +307,13 @@ class Setting:
 
     @property
     def parts(self) -> tuple[Domain, Any, float | None]:
-        """The first three arguments of every recipe with a model."""
+        """Domain, kernel and noise variance of a `Recipe`, which standardises rewards itself."""
         return self.domain, self.kernel, self.noise_variance
+
+    @property
+    def reward_kernel(self) -> Any:
+        """The kernel in the unit of reward squared: for a model that standardises nothing."""
+        return ConstantKernel(self.scale**2, "fixed") * self.kernel
 
     @property
     def budgets(self) -> tuple[int, float, float]:
