@@ -18,6 +18,7 @@ from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
+from tvbandits.bandit.told import visited_with
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Source
 
@@ -389,3 +390,14 @@ def test_a_box_is_searched_well() -> None:
 
 
 # --- recipes --------------------------------------------------------------------------------------
+
+
+def test_visited_points_of_a_batch_are_kept_once_in_the_order_they_came() -> None:
+    before = np.array([[0.0, 1.0], [2.0, 3.0]])
+    batch = np.array([[5.0, 5.0], [-0.0, 1.0], [4.0, 4.0], [5.0, 5.0], [2.0, 3.0]])
+    expected = [[0.0, 1.0], [2.0, 3.0], [5.0, 5.0], [4.0, 4.0]]
+    assert visited_with(before, batch).tolist() == expected
+    one_by_one = before
+    for x in batch:
+        one_by_one = visited_with(one_by_one, x[None])
+    assert one_by_one.tolist() == expected

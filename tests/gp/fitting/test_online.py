@@ -485,3 +485,26 @@ def test_a_fixed_mean_keeps_the_unit() -> None:
     assert (bandit.state.model.scaling.anchor, bandit.state.model.scaling.scale) == (0.25, 1.0)
     assert bandit.info.model.fits > 2
     assert bandit.info.model.centre == 0.25
+
+
+def test_diverse_memory_keeps_the_greedy_rows_without_the_whole_matrix() -> None:
+    rng, kernel, sizes = np.random.default_rng(0), RBF(0.3), []
+
+    class Counted(RBF):
+        def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+            sizes.append(len(X) * len(X if Y is None else Y))
+            return super().__call__(X, Y, eval_gradient)
+
+    n, rule = 400, Every(remembered=40, recent=0.5, diverse=True)
+    Z, t = rng.random((n, 2)), np.arange(float(n))
+    kept = rule.kept(t, np.ones(n, dtype=bool), Counted(0.3), Z)
+    older = Z[: n - 20]
+    chosen: list[int] = []
+    left = kernel(older)
+    for _ in range(20):
+        chosen.append(int(np.diagonal(left).argmax()))
+        within = kernel(older[chosen]) + 1e-12 * np.eye(len(chosen))
+        across = kernel(older[chosen], older)
+        left = kernel(older) - across.T @ np.linalg.solve(within, across)
+    assert np.flatnonzero(kept).tolist() == [*sorted(chosen), *range(n - 20, n)]
+    assert max(sizes) == n - 20
