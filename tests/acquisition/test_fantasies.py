@@ -19,6 +19,7 @@ from tvbandits.acquisition.confidence import (
     BKBWidth,
     Fixed,
     Logarithmic,
+    PlaysAtATime,
     Situation,
     Srinivas,
     Theory,
@@ -389,6 +390,24 @@ def test_logarithmic(situation: Situation) -> None:
 def test_logarithmic_is_never_negative() -> None:
     assert Logarithmic(c2=0.1)(Situation(0.0, 0, None)) == 0.0
     assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
+
+
+@pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
+@pytest.mark.parametrize(("told", "d"), [(0, 0.0), (1, 0.5), (20, 3.0)])
+def test_bkb_is_its_theorem(told: int, d: float, delta: float) -> None:
+    """With accuracy 1/2 of the dictionary: alpha = 3."""
+    situation = Situation(1.0, told, None, effective_dimension=lambda: d)
+    information = 3.0 * math.log(max(told, 1)) * d
+    expected = 2 * math.sqrt(information + math.log(1 / delta)) + (1 + math.sqrt(2)) * 1.5
+    assert BKBWidth(delta, 1.5)(situation) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(0.0, 0.5), (0.3, 0.5), (1.0, 0.5), (4.0, 1.0), (100.0, 2.0)]
+)
+def test_the_width_grows_with_plays_at_a_time_from_one_on(n: float, expected: float) -> None:
+    situation = Situation(1.0, 20, None, at_a_time=lambda: n)
+    assert PlaysAtATime(0.5, most=2.0)(situation) == expected
 
 
 @pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", np.int64(2), np.float32(2.0)])

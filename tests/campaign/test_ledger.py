@@ -111,7 +111,7 @@ def test_the_cost_of_answers_is_summed_and_an_absence_costs_nothing(
 ) -> None:
     place, station = tmp_path / "c.db", Station(0.75)
     made = RECIPES[name]().recipe
-    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))  # type: ignore[type-var]
+    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))
     with Campaign.create(place, bandit) as campaign:
         campaign.tell([[0.0], [1.0], [2.5]], [0.1, 0.4, -0.2], 1.0)
         for t, away in ((2.0, False), (3.0, True), (4.0, False)):
@@ -134,7 +134,7 @@ def test_answers_of_an_operation_that_failed_are_not_on_record(
 ) -> None:
     place, station = tmp_path / "c.db", Station(0.75)
     made = RECIPES["expert"]().recipe
-    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))  # type: ignore[type-var]
+    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))
     operated = following.operated
 
     def fails_afterwards(*arguments: Any) -> Any:

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
 from tests.oracles import loops
@@ -39,6 +39,7 @@ from tvbandits.queries.plans import (
     PROMISE,
     CandidatePool,
     Following,
+    LogSchedule,
     NextDecision,
     OnAverage,
     PerStep,
@@ -193,6 +194,16 @@ def test_plausible_maximisers_of_any_pool(seed: int, k: int, beta: float, asked:
     assert rows == by_hand(k, asked, mean, beta, ties=rows)
 
 
+@pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximisers])
+def test_no_point_is_asked_about_twice_however_little_an_answer_says(plan: Any) -> None:
+    for seed in range(20):
+        mean = np.random.default_rng(seed).normal(0.0, 0.1, N)
+        vague = replace(beliefs(mean, 2.0, UNEVEN, AMPLITUDE), noise_variance=50.0)
+        for asked in range(DISCOVER_EVERY):
+            rows = plan(6).choose(Pool(POINTS, 5, lambda: UNEVEN, vague, asked), rng())
+            assert len(rows) == len({*rows.tolist()}) == 6
+
+
 # --- budgets: never more than allowed, and what is saved is not lost
 
 
@@ -204,6 +215,16 @@ def test_on_average_holds_at_every_time(rate: float, wishes: list[int]) -> None:
         assert allowed == math.floor(rate * told + 1e-9) - asked >= 0  # all that is left
         asked += min(allowed, wish)
         assert asked <= rate * told + 1e-9
+
+
+def test_what_an_average_allows_is_not_one_less_by_rounding() -> None:
+    for hundredths in range(1, 100):
+        assert OnAverage(hundredths / 100)(100, 0) == hundredths
+
+
+def test_a_schedule_asks_in_every_so_manieth_decision_as_much_as_it_would() -> None:
+    always, seldom = LogSchedule(6.0), LogSchedule(6.0, every=5)
+    assert [seldom(t) for t in range(1, 21)] == [0 if t % 5 else always(t) for t in range(1, 21)]
 
 
 def test_a_number_is_a_number_per_step() -> None:
@@ -251,6 +272,16 @@ def test_a_full_pool_takes_what_it_does_not_determine(step):
             rows.append(row)
     assert pool.rows.tolist() == rows
     assert 10 < len(rows) < 60
+
+
+@pytest.mark.parametrize("amplitude", [1e-4, 1e4])
+def test_the_unit_of_the_kernel_changes_no_pool(amplitude: float) -> None:
+    X = np.random.default_rng(1).random((120, 1)) * 20
+    plain, scaled = (
+        CandidatePool.none().grown(X, kernel, same, 10).rows
+        for kernel in (RBF(1.0), ConstantKernel(amplitude) * RBF(1.0))
+    )
+    assert scaled.tolist() == plain.tolist()
 
 
 # --- experts that answer in part, go down and come back; experts that want to see rewards

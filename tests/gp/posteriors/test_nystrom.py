@@ -73,6 +73,20 @@ def test_inclusion_probabilities_to_the_digit() -> None:
             assert set(position(data, got.dictionary.rows.Z)) == expected
 
 
+def test_a_noise_that_has_grown_lowers_no_probability() -> None:
+    """The variances are from before it grew, with a new unit of reward say."""
+    q, first = 0.3, scattered(8)
+    p = drawn(Nystrom(q), first, np.random.default_rng(3))
+    old = np.minimum(1.0, q * p.predict(first.Z)[1] / first.variance)
+    louder = joined(Data(first.Z, first.Y, 4.0 * first.variance), scattered(1, seed=1))
+    for i in np.flatnonzero(old < 1):
+        for side in (-1e-9, 1e-9):
+            numbers = np.full(9, UNLUCKY)
+            numbers[8], numbers[i] = 0.0, old[i] + side
+            got = drawn(Nystrom(q, keep=False), louder, Numbers(numbers), p)
+            assert (i in position(louder, got.dictionary.rows.Z)) == (side < 0)
+
+
 def test_the_first_draw_uses_prior_variances() -> None:
     data = scattered(6)
     probability = np.minimum(1, 0.5 * 1.5 / data.variance)

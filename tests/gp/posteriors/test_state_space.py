@@ -14,7 +14,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Conditioning
-from tvbandits.gp.posteriors.state_space import ROUNDING, STRIDE
+from tvbandits.gp.posteriors.state_space import MOST_TOGETHER, ROUNDING, STRIDE, FeatureRows
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 
@@ -250,3 +250,17 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     )
     assert made.continued(near, 99.0) is not None
     assert made.continued(far, 99.0) is None
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_every_reading_is_in_one_piece_and_no_piece_is_too_large_or_of_two_times(
+    together: bool,
+) -> None:
+    times = np.repeat([1.0, 2.0, 3.0, 5.0], [3, 2 * MOST_TOGETHER + 7, 1, MOST_TOGETHER])
+    n = len(times)
+    ones = np.ones(n)
+    pieces = FeatureRows(times, np.ones((n, 1)), ones[:, None], ones, ones, together).pieces
+    rows = np.arange(n)
+    assert np.concatenate([rows[piece] for piece in pieces]).tolist() == rows.tolist()
+    assert max(len(rows[piece]) for piece in pieces) == (MOST_TOGETHER if together else 1)
+    assert all(len({*times[piece].tolist()}) == 1 for piece in pieces)
