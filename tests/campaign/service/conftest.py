@@ -1,5 +1,6 @@
 """One server for what changes nothing, and one each for what does."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,3 +21,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of all tests of a module."""
     with serving(tmp_path_factory.mktemp("service")) as found:
         yield found
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens at now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -162,7 +162,8 @@ async def tell(
 ) -> bodies.Counted:
     """Report rewards."""
     await in_turn(request, campaign.tell, body, who)
-    return _counted(body.rewards or body.successes or body.events or [])
+    given = body.rewards, body.successes, body.trials, body.events, body.exposure
+    return _counted(*(column for column in given if column is not None))
 
 
 @api.post("/answer")
@@ -219,10 +220,10 @@ def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
     return bodies.ChosenPoints(points=X.tolist(), sites=sites, dimension=X.shape[1])
 
 
-def _counted(values: list[Any]) -> bodies.Counted:
+def _counted(*columns: list[Any]) -> bodies.Counted:
     """Of the request alone, so that it is the same when the request is repeated."""
-    failed = int(np.isnan(values).sum())
-    return bodies.Counted(recorded=len(values) - failed, failed=failed)
+    failed = int(np.isnan(columns).any(axis=0).sum())
+    return bodies.Counted(recorded=len(columns[0]) - failed, failed=failed)
 
 
 # --- what looks ----------------------------------------------------------------------------------

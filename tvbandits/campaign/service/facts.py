@@ -195,8 +195,9 @@ class Facts:
         return self.names[row] if exact else self.campaign.names.name(point)
 
     def when(self, t: float) -> str:
-        """A time as people say it; of midnight the date."""
-        return self.campaign.when(t).removesuffix(" 00:00:00")
+        """A time as people say it: without seconds where there are none, of midnight the date."""
+        text = self.campaign.when(t).removesuffix(" 00:00:00")
+        return text[:-3] if text.endswith(":00") else text
 
     @cached_property
     def stations(self) -> list[StationFacts]:

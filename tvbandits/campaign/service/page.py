@@ -11,6 +11,7 @@ import base64
 import hashlib
 import math
 from dataclasses import dataclass, field
+from html import escape
 from importlib import resources
 from typing import Any
 
@@ -73,7 +74,17 @@ class Plot:
     @property
     def content(self) -> Any:
         """What the script draws, as plain values."""
-        return without_nan({"data": self.data, "layout": self.layout, "frames": self.frames})
+        plain = without_nan({"data": self.data, "layout": self.layout, "frames": self.frames})
+        return _literal(plain)
+
+
+def _literal(value: Any) -> Any:
+    """The same, where plotly would take names for markup; the templates beside the pointer are ours."""
+    if isinstance(value, dict):
+        return {k: v if k == "hovertemplate" else _literal(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_literal(each) for each in value]
+    return escape(value, quote=False) if isinstance(value, str) else value
 
 
 def campaign_page(campaign: Campaign) -> str:
@@ -318,14 +329,24 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         **_tips(facts, everywhere, mean, deviation),
         "marker": {
             "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
-            "colorbar": {"title": {"text": f"mean{facts.unit}"}, "thickness": 12},
+            "colorbar": {
+                "title": {"text": f"mean{facts.unit}"}, "orientation": "h", "y": -0.3, "yanchor": "top",
+                "thickness": 12,
+            },
         },
     }  # fmt: skip
-    marked = [
-        _marked(facts, plane, rows, "in trouble", "x-thin-open", 16),
-        _marked(facts, plane, [facts.best], "best guess", "diamond-open", 24),
-        _marked(facts, plane, out, "where to go", "circle-open", 30),
+    marks = [
+        _marks(plane, rows, "in trouble", "x-thin-open", 16),
+        _marks(plane, [facts.best], "best guess", "diamond-open", 24),
+        _marks(plane, out, "where to go", "circle-open", 30),
     ]
+    named = [*dict.fromkeys([*out, facts.best, *rows])][::-1]
+    names = {
+        **_marks(plane, named, "names", "circle", 30), "mode": "markers+text",
+        "text": [facts.names[row] for row in named], "textposition": _sides(plane.x, named),
+        "cliponaxis": False, "showlegend": False,
+    }  # fmt: skip
+    names["marker"]["opacity"] = 0  # they stand clear of the marks
     layout = {
         "xaxis": {"title": {"text": plane.across}, "constrain": "domain"},
         "yaxis": {
@@ -336,22 +357,21 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         "legend": LEGEND,
         "margin": MARGIN,
     }  # fmt: skip
-    return Plot("map", f"The mean at every site, {facts.when(facts.now)}", [sites, *marked], layout)
+    return Plot("map", f"The mean at every site, {facts.when(facts.now)}", [sites, *marks, names], layout)
 
 
-def _marked(
-    facts: Facts, plane: Plane, rows: list[int], name: str, symbol: str, size: int
-) -> dict[str, Any]:
-    """Sites with a mark and their names, which point to the middle from the sides."""
-    x, middle = plane.x[rows], (plane.x.min() + plane.x.max()) / 2
-    far = np.abs(x - middle) > np.ptp(plane.x) / 5
-    sides = np.where(far, np.where(x > middle, "top left", "top right"), "top center")
+def _marks(plane: Plane, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
     return {
-        "type": "scatter", "mode": "markers+text", "name": name, "hoverinfo": "skip",
-        "x": x, "y": plane.y[rows], "text": [facts.names[row] for row in rows],
-        "textposition": sides, "cliponaxis": False, "visible": bool(rows),
+        "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
+        "x": plane.x[rows], "y": plane.y[rows], "visible": bool(rows),
         "marker": {"symbol": symbol, "size": size, "color": "INK", "line": {"width": 3, "color": "INK"}},
     }  # fmt: skip
+
+
+def _sides(x: Array, rows: list[int]) -> list[str]:
+    """Where names stand: near the left and right end, towards the middle."""
+    share = (x[rows] - x.min()) / (np.ptp(x) or 1.0)
+    return ["top right" if s < 0.3 else "top left" if s > 0.7 else "top center" for s in share]
 
 
 def story(facts: Facts) -> Plot:
