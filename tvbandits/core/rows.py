@@ -185,7 +185,9 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
             raise ValueError(f"candidates in a file must be .npy or .parquet, got {shown(X)}")
         try:
             X = np.load(X, mmap_mode="r")
-        except (EOFError, ValueError) as error:  # whose words do not say which file
+        except OSError:
+            raise
+        except Exception as error:  # of whatever kind numpy makes of a header, and without the name
             raise ValueError(
                 f"candidates in a file must be numbers as np.save writes them, got {shown(X)}"
             ) from error
