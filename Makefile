@@ -105,7 +105,7 @@ LOWEST := tests/core tests/gp tests/acquisition tests/queries tests/forgetting t
 lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct -e '.[parquet,postgresql,service,mqtt,optuna,dask]' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100'
+	VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct -e '.[parquet,postgresql,service,mqtt,optuna,dask]' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' 'dppy>=0.3.3'
 	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -W ignore -m "not slow" $(LOWEST)
 
 # The newest versions there are, with no constraints, in an environment of their own.
