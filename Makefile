@@ -11,7 +11,7 @@ DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sp
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 
-.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers integrations lowest clean
+.PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers integrations lowest newest clean
 
 SUITE ?= quick
 
@@ -105,8 +105,14 @@ LOWEST := tests/core tests/gp tests/acquisition tests/queries tests/forgetting t
 lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct -e '.[parquet,postgresql,service,mqtt,optuna,dask]' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100'
+	VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct -e '.[parquet,postgresql,service,mqtt,optuna,dask]' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' 'dppy>=0.3.3'
 	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) -W ignore -m "not slow" $(LOWEST)
+
+# The newest versions there are, with no constraints, in an environment of their own.
+newest:
+	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[dev]'
+	.venv-newest/bin/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not slow"
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info $(DEMO_OUT)

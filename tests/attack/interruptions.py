@@ -12,6 +12,7 @@ could: Python looks for signals after calls and at jumps back, and allocates not
 """
 
 import ast
+import dis
 import gc
 import inspect
 import itertools
@@ -97,7 +98,7 @@ class Lines:
         if event == "line":
             before = self._before.get(id(frame), 0)
             self._before[id(frame)] = frame.f_lineno
-            if leaves_block(frame, before):
+            if leaves_block(frame, before) or jumps_back(frame):
                 return self._line
             self.asked = self.asked or frame.f_code.co_name in ("query", "observe")
             self.seen.append((frame.f_code, frame.f_lineno))
@@ -140,6 +141,16 @@ def leaves_block(frame: FrameType, before: int) -> bool:
     """Whether a frame is back at the line of a `with` from a line of its block, to leave it."""
     first, last = blocks_of(frame.f_code.co_filename).get(frame.f_lineno, (1, 0))
     return frame.f_lineno < first <= before <= last
+
+
+def jumps_back(frame: FrameType) -> bool:
+    """Whether a frame is at a jump back where tracing cannot throw as a signal does.
+
+    From Python 3.12 on an error thrown there by a tracer passes by the `finally` and the `with` around a
+    comprehension; a signal does not (but for 3.13.0, in loops with a condition: a fault of its own).
+    """
+    name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return sys.version_info >= (3, 12) and name in ("JUMP_BACKWARD", "FOR_ITER")
 
 
 def where(line: Line) -> str:

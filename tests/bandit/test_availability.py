@@ -1,6 +1,7 @@
 """What may be played now: stations in maintenance, constraints, and contexts."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from tests.helpers.players import (
     noisy,
     warmed,
 )
-from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, policies
+from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, load, policies
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.core.arrays import Array
+from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
 from tvbandits.queries.plans import Asking
 
@@ -185,6 +187,54 @@ def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
     bandit.ask(10.0, among=lambda X: X[:, 0] > 3.0)
     assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
     assert bandit.state.questions.available is None
+
+
+@pytest.mark.parametrize("consult", ["after tell", "before ask"])
+@pytest.mark.parametrize("about", ["domain", "played"])
+def test_a_bandit_that_was_told_a_function_goes_on_from_its_file(
+    about: Any, consult: Any, tmp_path: Path
+) -> None:
+    """And from a pickle; what is asked about afterwards was available all the same."""
+    asking = Asking(RandomPoints(4), Known(), about=about)
+    recipe = Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult=consult)
+    bandit = warmed(Bandit(recipe, seed=1), INTERVAL)
+    for near in (None, 4.0):
+        X = bandit.ask(bandit.state.decision_time, among=lambda X: X[:, 0] > 5.0, near=near)
+        bandit.save(tmp_path / "saved")
+        expert = Known()
+        twins = [
+            load(tmp_path / "saved", trusted={"tests.helpers.players:Known": expert}),
+            pickle.loads(pickle.dumps(bandit)),
+        ]
+        assert [each.state == bandit.state for each in twins] == [True, True]
+        for each in (*twins, bandit):
+            each.tell(X, noisy(X, 20.0))
+        assert [each.state == bandit.state for each in twins] == [True, True]
+        for points, _ in expert.asked:
+            assert len(points)
+            assert (points[:, 0] > 5.0).all()
+
+
+@pytest.mark.parametrize("name", ["frugal-gp-ucb", "adaptive-gp-ucb", "sparq-gp-ucb"])
+def test_a_policy_with_an_expert_is_saved_after_it_was_told_a_function(
+    name: str, tmp_path: Path
+) -> None:
+    setting = Setting(INTERVAL, KERNEL, NOISE, 60, 0.1, 1.0, 0.03, 10.0, None, Known, 1)
+    bandit: Any = POLICIES[name].make(setting)
+    for t in (1.0, 2.0, 3.0):
+        X = bandit.ask(t, among=lambda X: X[:, 0] > 5.0)
+        bandit.save(tmp_path / "saved")
+        assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
+        bandit.tell(X, noisy(X, t), t)
+
+
+def test_questions_may_be_about_what_was_chosen_of_a_function() -> None:
+    asking = Asking(RandomPoints(4), Known(), about="played")
+    bandit = Bandit(Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult="after tell"), seed=1)
+    x = bandit.ask(1.0, among=lambda X: X[:, 0] > 5.0)
+    bandit.tell([[1.0], *x.tolist()], [0.1, 0.2], 1.0)
+    (points, _), *_ = [each for each in asking.expert.asked if len(each[0])]
+    np.testing.assert_array_equal(points, x)
 
 
 def test_availability_of_another_domain_is_left_behind() -> None:

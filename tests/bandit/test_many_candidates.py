@@ -297,7 +297,9 @@ def test_an_interrupted_search_leaves_no_bound(after: int, monkeypatch: pytest.M
 
 
 def test_what_is_read_is_checked(tmp_path: Path) -> None:
-    for content in (b"", b"hello", b"\x93NUMPY"):
+    header = b"{'descr': '<f>', 5for\xaaran_order': False, 'shape': (50, 2), }".ljust(117) + b"\n"
+    cut = b"\x93NUMPY\x01\x00\x76\x00" + header
+    for content in (b"", b"hello", b"\x93NUMPY", cut):
         (tmp_path / "odd.npy").write_bytes(content)
         with pytest.raises(ValueError, match=r"as np\.save writes them, got .*odd\.npy"):
             Candidates(tmp_path / "odd.npy")  # type: ignore[arg-type]

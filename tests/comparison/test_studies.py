@@ -1,5 +1,6 @@
 """Runs kept on disk, engines that give equal rows, and the board on the command line."""
 
+import contextlib
 import gzip
 import json
 import math
@@ -23,6 +24,7 @@ from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import Cluster, Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
+from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
@@ -285,6 +287,9 @@ def record(text: str) -> Callable[[Path], None]:
     return lambda out: (out / files.RUN).write_text(text) and None
 
 
+NUMBERS = '{"uniform": 1, "best_fixed": 1, "last_best": 1, "all_read": %s}'
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -303,9 +308,36 @@ def record(text: str) -> Callable[[Path], None]:
         record('{"references": 3, "units": {}}'),
         record('{"references": {"1": {"odd": 1}}, "units": {}}'),
         record('{"references": {"1": [1, 2]}, "units": {}}'),
+        record(f'{{"references": {{"1": {NUMBERS % "2"}}}, "units": {{"1": 5}}}}'),
+        record(f'{{"references": {{"1": {NUMBERS % "2"}}}, "units": ["ab"]}}'),
+        record(f'{{"references": {{"1": {NUMBERS % "null"}}}, "units": {{}}}}'),
+        record(f'{{"references": {{"1": {NUMBERS % "[]"}}}, "units": {{}}}}'),
+        record('{"references": {}, "units": {}, "arguments": "ab"}'),
     ],
 )
 def test_damaged_files(rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     write(tmp_path, rows)
     damage(tmp_path)
     refused(ValueError, r'the comparison in ".*" cannot be read: .+', files.read, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["arguments", "versions", "tvbandits"])
+@pytest.mark.parametrize("value", [5, None, ["a"], {"problems": 5, "policies": 5, "data": 5}])
+def test_a_report_of_a_record_with_a_wrong_type_is_refused_or_made(
+    rows: pd.DataFrame, tmp_path: Path, name: str, value: Any
+) -> None:
+    write(tmp_path, rows)
+    record = json.loads((tmp_path / files.RUN).read_text())
+    (tmp_path / files.RUN).write_text(json.dumps({**record, name: value}))
+    if name == "arguments":
+        refused(ValueError, rf"{files.RUN}|cannot be read", comparison_report, tmp_path)
+        return
+    with contextlib.suppress(ValueError):
+        assert "<html" in comparison_report(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["ab", 5, [1], None])
+def test_going_on_with_arguments_of_a_wrong_type_is_refused(tmp_path: Path, value: object) -> None:
+    record = json.dumps({"tvbandits": "1", "arguments": value})
+    (tmp_path / files.RUN).write_text(record)
+    refused(ValueError, files.RUN, files.RunStore, tmp_path, {}, {})

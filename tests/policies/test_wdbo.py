@@ -1,5 +1,6 @@
 """W-DBO: relevances against a loop, against quadrature, and against the authors' program."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,3 +149,23 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
         numeric = (bound(X + step) - bound(X - step)) / 2e-6
         np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(bound.near, player.rule.data.X * [1, 5] - [0, 2])
+
+
+@pytest.mark.parametrize("pause", [3e2, 1e3, 1e9])
+def test_a_budget_beyond_floats_after_a_pause_removes_all_but_the_fewest(pause: float) -> None:
+    """(1 + alpha)^(pause / time scale) is 1e290 after 300 steps, and then more than a float holds."""
+    domain = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
+    bandit: Any = policies.w_dbo(domain, noise_variance=0.01, first=3)
+    for t in range(1, 9):
+        x = bandit.ask(t)
+        bandit.tell(x, np.sin(x[:, 0] + t), t)
+    rule = bandit.rule
+    assert rule.kept > 2
+    rule.hyperparameters = replace(rule.hyperparameters, time=0.1)
+    rule._clean(8.0 + pause, np.random.default_rng(0))
+    assert rule.kept == 2
+    assert rule.budget > 1e60
+    for t in (9.0 + pause, 10.0 + pause):
+        x = bandit.ask(t)
+        bandit.tell(x, np.sin(x[:, 0]), t)
+        assert rule.kept == 2

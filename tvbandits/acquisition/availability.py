@@ -39,15 +39,21 @@ class Available:
         Of any other domain: points (m, d), or a frame of them on a space, to a mask (m,).
     within : callable or None
         Of any other domain, too: points (m, d) to a mask (m,) that narrows it down.
+    points : array of shape (k, d), or None
+        Of any other domain, in place of functions, which cannot be saved: these points alone.
     """
 
     domain: Domain
     mask: NDArray[np.bool_] | None
     test: Callable[[Array], ArrayLike] | None
     within: Callable[[Array], NDArray[np.bool_]] | None = None
+    points: Array | None = None
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
         """Which of the points `X` (m, d) of the domain are available, shape (m,)."""
+        if self.points is not None:
+            listed = set(map(tuple, self.points.tolist()))
+            return np.array([tuple(x) in listed for x in X.tolist()], dtype=bool)
         if self.mask is None:
             free = np.ones(len(X), dtype=bool)
             if self.test is not None:
@@ -59,6 +65,9 @@ class Available:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Available):
             return NotImplemented
+        if self.points is not None or other.points is not None:
+            both = self.points is not None and other.points is not None
+            return both and np.array_equal(self.points, other.points)  # type: ignore[arg-type]
         if self.mask is None or other.mask is None:
             theirs = other.mask, other.test, other.within
             return all(map(is_, (self.mask, self.test, self.within), theirs))

@@ -385,6 +385,7 @@ class Bandit:
             X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
         else:
             state, X = points_of_decision(self._outcomes, decision, state, place, rng)
+        state = consulting.with_available(state, X)
         questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
         if questions.informed or due != questions.due:
             questions = changed(questions, informed=False, due=due)

@@ -86,7 +86,7 @@ def before_ask(
     recipe = model.recipe
     if free is None and domain is not recipe.domain:
         free = Available(domain, None, None)  # for questions: nobody else looks at that
-    state = changed(state, questions=changed(state.questions, available=free))
+    state = _with_available(model, state, free, rng)
     questions, last = state.questions, state.asked_for
     if recipe.asking is None or recipe.asking.expert is None:
         return state
@@ -178,16 +178,51 @@ def _usual_step(recipe: Recipe, state: State) -> float:
     return step_of(state.rewards.t[-LATEST:]) if in_steps else 1.0
 
 
+def _with_available(
+    model: Model, state: State, free: Available | None, rng: np.random.Generator
+) -> State:
+    """The state that keeps what is available for questions: points, where a function says it.
+
+    A function cannot be saved. What it says is asked once of all points that questions may be about: the
+    pool, and points drawn from the domain.
+    """
+    if free is not None and (free.test is not None or free.within is not None):
+        if state.questions.pool.seen < len(state.visited):
+            grown = model.members(state, state.visited)
+            state = replace(state, questions=replace(state.questions, pool=grown))
+        points = _candidates(model.recipe, state, free.domain, rng)
+        free = Available(free.domain, None, None, points=points[free(points)])
+    return changed(state, questions=changed(state.questions, available=free))
+
+
+def with_available(state: State, X: Array) -> State:
+    """The state in which questions may be about points (b, d) that a decision has chosen, too."""
+    free = state.questions.available
+    if free is None or free.points is None:
+        return state
+    free = replace(free, points=np.concatenate([free.points, X[~free(X)]]))
+    return replace(state, questions=replace(state.questions, available=free))
+
+
+def _candidates(recipe: Recipe, state: State, domain: Domain, rng: np.random.Generator) -> Array:
+    """The points of the pool, and more of a domain that is not finite unless they are enough."""
+    asking = recipe.asking
+    assert asking is not None
+    played = at_values_of(domain, recipe.domain, state.visited[state.questions.pool.rows])
+    if asking.about == "played":
+        return played
+    return np.concatenate([played, domain.sample(DRAWN, rng)])
+
+
 def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     """The points that may be asked about."""
     asking, available = recipe.asking, state.questions.available
     assert asking is not None
     domain = recipe.domain if available is None else available.domain
+    if available is not None and available.points is not None and asking.about != "played":
+        return available.points
     if asking.about == "played" or not isinstance(domain, Candidates):
-        played = state.visited[state.questions.pool.rows]
-        points = at_values_of(domain, recipe.domain, played)
-        if asking.about != "played":
-            points = np.concatenate([points, domain.sample(DRAWN, rng)])
+        points = _candidates(recipe, state, domain, rng)
     else:
         points = domain.X
     if available is None and isinstance(domain, Candidates) and domain.retired:  # not asked about
@@ -237,7 +272,7 @@ def asked_out(
     if not _is_new(state.questions, about):
         return state, np.empty((0, model.recipe.domain.dimension))
     if free is not None:
-        state = replace(state, questions=replace(state.questions, available=free))
+        state = _with_available(model, state, free, rng)
     state, points = chosen(model, state, about, rng)
     queries, q = state.info.queries, len(points)
     queries = changed(queries, asked=q, total_asked=queries.total_asked + q)

@@ -128,13 +128,28 @@ def read(out: Path) -> Stored:
         rows = _rows(out / ROWS)
         rows[_NUMBERS] = rows[_NUMBERS].astype(float)
         references = {
-            name: References(**found) for name, found in dict(record["references"]).items()
+            name: References(**found) for name, found in _checked(record, "references").items()
         }
-        interrupted = bool(record.get("arguments", {}).get("interrupted", False))
-        return Stored(rows, references, dict(record["units"]), interrupted)
+        for name, found in references.items():
+            if not all(type(each) in (float, int) for each in found):
+                raise ValueError(f"references of {name} in {RUN} must be numbers")
+        units = _checked(record, "units")
+        for name, unit in units.items():
+            if not isinstance(unit, str):
+                raise ValueError(f"the unit of {name} in {RUN} must be a text, got {unit!r}")
+        interrupted = bool(_checked(record, "arguments").get("interrupted", False))
+        return Stored(rows, references, units, interrupted)
     except BROKEN as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
+
+
+def _checked(record: Any, name: str) -> dict[str, Any]:
+    """The mapping of a name in the record of a run; a `ValueError` that names it if it is none."""
+    found = record[name]
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} in {RUN} must be a mapping, got {found!r}")
+    return found
 
 
 def _records(run: pd.DataFrame) -> list[Row]:
@@ -216,7 +231,7 @@ class RunStore:
         path = self._folder / RUN
         try:
             record = json.loads(path.read_text())
-            before = {**record["arguments"], "version": record["tvbandits"]}
+            before = {**_checked(record, "arguments"), "version": record["tvbandits"]}
             self._sources_on_disk = dict(before.get(SOURCES, {}))
         except BROKEN as error:
             raise ValueError(f'"{path}" cannot be read: {error}') from error

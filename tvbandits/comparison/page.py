@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from tvbandits.comparison.files import RUN, Stored, read
+from tvbandits.comparison.files import BROKEN, RUN, Stored, read
 from tvbandits.comparison.regret_plot import REFERENCE_NAMES, regret_figure
 from tvbandits.comparison.summary import Panel, panels_of, summarise
 from tvbandits.core.files.page import cards, page, section, table
@@ -45,13 +45,18 @@ def comparison_report(folder: Path) -> str:
     for panel in panels_of(found.rows):
         unit = found.units.get(panel.problem, "")
         parts.append(_panel(panel, found.references.get(panel.problem), unit))
-    parts.append(section("How it was made", _made(record)))
+    try:
+        made, version = _made(record), record["tvbandits"]
+    except BROKEN as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f'"{folder / RUN}" cannot be read: {reason}') from error
+    parts.append(section("How it was made", made))
     problems = ", ".join(str(name) for name in found.rows["problem"].unique())
     return page(
         f"Comparison on {problems}",
         "What each policy loses a step against the best point of that step: its regret.",
         "".join(parts),
-        f"tvbandits {record['tvbandits']}",
+        f"tvbandits {version}",
     )
 
 

@@ -200,7 +200,9 @@ def rows_elsewhere(X: object) -> MappedRows | ParquetRows | DaskRows | None:
 def _mapped_rows(path: Path) -> MappedRows:
     try:
         X = np.load(path, mmap_mode="r")
-    except (EOFError, ValueError) as error:  # whose words do not say which file
+    except OSError:
+        raise
+    except Exception as error:  # of whatever kind numpy makes of a header, and without the name
         raise ValueError(
             f"candidates in a file must be numbers as np.save writes them, got {shown(path)}"
         ) from error

@@ -261,7 +261,10 @@ class Relevant:
     def _clean(self, now: float, rng: np.random.Generator) -> None:
         """Remove observations as long as the budget allows it ([WD] Algorithm 1)."""
         last = now if self.time is None else self.time
-        self.budget *= (1.0 + self.alpha) ** ((now - last) / self.hyperparameters.time)
+        try:
+            self.budget *= (1.0 + self.alpha) ** ((now - last) / self.hyperparameters.time)
+        except OverflowError:  # more than all observations together cost
+            self.budget = math.inf
         self.time = now
         y = self._standardised()[0]
         n, kept = len(y), np.arange(len(y))

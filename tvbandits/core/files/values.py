@@ -277,6 +277,9 @@ def _hints(kind: type) -> dict[str, Any]:
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value is of a type; of what cannot be looked into, such as callables, that it is one."""
     origin, inside = get_origin(hint), get_args(hint)
+    alias = origin or hint
+    if hasattr(alias, "__value__"):  # of `type X = ...`, as `NDArray` is since numpy 2.5
+        return fits(value, alias.__value__[inside] if inside else alias.__value__)
     if origin in (Union, types.UnionType):
         return any(fits(value, each) for each in inside)
     if origin is Literal:

@@ -1,0 +1,42 @@
+"""What a saved file may hold is compared with the types that parts declare."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typing_extensions import TypeAliasType, TypeVar
+
+from tvbandits.core.files.values import fits
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+# As numpy 2.5 declares NDArray.
+Aliased: Any = TypeAliasType(
+    "Aliased", np.ndarray[tuple[Any, ...], np.dtype[Scalar]], type_params=(Scalar,)
+)
+
+
+@pytest.mark.parametrize("array", [NDArray, Aliased])
+@pytest.mark.parametrize(
+    ("value", "kind", "right"),
+    [
+        (np.ones(2), np.float64, True),
+        (np.ones(2), Any, True),
+        (np.ones(2), np.bool_, False),
+        (np.ones(2, dtype=bool), np.bool_, True),
+        ([1.0], np.float64, False),
+        (None, np.float64, False),
+    ],
+)
+def test_arrays_are_compared_with_an_alias_of_a_type_of_arrays(
+    array: Any, value: Any, kind: Any, right: bool
+) -> None:
+    assert fits(value, array[kind]) is right
+    assert fits(value, array[kind] | None) is (right or value is None)
+
+
+def test_an_alias_without_parameters_is_what_it_stands_for() -> None:
+    number: Any = TypeAliasType("number", float | None)
+    assert fits(1.0, number)
+    assert fits(None, number)
+    assert not fits("1", number)
