@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import requests
 
-from benchmarks.service import Serving, started
 from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Found, Trial, in_the_loop
+from tests.attack.serving import Serving, started
 from tvbandits import Campaign
 
 # In which a slow client must be left; the limit of the service is 10.
