@@ -203,7 +203,7 @@ def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
     path = parquet(tmp_path / "gap.parquet", frame)
     refused(ValueError, r"gap\.parquet: rings must be a finite number, .* row 3", abalone, path)
     path = parquet(tmp_path / "sex.parquet", SHELLS.assign(sex=[1.0, 2.0, 3.0, 1.0, 1.0]))
-    refused(ValueError, r"sex must be M, F or I, got '1\.0', '2\.0', '3\.0'", abalone, path)
+    refused(ValueError, r"sex must .*'1\.0', '2\.0', '3\.0'", abalone, path)
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
