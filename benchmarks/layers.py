@@ -222,7 +222,7 @@ def table(rows: pd.DataFrame) -> None:
         logs = pd.Series(np.log(joined.regret / joined.regret_all))
         slower = joined.seconds.sum() / joined.seconds_all.sum()
         ratio, error = math.exp(logs.mean()), logs.std(ddof=1) / math.sqrt(len(logs))
-        by = logs.groupby("policy").mean().reindex(PLAYERS)
+        by = logs.groupby("policy").mean().reindex(list(PLAYERS))
         parts = (f"{math.exp(each):.3f}" for each in by)
         verdict = ratio >= STAYS or slower >= DEARER
         line(
