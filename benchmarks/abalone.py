@@ -106,7 +106,14 @@ def table(repeats: int, tables: Path | None = None) -> dict[str, Array]:
         ratios = found[name] = total / regression.uniform_regret(problem)
         batches, seconds = (np.mean([run[i] for run in runs]) for i in (1, 2))
         ends = cell(ratios[:, -1], ".4f"), f"{ratios[:, 999].mean():.3f}"
-        line(name, one.horizon, *ends, f"{batches:.0f}", f"{np.mean(sizes):.0f}", f"{seconds:.2f}")
+        line(
+            name,
+            one.horizon,
+            *ends,
+            f"{batches:.0f}",
+            f"{np.mean(sizes):.0f}".replace("nan", ""),
+            f"{seconds:.2f}",
+        )
     return found
 
 
