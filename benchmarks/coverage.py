@@ -19,7 +19,7 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -53,41 +53,31 @@ ANSWERS, FIRST, EVERY, AHEAD = 3, 20, 4, (0, 2)
 WHEN = ("the present", "two steps ahead")
 HALF = 1.959963985
 
-Makers = dict[str, Callable[[Problem, int], Bandit]]
-ASKING: Makers = {
+# Makes a bandit for a problem and a seed.
+Maker = Callable[[Problem, int], Bandit]
+ASKING: dict[str, Maker] = {
     "frugal": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain, None, problem.noise_variance, expert=None, budget=ANSWERS, seed=seed
     )
 }
-UNASKED: Makers = {
-    "default": lambda problem, seed: policies.adaptive_gp_ucb(
-        problem.domain, None, problem.noise_variance, seed=seed
-    ),
-    "ensemble": lambda problem, seed: policies.adaptive_gp_ucb(
-        problem.domain, None, problem.noise_variance, posterior="ensemble", seed=seed
-    ),
-}
 
 
-class Forecasts(NamedTuple):
-    """What came of forecasts: whether 95% intervals held, and log densities."""
-
-    held: list[float]
-    density: list[float]
-
-    def add(self, truth: Array, mean: Array, deviation: Array) -> None:
-        """Those of all points at one time."""
-        off = (truth - mean) / deviation
-        self.held.append(float((np.abs(off) < HALF).mean()))
-        each = -0.5 * off**2 - np.log(deviation) - 0.5 * math.log(2.0 * math.pi)
-        self.density.append(float(each.mean()))
+def adaptive(posterior: str | None) -> Maker:
+    """A policy that asks nobody."""
+    options: Any = {} if posterior is None else {"posterior": posterior}
+    return lambda problem, seed: policies.adaptive_gp_ucb(
+        problem.domain, None, problem.noise_variance, seed=seed, **options
+    )
 
 
-def play(bandit: Bandit, problem: Problem, steps: int, seed: int) -> dict[int, Forecasts]:
-    """Forecasts of the bandit for the present and ahead."""
+UNASKED = {"default": adaptive(None), "ensemble": adaptive("ensemble")}
+
+
+def play(bandit: Bandit, problem: Problem, steps: int, seed: int) -> Array:
+    """Mean share of intervals that hold, and mean log density, shape (2, len(AHEAD))."""
     rng = np.random.default_rng([seed, 12])
     X, root = problem.domain.X, math.sqrt(added_noise(problem))  # type: ignore[attr-defined]
-    found = {h: Forecasts([], []) for h in AHEAD}
+    found: list[list[tuple[float, float]]] = []
 
     def read(points: Array, t: float) -> Array:
         return np.asarray(problem.value(points, t) + root * rng.standard_normal(len(points)))
@@ -96,31 +86,30 @@ def play(bandit: Bandit, problem: Problem, steps: int, seed: int) -> dict[int, F
         t = float(step)
         point = bandit.ask(t)
         if step >= FIRST and step % EVERY == 0:
+            found.append([])
             for h in AHEAD:
-                found[h].add(problem.value(X, t + h), *bandit.predict(X, t + h))
+                mean, deviation = bandit.predict(X, t + h)
+                off = (problem.value(X, t + h) - mean) / deviation
+                density = -0.5 * off**2 - np.log(deviation) - 0.5 * math.log(2.0 * math.pi)
+                found[-1].append((float((np.abs(off) < HALF).mean()), float(density.mean())))
         bandit.tell(point, read(point, t), t)
         if bandit.recipe.asking is not None and len(asked := bandit.questions()):
             bandit.answer(asked, read(asked, t))
-    return found
+    return np.asarray(np.mean(found, axis=0)).T
 
 
-def realised(name: str, steps: int, seed: int) -> Problem:
-    """A problem as it is for a seed."""
-    problem: Any = make_problem(*PROBLEMS[name], steps + max(AHEAD))
-    made: Problem = problem.realise(seed) if hasattr(problem, "realise") else problem
-    return made
-
-
-def row(name: str, makers: Makers, steps: int, seeds: int) -> None:
+def row(name: str, makers: dict[str, Maker], steps: int, seeds: int) -> None:
     """Print a row of the table."""
-    problems = [realised(name, steps, seed) for seed in range(seeds)]
-    cells = [name, f"{len(problems[0].domain.X)}"]  # type: ignore[attr-defined]
+    made: Any = make_problem(*PROBLEMS[name], steps + max(AHEAD))
+    fixed = not hasattr(made, "realise")
+    problems = [made if fixed else made.realise(seed) for seed in range(seeds)]
+    cells = [name, len(problems[0].domain.X)]
     for make in makers.values():
         runs = [play(make(problem, s), problem, steps, s) for s, problem in enumerate(problems)]
-        for h in AHEAD:
-            held = [float(np.mean(run[h].held)) for run in runs]
-            density = np.mean([run[h].density for run in runs])
-            cells += [f"{np.mean(held):.3f} ({min(held):.3f})", f"{density:.2f}"]
+        held, density = np.moveaxis(np.array(runs), 1, 0)
+        for h in range(len(AHEAD)):
+            low = f"{held[:, h].min():.3f}"
+            cells += [f"{held[:, h].mean():.3f} ({low})", f"{density[:, h].mean():.2f}"]
     line(*cells)
 
 

@@ -10,7 +10,6 @@ their dictionaries are random, so each goes its own way, and notes give both reg
 from __future__ import annotations
 
 import math
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +19,14 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from benchmarks import regression
 from benchmarks.harness import Pair, Row, summary
-from benchmarks.regression import Played
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.protocols import added_noise
-from tvbandits.datasets.tables.problem import TableProblem
 
 HORIZON, TARGET = 2000, 10.0
 
 
 class DirectBBKB:
-    """BBKB, [BB] Algorithm 1 with appendix A.3, on candidates with the RBF kernel (prior variance 1).
-
-    Parameters
-    ----------
-    points : array of shape (A, d)
-    bandwidth, noise_variance, delta : float
-    oversampling : float
-        q.
-    ratio_bound : float
-        C.
-    seed : int
-    """
+    """BBKB, [BB] Algorithm 1 with appendix A.3, on candidates with the RBF kernel (prior variance 1)."""
 
     def __init__(
         self,
@@ -124,39 +110,31 @@ class DirectBBKB:
         return np.asarray(self.residual[rows] + np.einsum("ij,ij->j", half, half))
 
 
-def made(problem: TableProblem, horizon: int, seed: int) -> DirectBBKB:
-    """The direct form with the settings that ours has."""
-    kernel: Any = problem.kernel
-    noise = added_noise(problem)
-    return DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
-
-
-def both(problem: TableProblem, seed: int, horizon: int) -> tuple[Played, Played, str]:
-    """A run of either side, and the sizes of their dictionaries."""
-    ours, peer = regression.bbkb(problem, horizon, seed), made(problem, horizon, seed)
-    runs = [regression.play(side, problem, horizon, seed) for side in (ours, peer)]
-    return runs[0], runs[1], f"{ours.info.posterior.dictionary_size} / {len(peer.dictionary)}"
-
-
 def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> list[Row]:
     """A row for each table that is there."""
     found = []
     for name in ("california", "abalone"):
         problem = regression.table(name, tables)
         if problem is None:
-            print(f"direct: skipped on {name}, its table is not there (--tables DIR)")
             continue
-        pairs, regrets, batches, sizes = [], [], [], []
+        kernel: Any = problem.kernel
+        ours, peers, sizes = [], [], []
         for seed in range(repeats):
-            ours, peer, size = both(problem, seed, horizon)
-            pairs.append(Pair(ours.seconds, peer.seconds))
-            regrets.append((regression.ratio(ours, problem), regression.ratio(peer, problem)))
-            batches.append(f"{ours.batches} / {peer.batches}")
-            sizes.append(size)
-        mine, theirs = (statistics.mean(column) for column in zip(*regrets, strict=True))
+            player = regression.bbkb(problem, horizon, seed)
+            noise = added_noise(problem)
+            peer = DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
+            ours.append(regression.play(player, problem, horizon, seed))
+            peers.append(regression.play(peer, problem, horizon, seed))
+            sizes.append(f"{player.info.posterior.dictionary_size} / {len(peer.dictionary)}")
+        uniform = regression.uniform_regret(problem)
+        mine, theirs = (
+            np.mean([run.regret.mean() for run in side]) / uniform for side in (ours, peers)
+        )
+        pairs = [Pair(a.seconds, b.seconds) for a, b in zip(ours, peers, strict=True)]
+        batches = ", ".join(f"{a.batches} / {b.batches}" for a, b in zip(ours, peers, strict=True))
         note = (
             f"regret over uniform {mine:.4f}, direct {theirs:.4f} ({100 * (mine / theirs - 1):+.1f}%); "
-            f"batches {', '.join(batches)}; inducing points {', '.join(sizes)} (ours / direct)"
+            f"batches {batches}; inducing points {', '.join(sizes)} (ours / direct)"
         )
         case = f"{name}, A = {len(problem.domain)}, T = {horizon}"
         found.append(summary("bbkb, direct", case, pairs, target=TARGET, note=note))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from dppy.finite_dpps import FiniteDPP
@@ -80,6 +81,6 @@ def compared(case: Case, repeats: int) -> Row:
     return summary("dpp", case.name, pairs, target=case.target, note=note)
 
 
-def rows(repeats: int) -> list[Row]:
+def rows(repeats: int, tables: Path | None = None) -> list[Row]:  # noqa: ARG001 - one face
     """One row for each case."""
     return [compared(case, repeats) for case in cases()]

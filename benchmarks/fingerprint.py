@@ -15,6 +15,8 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +68,8 @@ def compared(
     def go() -> Digest:
         made = {problem: make_problem(problem, list(files), horizon)}
         names = [policies] if isinstance(policies, str) else policies
-        return of_rows(
-            iterate(
-                Comparison(
-                    made,
-                    names,
-                    1,
-                    horizon,
-                    confidence=confidence,
-                    equal_information=equal_information,
-                )
-            )
-        )
+        options: Any = {"confidence": confidence, "equal_information": equal_information}
+        return of_rows(iterate(Comparison(made, names, 1, horizon, **options)))
 
     return go
 
@@ -112,94 +104,87 @@ def loop(make: Callable[[], Bandit], steps: int = 40, late: bool = False) -> Cal
     return go
 
 
-def on_the_bump() -> Iterator[Case]:
-    """Every policy and its options on the drifting bump."""
-    for name in policies.POLICIES:
-        yield f"bump {name}", compared(BUMP, name)
-    sparse = ("gp", "r-gp", "sw-gp", "w-gp", "ui-gp", "sparq-gp", "et-gp")
-    options = [
-        *(f"{name}-ucb:posterior=nystrom" for name in sparse),
-        "tv-gp-ucb:epsilon=0.03,posterior=nystrom",
-        "w-gp-ucb:learn=true",
-        "ui-gp-ucb:learn=true",
-        "ui-gp-ucb:growth=linear",
-        "sparq-gp-ucb:learn=true",
-        "bbkb:rule=local",
-        "bbkb:minimum_batch=4",
-        "bkb:keep=false",
-        "gp-bucb:minimum_batch=3",
-    ]
-    for name in options:
+SPARSE = ("gp", "r-gp", "sw-gp", "w-gp", "ui-gp", "sparq-gp", "et-gp")
+ON_BUMP = [
+    *(f"{name}-ucb:posterior=nystrom" for name in SPARSE),
+    "tv-gp-ucb:epsilon=0.03,posterior=nystrom",
+    "w-gp-ucb:learn=true",
+    "ui-gp-ucb:learn=true",
+    "ui-gp-ucb:growth=linear",
+    "sparq-gp-ucb:learn=true",
+    "bbkb:rule=local",
+    "bbkb:minimum_batch=4",
+    "bkb:keep=false",
+    "gp-bucb:minimum_batch=3",
+]
+LONG = ("w-gp-ucb", "sparq-gp-ucb", "bkb", "gp-ucb", "ui-gp-ucb:learn=true")
+OZONE = [DATA / "ozone" / "daily_ozone_2008.csv"]
+TABLE = [DATA / "tables" / "abalone.csv"]
+WIND = [DATA / "networks" / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]
+# Name, problem, policy, steps, and files where it is read from any.
+ELSEWHERE: tuple[tuple[str, str, str, int, list[Path]], ...] = (
+    ("gp-drift tv", "gp-drift", "adaptive-gp-ucb", 40, []),
+    ("gp-drift frugal", "gp-drift", "frugal-gp-ucb", 30, []),
+    ("gp-drift sparq", "gp-drift", "sparq-gp-ucb", 40, []),
+    ("switching et", "switching", "et-gp-ucb", 80, []),
+    ("switching r", "switching", "r-gp-ucb", 80, []),
+    ("network frugal", "ozone-network", "frugal-gp-ucb", 40, []),
+    ("network sparq", "ozone-network", "sparq-gp-ucb", 60, []),
+    ("ozone sw", "ozone:sites=12", "sw-gp-ucb", 60, OZONE),
+    ("ozone frugal", "ozone:sites=12", "frugal-gp-ucb", 40, OZONE),
+    ("abalone bbkb", "abalone", "bbkb", 200, TABLE),
+    ("abalone bkb", "abalone", "bkb", 60, TABLE),
+    ("abalone thompson", "abalone", "thompson", 90, TABLE),
+    ("wind tv", "sensor-field", "adaptive-gp-ucb", 50, WIND),
+    ("wind frugal", "sensor-field", "frugal-gp-ucb", 40, WIND),
+)
+
+
+def comparisons() -> Iterator[Case]:
+    """Every policy and its options on the drifting bump, and some on other problems."""
+    for name in (*policies.POLICIES, *ON_BUMP):
         yield f"bump {name}", compared(BUMP, name)
     for name in ("sparq-gp-ucb", "sw-gp-ucb"):
         yield f"bump theory {name}", compared(BUMP, name, confidence="theory")
     for plan in PLANS:
         yield f"bump plan {plan}", compared(BUMP, f"frugal-gp-ucb:budget=2,plan={plan}", 40)
-    long = ("w-gp-ucb", "sparq-gp-ucb", "bkb", "gp-ucb", "ui-gp-ucb:learn=true")
-    for name in (*long, "tv-gp-ucb:epsilon=0.03,posterior=nystrom"):
+    for name in (*LONG, "tv-gp-ucb:epsilon=0.03,posterior=nystrom"):
         yield f"bump long {name}", compared(BUMP, name, 200)
     yield "bump long frugal", compared(BUMP, "frugal-gp-ucb:budget=2", 130)
-
-
-def on_other_problems() -> Iterator[Case]:
-    """Other problems, those from files where they are there."""
-    yield "gp-drift tv", compared("gp-drift", "adaptive-gp-ucb", 40)
-    yield "gp-drift frugal", compared("gp-drift", "frugal-gp-ucb", 30)
-    yield "gp-drift sparq", compared("gp-drift", "sparq-gp-ucb", 40)
-    yield "switching et", compared("switching", "et-gp-ucb", 80)
-    yield "switching r", compared("switching", "r-gp-ucb", 80)
-    yield "network frugal", compared("ozone-network", "frugal-gp-ucb", 40)
-    yield "network sparq", compared("ozone-network", "sparq-gp-ucb", 60)
     names = ["sparq-gp-ucb", "sw-gp-ucb", "adaptive-gp-ucb", "thompson"]
     yield "equal information", compared(BUMP, names, 40, equal_information=True)
-    if not DATA.exists():
-        return
-    ozone = [DATA / "ozone" / "daily_ozone_2008.csv"]
-    yield "ozone sw", compared("ozone:sites=12", "sw-gp-ucb", 60, ozone)
-    yield "ozone frugal", compared("ozone:sites=12", "frugal-gp-ucb", 40, ozone)
-    table = [DATA / "tables" / "abalone.csv"]
-    for name, steps in (("bbkb", 200), ("bkb", 60), ("thompson", 90)):
-        yield f"abalone {name}", compared("abalone", name, steps, table)
-    wind = [DATA / "networks" / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]
-    yield "wind tv", compared("sensor-field", "adaptive-gp-ucb", 50, wind)
-    yield "wind frugal", compared("sensor-field", "frugal-gp-ucb", 40, wind)
+    for label, problem, policy, steps, files in ELSEWHERE:
+        if all(map(Path.exists, files)):
+            yield label, compared(problem, policy, steps, files)
 
 
 def by_hand() -> Iterator[Case]:
     """Boxes, late rewards and wrapped experts, through ask and tell."""
-    p = policies
-    yield "box gp", loop(lambda: p.gp_ucb(BOX, SHORT, 0.01, **WIDTH))
-    yield "box sw", loop(lambda: p.sw_gp_ucb(SQUARE, ROUGH, 0.01, window=15, **WIDTH), 25)
-    yield (
-        "box tv late",
-        loop(lambda: p.tv_gp_ucb(BOX, SHORT, 0.01, epsilon=0.02, **WIDTH), 30, True),
-    )
-    yield "box tv learned", loop(lambda: p.adaptive_gp_ucb(BOX, None, 0.01, **WIDTH), 30)
-    yield "box bbkb", loop(lambda: p.bbkb(SQUARE, ROUGH, 0.01, **WIDTH), 20)
-    sparse: Any = {**WIDTH, "posterior": Nystrom()}
-    yield "box tv nystrom", loop(lambda: p.tv_gp_ucb(BOX, SHORT, 0.01, epsilon=0.02, **sparse), 30)
-    yield (
-        "box sparq",
-        loop(lambda: p.sparq_gp_ucb(BOX, SHORT, 0.01, expert=wave_expert(), **WIDTH), 30),
-    )
-    yield (
-        "box frugal",
-        loop(
-            lambda: p.frugal_gp_ucb(SQUARE, None, 0.01, expert=wave_expert(), budget=2, **WIDTH), 20
-        ),
-    )
-    yield "box gp_bucb", loop(lambda: p.gp_bucb(BOX, SHORT, 0.01, **WIDTH), 20)
-    yield (
-        "line w late",
-        loop(lambda: p.w_gp_ucb(LINE, SHORT, 0.01, discount=0.95, **WIDTH), 40, True),
-    )
-    yield "line gp mean 0", loop(lambda: p.gp_ucb(LINE, SHORT, 0.01, mean=0.0, **WIDTH), 90)
-    yield (
-        "line sw nystrom late",
-        loop(lambda: p.sw_gp_ucb(LINE, SHORT, 0.01, window=20, **sparse), 60, True),
-    )
-    times = np.arange(60.0)
-    levels = np.array([truth(LINE.X, t) for t in times])
+    p, sparse = policies, {**WIDTH, "posterior": Nystrom()}
+    box, square, line = (BOX, SHORT, 0.01), (SQUARE, ROUGH, 0.01), (LINE, SHORT, 0.01)
+    # Name, policy, its parts and options, steps, and whether a reward comes late at times.
+    runs: list[tuple[str, Any, Any, dict[str, Any], int, bool]] = [
+        ("box gp", p.gp_ucb, box, WIDTH, 40, False),
+        ("box sw", p.sw_gp_ucb, square, {"window": 15, **WIDTH}, 25, False),
+        ("box tv late", p.tv_gp_ucb, box, {"epsilon": 0.02, **WIDTH}, 30, True),
+        ("box tv learned", p.adaptive_gp_ucb, (BOX, None, 0.01), WIDTH, 30, False),
+        ("box bbkb", p.bbkb, square, WIDTH, 20, False),
+        ("box tv nystrom", p.tv_gp_ucb, box, {"epsilon": 0.02, **sparse}, 30, False),
+        ("box gp_bucb", p.gp_bucb, box, WIDTH, 20, False),
+        ("line w late", p.w_gp_ucb, line, {"discount": 0.95, **WIDTH}, 40, True),
+        ("line gp mean 0", p.gp_ucb, line, {"mean": 0.0, **WIDTH}, 90, False),
+        ("line sw nystrom late", p.sw_gp_ucb, line, {"window": 20, **sparse}, 60, True),
+    ]
+    for name, policy, parts, options, steps, late in runs:
+        yield name, loop(partial(policy, *parts, **options), steps, late)
+
+    def asking(policy: Any, parts: Any, expert: Callable[[], Any], **more: Any) -> Any:
+        return lambda: policy(*parts, expert=expert(), **WIDTH, **more)
+
+    yield "box sparq", loop(asking(p.sparq_gp_ucb, box, wave_expert), 30)
+    frugal = asking(p.frugal_gp_ucb, (SQUARE, None, 0.01), wave_expert, budget=2)
+    yield "box frugal", loop(frugal, 20)
+    levels = np.array([truth(LINE.X, t) for t in np.arange(60.0)])
     ids = [str(i) for i in range(len(LINE))]
     stations = experts.stations_at(LINE.X, ids, noise_variance=0.01)
     wrapped: dict[str, Callable[[], Any]] = {
@@ -211,10 +196,7 @@ def by_hand() -> Iterator[Case]:
         ),
     }
     for name, make in wrapped.items():
-        yield (
-            name,
-            loop(lambda make=make: p.sparq_gp_ucb(LINE, SHORT, 0.01, expert=make(), **WIDTH), 15),  # type: ignore[misc]
-        )
+        yield name, loop(asking(p.sparq_gp_ucb, line, make), 15)
 
 
 def main() -> None:
@@ -224,12 +206,11 @@ def main() -> None:
     parser.add_argument("--against", type=Path)
     given = parser.parse_args()
     found: dict[str, Digest] = {}
-    for cases in (on_the_bump(), on_other_problems(), by_hand()):
-        for name, go in cases:
-            with threadpool_limits(1), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found[name] = go()
-            print(name, *found[name], flush=True)
+    for name, go in chain(comparisons(), by_hand()):
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found[name] = go()
+        print(name, *found[name], flush=True)
     given.out.write_text(json.dumps(found, indent=1))
     if given.against is not None:
         before = json.loads(given.against.read_text())

@@ -1,15 +1,13 @@
 """Which forgetting on 100,000 candidates whose best moves: `python -m benchmarks.large`.
 
-`[--problem NAME] [--policy NAME] [--seeds 2] [--steps 40] [--n 5] [--candidates 1e5]` plays batches
-of n points a step, and prints for each problem and policy the regret of a play over that of a uniform
-choice (mean and standard error over seeds) and processor milliseconds a step. Kernel and rate of drift
-come from the sample that a comparison takes before the first step. The width of `tv_bbkb` was chosen on
-`orbit` alone.
+Batches of `--n` points a step are played. Printed are, for each problem and policy, the regret of a play
+over that of a uniform choice (mean and standard error over seeds) and processor milliseconds a step.
+Kernel and rate of drift come from the sample that a comparison takes before the first step. The width of
+`tv_bbkb` was chosen on `orbit` alone.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import clock
+from benchmarks.harness import arguments, clock, heading, line
 from tvbandits import Candidates, datasets, policies
 from tvbandits.comparison.setup import REWARD_NOISE, prepare
 from tvbandits.core.arrays import Array
@@ -69,12 +67,6 @@ def orbit(seed: int, horizon: int, count: int, dimension: int = 3) -> OnMany:
     return OnMany("orbit", formula, dimension, count, horizon, 1e-3)
 
 
-def peaks(seed: int, horizon: int, count: int) -> OnMany:
-    """Branke's moving peaks in three coordinates, a change every five steps."""
-    made = datasets.MovingPeaks(5, 3, 5, 3.0, horizon=horizon, seed=seed)
-    return OnMany("peaks", lambda X, t: made.value(100 * X, t), 3, count, horizon, 1.0)
-
-
 def lifted(function: str) -> Callable[[int, int, int], Any]:
     """A test function whose last coordinate is time."""
     return lambda _, horizon, count: datasets.Lifted(function, horizon, candidates=count)
@@ -84,7 +76,6 @@ PROBLEMS: dict[str, Callable[[int, int, int], Any]] = {
     "orbit": orbit,
     "shekel": lifted("shekel4"),
     "hartmann3": lifted("hartmann3"),
-    "peaks": peaks,
 }
 
 
@@ -108,8 +99,6 @@ PLAYERS: dict[str, Callable[[Setting], Any]] = {
     ),
     "bbkb": named("bbkb", confidence=1.0),
     "sw-gp-ucb, dictionary": named("sw-gp-ucb", posterior="nystrom"),
-    "w-gp-ucb, dictionary": named("w-gp-ucb", posterior="nystrom", learn=True),
-    "tv-gp-ucb, 96 features": named("tv-gp-ucb", posterior="nystrom"),
 }
 
 
@@ -134,32 +123,21 @@ def played(problem: Any, setting: Setting, make: Callable[[Setting], Any], n: in
 
 def main() -> None:
     """Play, and print a line for each problem and policy."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.large", description=__doc__)
-    parser.add_argument("--problem", choices=PROBLEMS, action="append")
-    parser.add_argument("--policy", choices=PLAYERS, action="append")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--n", type=int, default=5)
-    parser.add_argument("--candidates", type=float, default=1e5)
-    given = parser.parse_args()
-    for problem in given.problem or PROBLEMS:
+    parser = arguments(__doc__, seeds=2, steps=40, n=5, candidates=1e5)
+    parser.add_argument("--problem", choices=PROBLEMS, nargs="*", default=list(PROBLEMS))
+    parser.add_argument("--policy", choices=PLAYERS, nargs="*", default=list(PLAYERS))
+    options = parser.parse_args()
+    heading("problem", "policy", "regret over a uniform choice's", "ms a step")
+    for problem in options.problem:
         made = []
-        for seed in range(given.seeds):
-            real = PROBLEMS[problem](seed, given.steps, int(given.candidates))
-            setting = prepare(problem, real, seed, given.steps).setting(None, None)
-            made.append((real, setting))
-            print(
-                f"{problem} seed {seed}: {setting.kernel}, epsilon {setting.epsilon:.4f}",
-                flush=True,
-            )
-        for policy in given.policy or PLAYERS:
+        for seed in range(options.seeds):
+            real = PROBLEMS[problem](seed, options.steps, int(options.candidates))
+            made.append((real, prepare(problem, real, seed, options.steps).setting(None, None)))
+        for policy in options.policy:
             with threadpool_limits(limits=1):
-                found = np.array([played(*each, PLAYERS[policy], given.n) for each in made])
+                found = np.array([played(*each, PLAYERS[policy], options.n) for each in made])
             mean, error = found.mean(axis=0), found[:, 0].std(ddof=1) / len(found) ** 0.5
-            print(
-                f"{problem:12s} {policy:30s} {mean[0]:.3f} +- {error:.3f}  {mean[1]:8.1f} ms a step",
-                flush=True,
-            )
+            line(problem, policy, f"{mean[0]:.3f} ± {error:.3f}", f"{mean[1]:.1f}")
 
 
 if __name__ == "__main__":

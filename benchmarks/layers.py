@@ -22,8 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from benchmarks.days import day_network
-from benchmarks.harness import arguments, course, kept
+from benchmarks.harness import arguments, course, heading, kept, line
 from tvbandits import Bandit, policies
 from tvbandits.comparison.compare import simulated
 from tvbandits.core.arrays import Array
@@ -38,6 +37,7 @@ from tvbandits.datasets import (
     ozone,
     sensor_field,
 )
+from tvbandits.datasets.tables.problem import autoregressive
 from tvbandits.gp.ensemble import ensemble, filters, models, rule
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.queries import plans
@@ -128,40 +128,45 @@ def dust(seed: int, steps: int) -> TableProblem:
     return TableProblem(values, points, "made dust", "ug/m3", noise_variance=4.0)
 
 
+def day(seed: int, steps: int) -> TableProblem:
+    """Hourly means at 12 stations: own levels, a day that all share, weather that lasts 8 hours."""
+    rng = np.random.default_rng([seed, 12])
+    points = rng.uniform(0.0, 30.0, (12, 2))
+    hours = np.arange(24 * max(1, round(steps / 24)))[:, None]
+    angle = 2.0 * np.pi * (hours - 15.0) / 24.0
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    root = np.linalg.cholesky(np.exp(-apart / 10.0))
+    weather = autoregressive(rng.standard_normal((len(hours), 12)) @ root.T, math.exp(-1.0 / 8.0))
+    level = 40.0 + 5.0 * rng.standard_normal(12) + 4.0 * weather
+    values = level + 15.0 * (np.cos(angle) + 0.3 * np.cos(2.0 * angle))
+    return TableProblem(values, points, "made day", "ug/m3", noise_variance=4.0)
+
+
 # A problem by seed and number of steps.
 Maker = Callable[[int, int], Problem]
 
 
 def networks(folder: Path, file: Path) -> dict[str, Maker]:
     """Those that the ensemble was developed on: small tables, read once."""
-
-    def first(problem: TableProblem) -> Maker:
-        return lambda _, steps: replace(problem, values=problem.values[:steps])
-
-    colorado = ozone(file, state="Colorado", start="2021-05-01")
-    wind = sensor_field(
-        folder / "ireland_wind_daily.csv",
-        folder / "ireland_wind_sites.csv",
-        noise_variance=0.25,
-        start="1970-01-01",
-        end="1971-12-31",
-    )
-    tables = {"ozone Colorado": colorado, "wind 1970": wind}
-    return {name: first(each) for name, each in tables.items()} | {
-        "made dust": dust,
-        "made day": lambda seed, steps: day_network(seed, days=max(1, round(steps / 24))),
+    wind = [folder / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]
+    years: Any = {"start": "1970-01-01", "end": "1971-12-31"}
+    tables = {
+        "ozone Colorado": ozone(file, state="Colorado", start="2021-05-01"),
+        "wind 1970": sensor_field(*wind, noise_variance=0.25, **years),
     }
+    first = {
+        name: lambda _, steps, each=each: replace(each, values=each.values[:steps])
+        for name, each in tables.items()
+    }
+    return {**first, "made dust": dust, "made day": day}
 
 
 # With so many candidates nobody who does not ask plays an ensemble; smaller functions are for them.
 LARGE = "switching, 201"
-
 FUNCTIONS: dict[str, Maker] = {
-    LARGE: lambda seed, steps: Switching(every=30, horizon=steps, seed=seed),
-    "drifting-bump, 51": lambda _, steps: DriftingBump(candidates=51, horizon=steps),
-    "switching, 51": lambda seed, steps: Switching(
-        every=30, candidates=51, horizon=steps, seed=seed
-    ),
+    LARGE: lambda seed, steps: Switching(30, horizon=steps, seed=seed),
+    "drifting-bump, 51": lambda _, steps: DriftingBump(51, steps),
+    "switching, 51": lambda seed, steps: Switching(30, 51, horizon=steps, seed=seed),
     "gp-drift, 7 x 7": lambda seed, steps: GPDrift(points_per_axis=7, horizon=steps, seed=seed),
     "ar-arms, 6 x 6": lambda seed, steps: AutoregressiveArms(side=6, horizon=steps, seed=seed),
 }
@@ -170,26 +175,18 @@ FUNCTIONS: dict[str, Maker] = {
 # --- runs ---------------------------------------------------------------------------------------
 
 
-def alone(problem: Problem, seed: int) -> Bandit:
-    """Nobody is asked."""
-    return policies.adaptive_gp_ucb(problem.domain, None, problem.noise_variance, seed=seed)
-
-
-def asking(problem: Problem, seed: int) -> Bandit:
-    """Some answers a step."""
-    return policies.frugal_gp_ucb(
+PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
+    "adaptive_gp_ucb": lambda problem, seed: policies.adaptive_gp_ucb(
+        problem.domain, None, problem.noise_variance, seed=seed
+    ),
+    "frugal_gp_ucb": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain,
         None,
         problem.noise_variance,
         expert=simulated(problem, seed),
         budget=ANSWERS,
         seed=seed,
-    )
-
-
-PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
-    "adaptive_gp_ucb": alone,
-    "frugal_gp_ucb": asking,
+    ),
 }
 
 
@@ -215,23 +212,22 @@ def wanted(
     ]
 
 
-def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Regret and time without each layer over those with all of them; errors are standard errors."""
+def table(rows: pd.DataFrame) -> None:
+    """Print regret and time without each layer over those with all of them; ± a standard error."""
     keys = ["policy", "problem", "seed"]
     all_there = rows[rows.layer == ""].set_index(keys)
-    made = []
+    heading("without", "pairs", "regret", *PLAYERS, "time", "stays")
     for layer, some in rows[rows.layer != ""].groupby("layer", sort=False):
         joined = some.set_index(keys).join(all_there.add_suffix("_all"), how="inner")
         logs = pd.Series(np.log(joined.regret / joined.regret_all))
         slower = joined.seconds.sum() / joined.seconds_all.sum()
-        ratio = math.exp(logs.mean())
-        line = {"layer": layer, "pairs": len(logs), "regret": ratio}
-        line["error"] = ratio * logs.std(ddof=1) / math.sqrt(len(logs))
-        parts = logs.groupby("policy").mean()
-        line |= {name: math.exp(parts[name]) for name in PLAYERS if name in parts}
-        line |= {"time": slower, "stays": ratio >= STAYS or slower >= DEARER}
-        made.append(line)
-    return pd.DataFrame(made)
+        ratio, error = math.exp(logs.mean()), logs.std(ddof=1) / math.sqrt(len(logs))
+        by = logs.groupby("policy").mean().reindex(list(PLAYERS))
+        parts = (f"{math.exp(each):.3f}" for each in by)
+        verdict = ratio >= STAYS or slower >= DEARER
+        line(
+            layer, len(logs), f"{ratio:.3f} ± {ratio * error:.3f}", *parts, f"{slower:.2f}", verdict
+        )
 
 
 def main() -> None:
@@ -253,7 +249,7 @@ def main() -> None:
         key = (*case, given.steps)
         rows.append((*case, *kept(given.out, key, partial(played, *key))))
     columns = ["layer", "policy", "problem", "seed", "regret", "seconds"]
-    print(table(pd.DataFrame(rows, columns=columns)).round(3).to_string(index=False))
+    table(pd.DataFrame(rows, columns=columns))
 
 
 if __name__ == "__main__":

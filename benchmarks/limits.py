@@ -1,6 +1,6 @@
 """Play under limits that drift, beside policies that know the limits and beside a simple peer.
 
-`python -m benchmarks.limits [--judged] [--seeds 10] [--out FILE]` prints, for each problem and policy,
+`python -m benchmarks.limits [--judged] [--seeds 10]` prints, for each problem and policy,
 the mean regret against the best point that satisfies the limit at its time, over all steps and over
 those after the first 20, and the share of plays after them that violate the limit in truth. `--judged`
 plays two problems that nothing was chosen on.
@@ -8,7 +8,6 @@ plays two problems that nothing was chosen on.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,12 +15,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Candidates, Limit, LimitWarning, compare, policies
 from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import square_root
@@ -184,25 +183,27 @@ class Simple:
         self.rows.append([*X[0].tolist(), float(t), float(y[0]), float(level)])
 
 
+def adaptive(setting: Setting) -> Bandit:
+    return policies.adaptive_gp_ucb(setting.domain, None, setting.noise_variance, seed=setting.seed)
+
+
+# Policies that are shown where the limit holds.
+KNOWING: dict[str, Callable[[Setting], Bandit]] = {
+    "adaptive": adaptive,
+    "tv": lambda setting: policies.tv_gp_ucb(
+        *setting.parts, epsilon=setting.epsilon, seed=setting.seed
+    ),
+    "w": lambda setting: policies.w_gp_ucb(*setting.parts, seed=setting.seed),
+}
+
+
 def makers(problem: Any) -> dict[str, Callable[[Setting], Any]]:
     """The policies by name."""
 
-    def adaptive(setting: Setting) -> Bandit:
-        return policies.adaptive_gp_ucb(
-            setting.domain, None, setting.noise_variance, seed=setting.seed
-        )
-
-    def drifting(setting: Setting) -> Bandit:
-        return policies.tv_gp_ucb(*setting.parts, epsilon=setting.epsilon, seed=setting.seed)
-
-    def weighted(setting: Setting) -> Bandit:
-        return policies.w_gp_ucb(*setting.parts, seed=setting.seed)
-
     def each_play(setting: Setting) -> Bandit:
-        realised = problem.realise(setting.seed)
-        return adaptive(setting).with_limits([replace(problem.limit, each=True)], realised.safe)
+        limit, safe = replace(problem.limit, each=True), problem.realise(setting.seed).safe
+        return adaptive(setting).with_limits([limit], safe)
 
-    knowing = {"adaptive": adaptive, "tv": drifting, "w": weighted}
     return {
         "under the limit": adaptive,
         "under the limit, each play": each_play,
@@ -212,43 +213,36 @@ def makers(problem: Any) -> dict[str, Callable[[Setting], Any]]:
         f"{name}, knows": lambda setting, make=make: Knowing(
             make(setting), problem.realise(setting.seed)
         )
-        for name, make in knowing.items()
+        for name, make in KNOWING.items()
     }
 
 
 def main() -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument(
-        "--policies", nargs="*", help="those that begin with one of these; all by default"
-    )
+    parser = arguments(__doc__, seeds=10)
+    parser.add_argument("--policies", nargs="*", help="those that begin with one of these")
     parser.add_argument("--judged", action="store_true", help="the two that nothing was chosen on")
-    parser.add_argument("--out", help="where to keep the rows (csv)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore", LimitWarning)
     warnings.simplefilter("ignore", UserWarning)  # of scikit-learn's fits
-    kept = []
-    for problem in JUDGED if given.judged else PROBLEMS:
-        wanted = tuple(given.policies or [""])
+    columns = "regret", f"after {FIRST}", "times the best that knows", "violations"
+    heading("problem", "policy", *columns)
+    for problem in JUDGED if options.judged else PROBLEMS:
+        wanted = tuple(options.policies or [""])
         played = {name: make for name, make in makers(problem).items() if name.startswith(wanted)}
-        rows = compare(problem, played, seeds=given.seeds).to_frame()
-        kept.append(rows)
-        late = rows[rows["t"] > FIRST].groupby("policy", sort=False)
-        table = pd.DataFrame(
-            {
-                "regret": rows.groupby("policy", sort=False)["regret"].mean(),
-                "regret_later": late["regret"].mean(),
-                "violations_later": late["violations"].mean(),
-            }
+        rows = compare(problem, played, seeds=options.seeds).to_frame()
+        table = (
+            rows[rows["t"] > FIRST].groupby("policy", sort=False)[["regret", "violations"]].mean()
         )
-        print(f"\n{problem.name}, {given.seeds} seeds\n{table.round(3).to_string()}", flush=True)
-        known = table.loc[[name.endswith("knows") for name in table.index], "regret_later"]
-        for name in [each for each in table.index if len(known) and each not in known.index]:
-            times = table.loc[name, "regret_later"] / known.min()
-            print(f"{name}: regret {times:.2f} times that of the best that knows", flush=True)
-        if given.out:
-            pd.concat(kept).to_csv(given.out, index=False)
+        table["all"] = rows.groupby("policy", sort=False)["regret"].mean()
+        known = table.loc[[name.endswith("knows") for name in table.index], "regret"].min()
+        for name, row in table.iterrows():
+            later = (
+                f"{row['regret']:.3f}",
+                f"{row['regret'] / known:.2f}",
+                f"{row['violations']:.3f}",
+            )
+            line(problem.name, name, f"{row['all']:.3f}", *later)
 
 
 if __name__ == "__main__":

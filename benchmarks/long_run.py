@@ -4,33 +4,28 @@
 
 The bump of SparQ-GP-UCB wanders over 101 candidates of [-50, 50], which peers play as an interval. A
 step is an ask and a tell, of so many readings of the point as `--readings` says. Ours keep the latest
-`--history` rewards. Printed, and drawn into `--picture`,
-are medians of milliseconds of processor time around steps 100, 1,000, ...; and the megabytes that our
-process holds then, each policy in one of its own. A machine that others use is slower at times: so from
-step 2,000 on, each of ours plays in turn with one that is at step 1,000 again, and the ratio of the two
-is printed. A peer has `--minutes` of processor time, and none is played where `--python` is not there.
+`--history` rewards. Printed, and drawn into `--picture`, are medians of milliseconds of processor time
+around steps 100, 1,000, ...; and the megabytes that our process holds then, each policy in one of its
+own. A peer has `--minutes` of processor time, and none is played where `--python` is not there.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
-import pickle
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import clock
+from benchmarks.harness import arguments, clock, heading, line
 from benchmarks.peers.__main__ import Served
 from tvbandits import Bandit, policies
 from tvbandits.core.arrays import Array
@@ -55,13 +50,13 @@ PEERS = {"BoTorch, time as an input": "botorch-time", "Optuna's GPSampler": "opt
 # A step, and milliseconds of one around it.
 Row = tuple[int, float]
 
-# The step of the one that is played beside, and how many steps of both are looked at.
-YOUNG, MANY = 1000, 250
+# How many steps to either side of a late one are looked at.
+MANY = 250
 
 
 def half(step: int) -> int:
     """How many steps to either side of one are looked at."""
-    return 25 if step < YOUNG else MANY
+    return 25 if step < 1000 else MANY
 
 
 def looked_at(steps: int) -> list[int]:
@@ -118,36 +113,13 @@ def timed(bandit: Bandit) -> tuple[Any, Any]:
 
 
 def ours(name: str, steps: int, readings: int, history: int | None) -> list[Row]:
-    """The curve of one of ours, with the ratio to a young one, and megabytes; printed on the way."""
-    bandit = OURS[name]().with_history(history)
-    rows: list[Row] = []
-    with threadpool_limits(1), TemporaryDirectory() as folder:
-        late, young = Path(folder) / "late", Path(folder) / "young"
-        for step, spent in curve(*timed(bandit), steps, readings):
-            held, ratio = megabytes(), ""
-            with (young if step == YOUNG else late).open("wb") as file:
-                pickle.dump(bandit.state, file)
-            if step > YOUNG:  # in a process of its own: what it holds is none of this one's
-                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as aside:
-                    both = aside.submit(compared, name, (late, young), readings, history)
-                    ratio = f"{both.result():.2f}"
-            rows.append((step, spent))
-            told = step * readings
-            print(f"| {name} | {told:,} | {spent:.2f} | {ratio} | {held:.0f} |", flush=True)
-    return rows
-
-
-def compared(name: str, states: tuple[Path, Path], readings: int, history: int | None) -> float:
-    """What steps of a bandit take over what those of a young one do, played in turn."""
-    recipe = OURS[name]().with_history(history).recipe
-    pair = [Bandit.from_state(recipe, pickle.loads(state.read_bytes())) for state in states]
-    spent: list[list[float]] = [[], []]
+    """The curve of one of ours, printed with megabytes on the way."""
+    bandit, rows = OURS[name]().with_history(history), []
     with threadpool_limits(1):
-        for _ in range(2 * MANY):
-            for each, own in zip(pair, spent, strict=True):
-                assert each.state.time is not None  # it was told
-                own.append(one_step(*timed(each), int(each.state.time) + 1, readings))
-    return statistics.median(spent[0]) / statistics.median(spent[1])
+        for step, spent in curve(*timed(bandit), steps, readings):
+            rows.append((step, spent))
+            line(name, f"{step * readings:,}", f"{spent:.2f}", f"{megabytes():.0f}")
+    return rows
 
 
 def peers(name: str, python: str, seconds: float) -> list[Row]:
@@ -166,7 +138,7 @@ def peers(name: str, python: str, seconds: float) -> list[Row]:
     finally:
         peer.close()
     for step, spent in rows:
-        print(f"| {name} | {step:,} | {spent:.2f} | | |")
+        line(name, f"{step:,}", f"{spent:.2f}", "")
     return rows
 
 
@@ -188,29 +160,21 @@ def picture(curves: dict[str, list[Row]], path: Path) -> None:
 
 def main() -> None:
     """Play, print and draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = arguments(__doc__, steps=100_000, readings=1, history=10_000, minutes=10.0)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(OURS)}; all by default")
-    parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--readings", type=int, default=1, help="rewards a step")
-    parser.add_argument("--history", type=int, default=10_000, help="rewards kept; 0: all")
-    parser.add_argument("--minutes", type=float, default=10.0, help="for each peer")
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of the peers")
     parser.add_argument("--picture", type=Path)
-    given = parser.parse_args()
-    fresh = ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1)
-    print("| policy | rewards | ms a step | over that of step 1,000 | MB |")
-    print("|---|---:|---:|---:|---:|")
+    options = parser.parse_args()
+    heading("policy", "rewards", "ms a step", "MB")
     curves = {}
-    with fresh:
-        for name in [*(given.names or OURS), *(PEERS if Path(given.python).exists() else [])]:
-            if name in PEERS:
-                curves[name] = peers(name, given.python, 60 * given.minutes)
-            else:
-                history = given.history or None
-                options = name, given.steps, given.readings, history
-                curves[name] = fresh.submit(ours, *options).result()
-    if given.picture:
-        picture(curves, given.picture)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as fresh:
+        for name in options.names or OURS:
+            plan = name, options.steps, options.readings, options.history or None
+            curves[name] = fresh.submit(ours, *plan).result()
+    for name in PEERS if Path(options.python).exists() else ():
+        curves[name] = peers(name, options.python, 60 * options.minutes)
+    if options.picture:
+        picture(curves, options.picture)
 
 
 if __name__ == "__main__":

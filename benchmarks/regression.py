@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.harness import DATA, clock
-from tvbandits import policies
+from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import BBKBWidth
-from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import added_noise
-from tvbandits.datasets import abalone, california
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets import TableProblem, abalone, california
 
 TABLES = {
     "abalone": (abalone, "abalone.csv"),
@@ -25,54 +21,29 @@ TABLES = {
 }
 
 
-class Player(Protocol):
-    """Plays batches."""
-
-    def ask(self) -> Array:
-        """The points of the next batch, shape (b, d)."""
-        ...
-
-    def tell(self, X: Array, y: Array) -> Any:
-        """Learn their rewards."""
-        ...
-
-
-@dataclass(frozen=True)
-class Played:
-    """One run.
-
-    Attributes
-    ----------
-    regret : array of shape (T,)
-        Of every play, in the order they were made.
-    batches : int
-    seconds : float
-        Processor time of asking and telling.
-    marks : tuple of float
-        The same up to each of the wanted numbers of plays.
-    """
+class Played(NamedTuple):
+    """Regret of every play (T,), the number of batches, and processor seconds of asking and telling."""
 
     regret: Array
     batches: int
     seconds: float
-    marks: tuple[float, ...] = ()
 
 
 def table(name: str, directory: Path | None = None) -> TableProblem | None:
     """The problem of that name, or None where its file is absent."""
     make, file = TABLES[name]
     path = (directory or DATA / "tables") / file
-    return make(path) if path.is_file() else None
+    if not path.is_file():
+        print(f"{name}: skipped, its table is not there (--tables DIR)")
+        return None
+    return make(path)
 
 
-def play(
-    player: Player, problem: TableProblem, horizon: int, seed: int, marks: Sequence[int] = ()
-) -> Played:
+def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
     """Play `horizon` times; a batch that would go beyond it is cut."""
     rng = np.random.default_rng([seed, 0xB0])
     regret = np.empty(horizon)
     taken, batches, done = 0.0, 0, 0
-    passed: list[float] = []
     while done < horizon:
         begun = clock()
         X = player.ask()[: horizon - done]
@@ -85,9 +56,7 @@ def play(
         regret[done : done + len(X)] = problem.best(1.0) - truth
         done += len(X)
         batches += 1
-        while len(passed) < len(marks) and done >= marks[len(passed)]:
-            passed.append(taken)
-    return Played(regret, batches, taken, tuple(passed))
+    return Played(regret, batches, taken)
 
 
 def uniform_regret(problem: TableProblem) -> float:
@@ -95,21 +64,16 @@ def uniform_regret(problem: TableProblem) -> float:
     return problem.best(1.0) - float(problem.values.mean())
 
 
-def ratio(played: Played, problem: TableProblem) -> float:
-    """Total regret over that of uniform points."""
-    return float(played.regret.mean()) / uniform_regret(problem)
-
-
 def bbkb(
-    problem: TableProblem, horizon: int, seed: int, *, online: bool = False, **given: Any
+    problem: TableProblem, horizon: int, seed: int, *, mean: Any = 0.0, **options: Any
 ) -> Bandit:
-    """BBKB with the settings of its authors: q = 2, C = 2, F = 1, delta = 1/T; mean 0 unless online."""
+    """BBKB with the settings of its authors: q = 2, C = 2, F = 1, delta = 1/T."""
     return policies.bbkb(
         problem.domain,
         problem.kernel,
         problem.noise_variance,
         confidence=BBKBWidth(delta=1 / horizon),
-        mean="online" if online else 0.0,
+        mean=mean,
         seed=seed,
-        **given,
+        **options,
     )

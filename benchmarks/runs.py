@@ -13,7 +13,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
@@ -87,8 +88,7 @@ class Followed:
         return max(gaps, default=0.0)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Points played, average regret, and seconds of asking and telling."""
 
     played: list[Array]
@@ -97,8 +97,7 @@ class Run:
     gap: float = 0.0
 
 
-@dataclass(frozen=True)
-class Contest:
+class Contest(NamedTuple):
     """A policy in both forms, each made for a seed and an expert."""
 
     name: str
@@ -138,36 +137,39 @@ def contests() -> list[Contest]:
         grown = s2 * (1 + (t - i) ** 2)
         return np.where((grown > s2 * np.log(max(t, 1))) & (i < t), np.inf, grown)
 
+    def contest(name: str, policy: Any, forgetting: Forgetting, **options: Any) -> Contest:
+        return Contest(
+            name,
+            lambda seed, _: policy(*parts, **WIDTH, seed=seed, **options),
+            lambda *_: plain(forgetting, options.get("epsilon", 0.0)),
+        )
+
     return [
-        Contest(
-            "gp-ucb",
-            lambda seed, _: policies.gp_ucb(*parts, **WIDTH, seed=seed),
-            lambda *_: plain(never),
-        ),
-        Contest(
+        contest("gp-ucb", policies.gp_ucb, never),
+        contest(
             f"r-gp-ucb, reset every {period}",
-            lambda seed, _: policies.r_gp_ucb(*parts, reset_every=period, **WIDTH, seed=seed),
-            lambda *_: plain(lambda i, t: np.where((i - 1) // period == t // period, s2, np.inf)),
+            policies.r_gp_ucb,
+            lambda i, t: np.where((i - 1) // period == t // period, s2, np.inf),
+            reset_every=period,
         ),
-        Contest(
+        contest(
             f"sw-gp-ucb, window {window}",
-            lambda seed, _: policies.sw_gp_ucb(*parts, window=window, **WIDTH, seed=seed),
-            lambda *_: plain(lambda i, t: np.where(i > t - window, s2, np.inf)),
+            policies.sw_gp_ucb,
+            lambda i, t: np.where(i > t - window, s2, np.inf),
+            window=window,
         ),
-        Contest(
+        contest(
             f"w-gp-ucb, discount {discount:.3f}",
-            lambda seed, _: policies.w_gp_ucb(*parts, discount=discount, **WIDTH, seed=seed),
-            lambda *_: plain(lambda i, t: s2 / discount ** (t + 1 - i)),
+            policies.w_gp_ucb,
+            lambda i, t: s2 / discount ** (t + 1 - i),
+            discount=discount,
         ),
-        Contest(
-            f"tv-gp-ucb, epsilon {epsilon:.3f}",
-            lambda seed, _: policies.tv_gp_ucb(*parts, epsilon=epsilon, **WIDTH, seed=seed),
-            lambda *_: plain(never, epsilon),
-        ),
-        Contest(
+        contest(f"tv-gp-ucb, epsilon {epsilon:.3f}", policies.tv_gp_ucb, never, epsilon=epsilon),
+        contest(
             f"ui-gp-ucb, rate {rate:.4f}",
-            lambda seed, _: policies.ui_gp_ucb(*parts, rate=rate, **WIDTH, seed=seed),
-            lambda *_: plain(lambda i, t: s2 + rate * (t + 1 - i)),
+            policies.ui_gp_ucb,
+            lambda i, t: s2 + rate * (t + 1 - i),
+            rate=rate,
         ),
         Contest(
             "sparq-gp-ucb",
@@ -180,45 +182,32 @@ def contests() -> list[Contest]:
     ]
 
 
-def contested(contest: Contest, seed: int) -> tuple[Run, Run]:
-    """Both forms, one after the other."""
-    ours = play(contest.ours, seed)
-    return ours, play(contest.plain, seed, ours.played if contest.follows else None)
-
-
-def agreement(contest: Contest, found: Sequence[tuple[Run, Run]]) -> str:
+def agreement(contest: Contest, ours: Sequence[Run], plain: Sequence[Run]) -> str:
     """How both forms agree."""
-    ours, plain = (statistics.mean(run.regret for run in runs) for runs in zip(*found, strict=True))
+    mine, theirs = (statistics.mean(run.regret for run in runs) for runs in (ours, plain))
     if not contest.follows:
-        return f"average regret {ours:.3f}, plain {plain:.3f}"
-    gap = max(plain.gap for _, plain in found)
-    within = f"{max(gap, 1e-15):.0e}"
-    return f"average regret {ours:.3f}; our points are the plain form's best within {within}"
+        return f"average regret {mine:.3f}, plain {theirs:.3f}"
+    within = f"{max(1e-15, *(run.gap for run in plain)):.0e}"
+    return f"average regret {mine:.3f}; our points are the plain form's best within {within}"
 
 
-def rows(repeats: int) -> list[Row]:
-    """A row for each policy, and two totals."""
-    both = contests()
-    found: dict[str, list[tuple[Run, Run]]] = {contest.name: [] for contest in both}
-    for seed in range(repeats):
-        for contest in both:
-            found[contest.name].append(contested(contest, seed))
-    pairs = {
-        name: [Pair(ours.seconds, plain.seconds) for ours, plain in some]
-        for name, some in found.items()
-    }
-    made = [
-        summary("policies", one.name, pairs[one.name], note=agreement(one, found[one.name]))
-        for one in both
-    ]
-    without = [name for name in pairs if not name.startswith("sparq")]
-    for case, names, target in [
-        ("total of the seven", list(pairs), TARGET),
-        ("total without sparq-gp-ucb", without, None),
-    ]:
-        totals = [
-            Pair(sum(pair.ours for pair in one), sum(pair.peer for pair in one))
-            for one in zip(*(pairs[name] for name in names), strict=True)
+def rows(repeats: int, tables: Path | None = None) -> list[Row]:  # noqa: ARG001 - one face
+    """A row for each policy, and one of all of them."""
+    made, every = [], []
+    for contest in contests():
+        ours = [play(contest.ours, seed) for seed in range(repeats)]
+        plain = [
+            play(contest.plain, seed, run.played if contest.follows else None)
+            for seed, run in enumerate(ours)
         ]
-        made.append(summary("policies", case, totals, target=target, note=f"{STEPS} steps each"))
+        pairs = [Pair(a.seconds, b.seconds) for a, b in zip(ours, plain, strict=True)]
+        note = agreement(contest, ours, plain)
+        made.append(summary("policies", contest.name, pairs, note=note))
+        every.append(pairs)
+    totals = [
+        Pair(sum(pair.ours for pair in one), sum(pair.peer for pair in one))
+        for one in zip(*every, strict=True)
+    ]
+    note = f"{STEPS} steps each"
+    made.append(summary("policies", "total of the seven", totals, target=TARGET, note=note))
     return made

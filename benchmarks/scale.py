@@ -2,8 +2,6 @@
 
 Points are drawn in blocks into a .npy file (32 bits, 8 coordinates) that is mapped into memory; the
 reward is the highest of three bumps. Prints processor time and the peak of this process.
-With `--everywhere` the same candidates are played from memory, from the mapped file, from a Dask array,
-and on two workers of Dask of which one is killed midway; it says whether all choices were the same.
 `--growth` prints seconds for 2,000 to 128,000 plays on 20,640 candidates, and the exponent between.
 `--posteriors FILE.png` draws what a step costs each posterior by the number of candidates N, and the
 least that a filter of s numbers can take: 16 (s^2 + N s) bytes, as fast as this machine copies memory.
@@ -11,14 +9,10 @@ least that a filter of s numbers can take: 16 (s^2 + N s) bytes, as fast as this
 
 from __future__ import annotations
 
-import argparse
-import os
 import resource
-import signal
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import log
 from pathlib import Path
 from typing import Any
@@ -27,7 +21,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.harness import clock, seconds
+from benchmarks.harness import arguments, clock, heading, line, seconds
 from tvbandits import Bandit, Candidates, StateSpace, policies
 from tvbandits.core.arrays import Array
 
@@ -52,71 +46,20 @@ def value(X: Array) -> Array:
     return np.asarray(np.exp(-0.5 * squares / BUMP**2).max(axis=1))
 
 
-def play(
-    candidates: Any, plays: int, midway: Callable[[], object] = lambda: None, **options: Any
-) -> tuple[Array, str]:
-    """What was played, shape (plays, d), and what it took."""
+def play(candidates: Any, plays: int, **options: Any) -> str:
+    """What so many plays took."""
     begun = clock()
     domain = Candidates(candidates)
     bandit = policies.bbkb(domain, RBF(LENGTH_SCALE), NOISE_VARIANCE, mean=0.0, **options)
-    rng, played, batches = np.random.default_rng(2), np.empty((0, DIMENSION)), 0
-    while len(played) < plays:
-        X = bandit.ask()[: plays - len(played)]
-        noise = NOISE_VARIANCE**0.5 * rng.standard_normal(len(X))
-        bandit.tell(X, value(X) + noise)
-        if len(played) < plays // 2 <= len(played) + len(X):
-            midway()
-        played, batches = np.concatenate([played, X]), batches + 1
+    rng, lost, batches = np.random.default_rng(2), 0.0, 0
+    while bandit.info.told < plays:
+        X = bandit.ask()[: plays - bandit.info.told]
+        y = value(X)
+        bandit.tell(X, y + NOISE_VARIANCE**0.5 * rng.standard_normal(len(X)))
+        lost, batches = lost + float((1 - y).sum()), batches + 1
     size = bandit.info.posterior.dictionary_size
     took = f"{clock() - begun:.1f} s of processor time, {batches} batches, {size} inducing points"
-    return played, f"{took}, average regret {float(1 - value(played).mean()):.4f}"
-
-
-def peak() -> str:
-    """The most memory that this process has had, and what it has read."""
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    return f"peak {size:.2f} GB; {int(counts['rchar']) / 1e9:.2f} GB read beside the mapped file"
-
-
-@contextmanager
-def two_workers() -> Iterator[Callable[[], object]]:
-    """A client of two workers; yields what kills one of them."""
-    from distributed import Client, LocalCluster
-
-    options = {"processes": True, "dashboard_address": None, "silence_logs": 50}
-    cluster = LocalCluster(2, threads_per_worker=1, memory_limit=0, **options)
-    with cluster, Client(cluster) as client:
-        processes = list(client.run(os.getpid).values())
-        yield lambda: os.kill(processes[0], signal.SIGKILL)
-
-
-def everywhere(path: Path, plays: int) -> None:
-    """The same candidates from several places."""
-    import dask.array as da
-
-    X = np.load(path, mmap_mode="r")
-    chunks = (len(X) // 8, DIMENSION)
-    first, took = play(np.asarray(X), plays)
-    print(f"in memory: {took}", flush=True)
-    for name, source in (("mapped file", path), ("Dask array", da.from_array(X, chunks))):
-        played, took = play(source, plays)
-        print(f"{name}: {took}; same choices: {np.array_equal(played, first)}", flush=True)
-    with two_workers() as kill:
-        made = da.map_blocks(
-            _mapped,
-            chunks=da.core.normalize_chunks(chunks, X.shape),
-            path=path,
-            dtype=X.dtype,
-            meta=X[:0],
-        )
-        played, took = play(made, plays, kill)
-    print(f"two workers, one killed: {took}; same choices: {np.array_equal(played, first)}")
-
-
-def _mapped(path: Path, block_info: Any = None) -> Any:
-    rows, columns = block_info[None]["array-location"]
-    return np.array(np.load(path, mmap_mode="r")[slice(*rows), slice(*columns)])
+    return f"{took}, average regret {lost / plays:.4f}"
 
 
 def growth() -> None:
@@ -125,7 +68,7 @@ def growth() -> None:
     plays, seconds = [2_000, 8_000, 32_000, 128_000], []
     for count in plays:
         begun = clock()
-        _, took = play(X, count, largest_batch=100_000)
+        took = play(X, count, largest_batch=100_000)
         seconds.append(clock() - begun)
         print(f"{count} plays: {took}", flush=True)
     print(f"exponent {log(seconds[-1] / seconds[0]) / log(plays[-1] / plays[0]):.2f}")
@@ -175,13 +118,13 @@ def posteriors(path: Path) -> None:
                 s = max(s, len(bandit.state.posterior.mean))  # type: ignore[union-attr]
     found["floor"] = [1e3 * each * (s**2 + count * s) for count in SIZES]
     print(f"copies {16e-9 / each:.1f} GB/s; a filter of s = {s} numbers", "", sep="\n")
-    print("| candidates |", " | ".join(found), "|\n|---|" + "---|" * len(found))
+    heading("candidates", *found)
     for row, count in enumerate(SIZES):
-        print(f"| {count} |", " | ".join(f"{of[row]:.3g}" for of in found.values()), "|")
+        line(count, *(f"{of[row]:.3g}" for of in found.values()))
     drawn = Figure(figsize=(7.5, 3.6), layout="constrained")
     axes = drawn.subplots()
-    for name, line, marker in zip(POSTERIORS, ("-", "--", "-.", ":"), "osD^", strict=True):
-        axes.plot(SIZES, found[name], "k", linestyle=line, marker=marker, linewidth=1.2, label=name)
+    for name, style in zip(POSTERIORS, ("o-k", "s--k", "D-.k", "^:k"), strict=True):
+        axes.plot(SIZES, found[name], style, linewidth=1.2, label=name)
     floor = f"floor: 16 (s² + N s) bytes,\ns = {s}, {16e-9 / each:.0f} GB/s"
     axes.plot(SIZES, found["floor"], color="0.6", linewidth=4, label=floor)
     axes.set(
@@ -193,27 +136,21 @@ def posteriors(path: Path) -> None:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
-    parser.add_argument("--candidates", type=float, default=1e7)
-    parser.add_argument("--plays", type=int, default=2000)
-    parser.add_argument("--everywhere", action="store_true")
+    parser = arguments(__doc__, candidates=1e7, plays=2000)
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--posteriors", type=Path, metavar="FILE.png")
-    given = parser.parse_args()
-    if given.posteriors:
-        posteriors(given.posteriors)
-        return
-    if given.growth:
+    options = parser.parse_args()
+    if options.posteriors:
+        posteriors(options.posteriors)
+    elif options.growth:
         growth()
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "candidates.npy"
-        drawn(path, int(given.candidates))
-        print(f"{int(given.candidates)} candidates, {path.stat().st_size / 1e9:.2f} GB")
-        if given.everywhere:
-            everywhere(path, given.plays)
-        else:
-            print(play(path, given.plays)[1], peak(), sep="\n")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "candidates.npy"
+            drawn(path, int(options.candidates))
+            print(f"{int(options.candidates)} candidates, {path.stat().st_size / 1e9:.2f} GB")
+            print(play(path, options.plays))
+            print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 
 
 if __name__ == "__main__":

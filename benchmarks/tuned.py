@@ -16,10 +16,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.harness import DATA, arguments
+from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import compare
 from tvbandits.cli.problems import READS_FILES, make_problem
-from tvbandits.comparison.summary import counted
 from tvbandits.policies.names import parse_spec
 
 PROBLEMS = (
@@ -58,18 +57,16 @@ def grids(horizon: int) -> list[list[str]]:
     ]
 
 
-def summed_up(summary: pd.DataFrame, tuned: list[list[str]]) -> pd.DataFrame:
-    """The summary with a setting for each policy.
+def with_settings(summary: pd.DataFrame, tuned: list[list[str]]) -> pd.DataFrame:
+    """The summary with policy and setting apart; `best` says which setting loses least.
 
-    `best` says which setting of a policy has the least average regret, and `at_end` that it is an end of
-    its grid, beyond which a still better one may be.
+    `at_end` says that it is an end of its grid, beyond which a still better one may be.
     """
     name = summary["policy"]
     means = summary.set_index("policy")["average_regret"]
     best = [means[grid].idxmin() for grid in tuned]
     ends = [end for grid in tuned for end in (grid[0], grid[-1])]
     return summary.assign(
-        name=name,
         policy=[parse_spec(each)[0] for each in name],
         setting=["learned" if each in LEARNED else each.partition(":")[2] for each in name],
         best=name.isin([*LEARNED, *best]),
@@ -77,65 +74,51 @@ def summed_up(summary: pd.DataFrame, tuned: list[list[str]]) -> pd.DataFrame:
     )
 
 
-def picture(table: pd.DataFrame, units: dict[str, str]) -> Figure:
+def picture(tables: dict[str, pd.DataFrame]) -> Figure:
     """Average regret with 95% intervals, a panel a problem; all settings as small strokes."""
-    problems = list(table["problem"].unique())
-    columns = min(len(problems), 3)
-    lines = math.ceil(len(problems) / columns)
-    figure = Figure(figsize=(4.6 * columns + 0.8, 3.4 * lines + 0.5), layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False).ravel()
-    for axes, problem in zip(grid, problems, strict=False):
-        mine = table[table["problem"] == problem]
-        draw(axes, mine)
-        unit = f" ({units[problem]})" if units.get(problem) else ""
-        axes.set_xlabel(f"average regret per step{unit}")
-        seeds, length = counted(mine["seeds"], "seed"), counted(mine["horizon"], "step")
-        axes.set_title(f"{problem}, {seeds}, {length}", fontsize=10)
-    for axes in grid[len(problems) :]:
+    lines = math.ceil(len(tables) / 3)
+    figure = Figure(figsize=(14.6, 3.4 * lines + 0.5), layout="constrained")
+    grid = figure.subplots(lines, 3, squeeze=False).ravel()
+    for axes, (problem, table) in zip(grid, tables.items(), strict=False):
+        draw(axes, table)
+        axes.set_xlabel("average regret per step")
+        axes.set_title(f"{problem}, {table['seeds'].iloc[0]} seeds", fontsize=10)
+    for axes in grid[len(tables) :]:
         axes.set_axis_off()
     figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
-def draw(axes: Axes, mine: pd.DataFrame) -> None:
+def draw(axes: Axes, table: pd.DataFrame) -> None:
     """One panel: learned policies above, hand-tuned ones below."""
-    shown = mine[mine["best"]]
-    shown = pd.concat([shown[shown["setting"] == "learned"], shown[shown["setting"] != "learned"]])
-    places = dict(zip(shown["name"], range(len(shown), 0, -1), strict=True))
-    by_hand = shown[shown["setting"] != "learned"]
-    row_of = {line.policy: places[line.name] for line in by_hand.itertuples(index=False)}
-    others = mine[mine["setting"] != "learned"]
-    axes.scatter(
-        others["average_regret"],
-        [row_of[policy] for policy in others["policy"]],
-        s=80,
-        marker="|",
-        color="0.65",
-        label="other settings of the grid",
-    )
-    for is_learned, marker, face, label in (
-        (True, "o", "black", "learned, 95% interval"),
-        (False, "s", "white", "best by hand, 95% interval"),
+    learned = table["setting"] == "learned"
+    shown = pd.concat([table[learned], table[table["best"] & ~learned]])
+    places = np.arange(len(shown), 0, -1)
+    row_of = dict(zip(shown["policy"][len(LEARNED) :], places[len(LEARNED) :], strict=True))
+    others = table[~learned]
+    rows, label = others["policy"].map(row_of), "other settings of the grid"
+    axes.scatter(others["average_regret"], rows, s=80, marker="|", color="0.65", label=label)
+    for part, marker, face, label in (
+        (slice(len(LEARNED)), "o", "black", "learned, 95% interval"),
+        (slice(len(LEARNED), None), "s", "white", "best by hand, 95% interval"),
     ):
-        some = shown[(shown["setting"] == "learned") == is_learned]
+        some = shown[part]
+        half = some["average_regret_ci95"].fillna(0.0)
         axes.errorbar(
             some["average_regret"],
-            [places[name] for name in some["name"]],
-            xerr=some["average_regret_ci95"].fillna(0.0),
-            fmt=marker,
-            color="black",
+            places[part],
+            xerr=half,
             markerfacecolor=face,
             markersize=6,
             capsize=3,
             label=label,
+            fmt=marker,
+            color="black",
         )
-    labels = [f"{line.policy}\n{line.setting}" for line in shown.itertuples()]
-    axes.set_yticks([places[name] for name in shown["name"]], labels, fontsize=8)
+    axes.set_yticks(places, shown["policy"] + "\n" + shown["setting"], fontsize=8)
     axes.axhline(len(shown) - len(LEARNED) + 0.5, color="0.8", linewidth=0.8, zorder=0)
-    axes.set_ylim(0.4, len(shown) + 0.6)
-    axes.set_xlim(0, None)
+    axes.set(ylim=(0.4, len(shown) + 0.6), xlim=(0, None), axisbelow=True)
     axes.grid(axis="x", color="0.92")
-    axes.set_axisbelow(True)
 
 
 def main() -> None:
@@ -144,37 +127,25 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, help="steps; the problems' own by default")
     parser.add_argument("--only", nargs="+", choices=PROBLEMS, default=PROBLEMS, metavar="PROBLEM")
     parser.add_argument("--data", nargs="+", type=Path, default=FILES, help="daily ozone")
-    parser.add_argument("--out", type=Path, help="folder for tuned.csv and tuned.png")
-    given = parser.parse_args()
-    tables, units = [], {}
-    for label in given.only:
-        if parse_spec(label)[0] in READS_FILES and not all(map(Path.is_file, given.data)):
+    parser.add_argument("--picture", type=Path)
+    options = parser.parse_args()
+    tables = {}
+    heading("problem", "policy", "setting", "at an end", "regret")
+    for label in options.only:
+        if parse_spec(label)[0] in READS_FILES and not all(map(Path.is_file, options.data)):
             print(f"{label}: skipped, its files are not there (--data FILE)")
             continue
-        problem = make_problem(label, given.data, given.horizon)
-        tuned = grids(min(given.horizon or problem.horizon, problem.horizon))
+        problem = make_problem(label, options.data, options.horizon)
+        tuned = grids(min(options.horizon or problem.horizon, problem.horizon))
         names = [*LEARNED, *(name for grid in tuned for name in grid)]
-        played = compare(
-            {label: problem},
-            names,
-            given.seeds,
-            given.horizon,
-            given.jobs,
-            confidence=given.width,
-            expert=None,
-        )
-        table = summed_up(played.summary(), tuned)
-        tables.append(table)
-        units[label] = problem.unit
-        columns = ["problem", "policy", "setting", "at_end", "average_regret"]
-        columns += ["average_regret_ci95", "last_fifth_regret"]
-        shown = table[table["best"]][columns]
-        print(shown.to_string(index=False, float_format="{:.3f}".format), flush=True)
-    if given.out is not None:
-        given.out.mkdir(parents=True, exist_ok=True)
-        table = pd.concat(tables, ignore_index=True)
-        table.to_csv(given.out / "tuned.csv", index=False)
-        picture(table, units).savefig(given.out / "tuned.png", dpi=120)
+        plan = options.seeds, options.horizon, options.jobs
+        played = compare({label: problem}, names, *plan, confidence=options.width, expert=None)
+        tables[label] = with_settings(played.summary(), tuned)
+        for row in tables[label][tables[label]["best"]].itertuples():
+            regret = f"{row.average_regret:.3f} ± {row.average_regret_ci95:.3f}"
+            line(label, row.policy, row.setting, row.at_end, regret)
+    if options.picture is not None:
+        picture(tables).savefig(options.picture, dpi=120)
 
 
 if __name__ == "__main__":

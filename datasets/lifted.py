@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -31,20 +32,11 @@ Formula = Callable[[Array], Array]
 Near = Callable[[float], Array]
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A function to be minimised on a cube, and where its minimisers are for each last coordinate.
 
-    Attributes
-    ----------
-    formula : callable
-        Maps points (n, d) to values (n,).
-    bounds : (float, float)
-        Of every coordinate.
-    near : callable
-        `near(last)` are points (m, d - 1), from one of which a descent ends at the minimum.
-    dimension : int
-        Number of coordinates, the last one among them.
+    `formula` maps points (n, dimension) to values (n,), and every coordinate is within `bounds`;
+    `near(last)` are points (m, dimension - 1), from one of which a descent ends at the minimum.
     """
 
     formula: Formula
@@ -89,32 +81,9 @@ def _near_powell(last: float) -> Array:
     return np.array([[0.0, 0.0, 0.0], [last, -last / 10, last]])
 
 
-def rastrigin(Z: Array) -> Array:
-    """10 d plus the sum of z^2 - 10 cos 2 pi z."""
-    return np.asarray(10 * Z.shape[1] + (Z**2 - 10 * np.cos(2 * np.pi * Z)).sum(axis=1))
-
-
-def rosenbrock(Z: Array) -> Array:
-    """Sum of 100 (z_{i+1} - z_i^2)^2 + (1 - z_i)^2."""
-    here, there = Z[:, :-1], Z[:, 1:]
-    return np.asarray((100 * (there - here**2) ** 2 + (1 - here) ** 2).sum(axis=1))
-
-
-def _near_rosenbrock(last: float) -> Array:
-    """Of three coordinates: down the valley z_i = +-sqrt z_{i+1}, and points beside it."""
-    signs = np.array([1.0, 0.0, -1.0])
-    second = np.repeat(signs * math.sqrt(max(last, 0.0)), 3)
-    return np.column_stack([np.tile(signs, 3) * np.sqrt(np.maximum(second, 0.0)), second])
-
-
 def schwefel(Z: Array) -> Array:
     """418.9829 d less the sum of z sin sqrt abs z."""
     return np.asarray(418.9828872724339 * Z.shape[1] - (Z * np.sin(np.sqrt(np.abs(Z)))).sum(axis=1))
-
-
-def styblinski(Z: Array) -> Array:
-    """Half the sum of z^4 - 16 z^2 + 5 z."""
-    return np.asarray((Z**4 - 16 * Z**2 + 5 * Z).sum(axis=1) / 2)
 
 
 # --- of one dimension --------------------------------------------------------------------------------
@@ -193,12 +162,9 @@ FUNCTIONS: Mapping[str, Function] = {
         _hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _centres(HARTMANN6_P), 6
     ),
     "powell4": Function(powell, (-4.0, 5.0), _near_powell, 4),
-    "rastrigin5": Function(rastrigin, (-4.0, 4.0), _always(np.zeros((1, 4))), 5),
-    "rosenbrock3": Function(rosenbrock, (-1.0, 1.5), _near_rosenbrock, 3),
     "schwefel4": Function(schwefel, (-500.0, 500.0), _always(np.full((1, 3), 420.968746)), 4),
     "shekel4": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), 4),
     "shekelfive": Function(partial(shekel, dips=5), (0.0, 10.0), _centres(SHEKEL_CENTRES[:5]), 4),
-    "styblinski4": Function(styblinski, (-5.0, 5.0), _always(np.full((1, 3), -2.903534)), 4),
 }
 
 # Of the points near a minimum, so many of the lowest are descended from.
@@ -212,7 +178,7 @@ class Lifted(MadeUp):
     The reward at a point x (d - 1,) of the cube, at step t = 1, ..., horizon, is -f(x, last), where
     `last` goes evenly from one end of the last coordinate's interval to the other: the protocol of
     W-DBO (Bardou, Thiran and Ranieri 2024) and BOBA (Kelly et al. 2026), a step instead of a time.
-    The best point of Ackley's, Rastrigin's, Schwefel's and Styblinski's does not move.
+    The best point of Ackley's and Schwefel's does not move.
 
     Parameters
     ----------

@@ -82,15 +82,15 @@ class SimulatorExpert:
 class CallableExpert:
     """Lifts a plain function into an expert.
 
+    A NaN is an error that names the point: out of a plain function it is more often a mistake than a
+    refusal. An expert that refuses some points has a `query` of its own.
+
     Parameters
     ----------
     function : callable
         `function(X, t)` takes points (q, d) and a time and returns q numbers.
     variance : float
         Noise variance of its answers (unit of reward squared), positive.
-
-    A NaN is an error that names the point: out of a plain function it is more often a mistake than a
-    refusal. An expert that refuses some points has a `query` of its own.
 
     Examples
     --------

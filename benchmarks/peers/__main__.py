@@ -4,28 +4,30 @@
     python -m benchmarks.peers --problem exoskeleton:candidates=0 --seeds 3
 
 Each peer runs in a process of its own environment and is asked and told over a pipe; only its own time
-counts, processor time of one thread. A peer that fails is asked no more, and the failure stands in the
-table; so does the gap of one that is not installed, or cannot be. Every run is a line of runs.jsonl in
-`--out` as soon as it is done, and is not played again.
+counts, processor time of one thread. A peer that fails, or is not installed, is asked no more, and the
+failure is printed. Every run is a line of runs.jsonl in `--out` as soon as it is done, and is not played
+again. The table has a line for each policy and a column for each problem: average regret of whole runs
+with half of its 95% interval; the best mean rank over problems is on top.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import json
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.peers.adapters import GAPS, PEERS
+from benchmarks.harness import arguments, half_interval, heading, kept, line
+from benchmarks.peers.adapters import PEERS
 from tvbandits._version import __version__
 from tvbandits.cli.problems import make_problem
-from tvbandits.comparison.board import Made
 from tvbandits.comparison.compare import Comparison
 from tvbandits.comparison.playing import play_one
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
@@ -67,160 +69,92 @@ class Served:
         self.process.wait()
 
 
-def one_run(python: str, name: str, prepared: Any, minutes: float) -> dict[str, Any]:
+def one_run(python: str, name: str, prepared: Prepared, minutes: float) -> dict[str, Any]:
     """Regrets, seconds a step, and what went wrong, of one peer and seed in at most so many minutes."""
     prepared = begun(prepared)
-    problem, seed = prepared.problem, prepared.known.seed
-    domain, peer = problem.domain, None
-    bounds = (
-        domain.bounds
-        if isinstance(domain, Box)
-        else np.column_stack([domain.X.min(axis=0), domain.X.max(axis=0)])
-    )
+    problem, seed, horizon = prepared.problem, prepared.known.seed, prepared.known.horizon
+    domain: Any = problem.domain
+    bounds = domain.bounds if isinstance(domain, Box) else np.quantile(domain.X, [0, 1], axis=0).T
     regrets: list[float] = []
     seconds: list[float] = []
-    failure, version = "", ""
+    failure, version, peer = "", "", None
     try:
-        peer = Served(python, name, bounds.tolist(), prepared.known.horizon, seed)
+        peer = Served(python, name, bounds.tolist(), horizon, seed)
         version = peer.version
-        for t in range(1, prepared.known.horizon + 1):
+        for t in range(1, horizon + 1):
             asked = peer.call({"ask": float(t)})
             X = np.array([asked["x"]])
-            # On a finite domain the nearest candidate is played, and told.
-            X = X if isinstance(domain, Box) else nearest(domain.X, X)
+            if not isinstance(domain, Box):  # the nearest candidate is played, and told
+                X = domain.X[[((domain.X - X) ** 2).sum(axis=1).argmin()]]
             best = problem.best(float(t))
-            reward, told = played(problem, X, float(t), seed, REWARD_NOISE)
+            reward, reading = played(problem, X, float(t), seed, REWARD_NOISE)
             regrets.append(best - reward)
-            order = {"tell": [X[0].tolist(), told, float(t)]}
-            seconds.append(asked["worked"] + peer.call(order)["worked"])
+            answer = peer.call({"tell": [X[0].tolist(), reading, float(t)]})
+            seconds.append(asked["worked"] + answer["worked"])
             if sum(seconds) > 60 * minutes:
                 raise TimeoutError(f"stopped after {minutes:g} minutes")
     except (RuntimeError, OSError) as error:
         failure = f"step {len(regrets) + 1}: {error}"
+        print(f"{name}, seed {seed}: {failure}", file=sys.stderr)
     finally:
         if peer is not None:
             peer.close()
-    return {
-        "policy": name,
-        "version": version,
-        "seed": seed,
-        "regrets": regrets,
-        "seconds": seconds,
-        "failure": failure,
-    }
+    return {"version": version, "regrets": regrets, "seconds": seconds, "failure": failure}
 
 
-def nearest(candidates: Any, X: Any) -> Any:
-    """The candidate next to each point."""
-    return candidates[((candidates[None] - X[:, None]) ** 2).sum(axis=2).argmin(axis=1)]
-
-
-def our_run(text: str, problem: Any, prepared: Prepared, name: str) -> dict[str, Any]:
+def our_run(text: str, prepared: Prepared, name: str) -> dict[str, Any]:
     """The same of ours, in this process."""
-    plan = Comparison({text: problem}, [name], [prepared.known.seed], prepared.known.horizon)
+    seed, horizon = prepared.known.seed, prepared.known.horizon
+    plan = Comparison({text: prepared.problem}, [name], [seed], horizon)
     begun = time.process_time()
     run = play_one(prepared, name, plan.policies[name], plan.conditions)
     worked = (time.process_time() - begun) / len(run.rows)
-    return {
-        "policy": name,
-        "version": f"tvbandits {__version__}",
-        "seed": run.seed,
-        "regrets": [row["regret"] for row in run.rows],
-        "seconds": [worked] * len(run.rows),
-        "failure": "",
-    }
+    regrets = [row["regret"] for row in run.rows]
+    seconds = [worked] * len(run.rows)
+    version = f"tvbandits {__version__}"
+    return {"version": version, "regrets": regrets, "seconds": seconds, "failure": ""}
 
 
-class Kept:
-    """Runs in a file, a line each."""
-
-    def __init__(self, out: Path | None) -> None:
-        self.path = None if out is None else out / "runs.jsonl"
-        self.runs: list[dict[str, Any]] = []
-        if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.is_file():
-                self.runs = [json.loads(line) for line in self.path.read_text().splitlines()]
-
-    def add(self, run: dict[str, Any]) -> None:
-        """Keep one more."""
-        self.runs.append(run)
-        if self.path is not None:
-            with self.path.open("a") as file:
-                file.write(json.dumps(run) + "\n")
-
-    def has(self, problem: str, policy: str, seed: int) -> bool:
-        """Whether it is there."""
-        key = (problem, policy, seed)
-        return any((run["problem"], run["policy"], run["seed"]) == key for run in self.runs)
-
-
-def table_of(runs: list[dict[str, Any]], horizon: int) -> pd.DataFrame:
-    """A line a problem and policy: runs, regret of whole ones, time a step, failures; gaps last."""
-    lines = []
-    for problem, name in dict.fromkeys((run["problem"], run["policy"]) for run in runs):
-        mine = [run for run in runs if (run["problem"], run["policy"]) == (problem, name)]
-        whole = [float(np.mean(run["regrets"])) for run in mine if len(run["regrets"]) == horizon]
-        seconds = [second for run in mine for second in run["seconds"]]
-        failures = [run["failure"] for run in mine if run["failure"]]
-        lines.append(
-            {
-                "problem": problem,
-                "policy": name,
-                "version": mine[0]["version"],
-                "runs": len(mine),
-                "whole runs": len(whole),
-                "average regret": np.mean(whole) if whole else np.nan,
-                "smallest": min(whole, default=np.nan),
-                "largest": max(whole, default=np.nan),
-                "ms a step": 1e3 * float(np.mean(seconds)) if seconds else np.nan,
-                "failures": failures[0] if failures else "",
-            }
-        )
-    table = pd.DataFrame(lines)
-    gaps = [{"policy": name, "failures": why} for name, why in GAPS.items()]
-    order = list(dict.fromkeys(table["problem"]))
-    table = table.sort_values(
-        ["problem", "average regret"],
-        key=lambda c: c.map(order.index) if c.name == "problem" else c,
-    )
-    return pd.concat([table, pd.DataFrame(gaps)], ignore_index=True)
+def show(runs: pd.DataFrame) -> None:
+    """Print the table of whole runs, with `problem`, `policy`, `version`, `regret` and `ms` of each."""
+    by = runs.groupby(["policy", "problem"], sort=False)["regret"]
+    means, counts = by.mean().unstack(), by.size().unstack().min(axis=1)
+    halves = by.agg(lambda each: half_interval(each.to_numpy())).unstack()
+    versions = runs.groupby("policy")["version"].last()
+    times, ranks = runs.groupby("policy")["ms"].mean(), means.rank().mean(axis=1)
+    heading("policy", "version", *means.columns, "runs", "mean rank", "ms a step")
+    for name in ranks.sort_values().index:
+        pairs = zip(means.loc[name], halves.loc[name], strict=True)
+        cells = (f"{mean:.3g}" + (f" ± {half:.2g}" if half == half else "") for mean, half in pairs)
+        line(name, versions[name], *cells, counts[name], ranks[name], f"{times[name]:.3g}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--problem", action="append", help="exoskeleton:candidates=0 by default")
-    parser.add_argument("--peer", action="append", choices=list(PEERS))
-    parser.add_argument("--policy", action="append")
-    parser.add_argument("--horizon", type=int, default=80)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=10.0, help="of a peer in one run")
+    parser = arguments(__doc__, horizon=80, seeds=3, minutes=10.0)
+    default = ["exoskeleton:candidates=0"]
+    parser.add_argument("--problem", nargs="*", default=default, help=f"{default[0]} by default")
+    parser.add_argument("--peer", nargs="*", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--policy", nargs="*", default=OURS)
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of their environment")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    kept, horizon = Kept(given.out), given.horizon
-    texts = given.problem or ["exoskeleton:candidates=0"]
-    for seed in range(given.seeds):
-        for text in texts:
-            problem = make_problem(text, [], horizon)
-            prepared = prepare(text, problem, seed, horizon)
-            for name in [*(given.policy or OURS), *(given.peer or PEERS)]:
-                if kept.has(text, name, seed):
-                    continue
-                peer = name in PEERS
-                run = (
-                    one_run(given.python, name, prepared, given.minutes)
-                    if peer
-                    else our_run(text, problem, prepared, name)
-                )
-                kept.add({"problem": text, **run})
-                print(f"{text}, {name}, seed {seed}: {run['failure'] or 'done'}", file=sys.stderr)
-    table = table_of(kept.runs, horizon)
-    print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
-    if given.out is not None:
-        table.to_csv(given.out / "peers.csv", index=False, float_format="%.5g")
-        made = Made.now("peers", " ".join(["python -m benchmarks.peers", *sys.argv[1:]]))
-        (given.out / "made.json").write_text(json.dumps(vars(made), indent=2) + "\n")
+    options = parser.parse_args()
+    file = None
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        file = options.out / "runs.jsonl"
+    rows = []
+    for seed, text in itertools.product(range(options.seeds), options.problem):
+        problem = make_problem(text, [], options.horizon)
+        prepared = prepare(text, problem, seed, options.horizon)
+        for name in [*options.policy, *options.peer]:
+            peer = partial(one_run, options.python, name, prepared, options.minutes)
+            play = peer if name in PEERS else partial(our_run, text, prepared, name)
+            run = kept(file, (text, name, seed, options.horizon), play)
+            row = {"problem": text, "policy": name, "version": run["version"]}
+            whole = len(run["regrets"]) == options.horizon
+            means = {"regret": np.mean(run["regrets"]), "ms": 1e3 * np.mean(run["seconds"])}
+            rows += [{**row, **means}] if whole else []
+    show(pd.DataFrame(rows))
 
 
 if __name__ == "__main__":

@@ -291,4 +291,3 @@ PEERS = {
     "xopt-td": XoptTime,
     "bayesian-optimization": BayesOpt,
 }
-GAPS = {"dbo-torch": "0.2 is not on the package index"}

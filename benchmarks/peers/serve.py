@@ -3,7 +3,6 @@
 {"make": name, "bounds": ..., "horizon": ..., "seed": ...}  ->  {"ok": version}
 {"ask": t}                                                   ->  {"x": [...], "seconds", "worked"}
 {"tell": [x, y, t]}                                          ->  the same without x
-{"scores": case}, {"notes": true}: see authors.py
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-NOTED = "wdbo-algo, noted"
 
 
 def main() -> None:
@@ -32,16 +30,11 @@ def main() -> None:
             if "make" in order:
                 from adapters import PEERS
 
-                name = order["make"]
-                kind = importlib.import_module("authors").Noted if name == NOTED else PEERS[name]
+                kind = PEERS[order["make"]]
                 peer = kind(order["bounds"], order["horizon"], order["seed"])
                 answer = {"ok": importlib.metadata.version(kind.package)}
             elif "ask" in order:
                 answer = {"x": [float(value) for value in peer.ask(order["ask"])]}
-            elif "scores" in order:
-                answer = importlib.import_module("authors").scores(order["scores"])
-            elif "notes" in order:
-                answer = {"notes": peer.notes, "sizes": peer.sizes}
             else:
                 x, y, t = order["tell"]
                 peer.tell(x, y, t)

@@ -1,108 +1,91 @@
-"""Every example becomes a page: what it prints, what it draws, and its code, from a run just now."""
+"""Every example becomes a page and a notebook: its output, its pictures and its code, from a run."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import nbformat
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from notebooks import run  # beside this file
+from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 KEPT = ROOT / "build" / "gallery"
 """Runs of examples that have not changed since, by the hash of example and package."""
+LIMIT = 600
+"""Seconds that a cell may take."""
 
 
-@contextmanager
-def _environment(**more: str) -> Iterator[None]:
-    """What the kernel inherits."""
-    before = dict(os.environ)
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+def notebook_of(code: str, said: str) -> Any:
+    """A cell for each part of a script between two empty lines; the last part becomes `main()`."""
+    body = code.split("\n", ast.parse(code).body[0].end_lineno or 0)[-1]
+    body = body.replace("Path(__file__).resolve().parent", "Path.cwd()")
+    new = nbformat.v4
+    parts = [part.strip("\n") for part in body.split("\n\n\n")][:-1]
+    cells = [new.new_markdown_cell(f"# {said}")]
+    cells += [new.new_code_cell(part) for part in [*parts, "main()"]]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"  # not drawn at random: the same script, the same file
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return new.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def _package_hash() -> str:
-    """Of all code that an example could run."""
-    digest = hashlib.sha256()
-    for folder in ("tvbandits", "experts", "datasets"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _run(path: Path, package: str, said: str) -> Path:
-    """A folder with the example's notebook, output and pictures."""
-    kept = (
-        KEPT
-        / hashlib.sha256((package + path.read_text(encoding="utf-8")).encode()).hexdigest()[:20]
-    )
-    if (kept / "run.json").exists():
-        return kept
-    kept.mkdir(parents=True, exist_ok=True)
-    # Pictures are written beside the script, so that it runs as a copy where the page's files are kept.
-    script = kept / path.name
-    script.write_bytes(path.read_bytes())
-    for beside in EXAMPLES.iterdir():  # examples may import each other, or read small files
-        if beside.is_file() and beside != path and beside.suffix != ".png":
-            (kept / beside.name).write_bytes(beside.read_bytes())
-    with _environment(PYTHONPATH=str(ROOT), MPLBACKEND="Agg", COLUMNS="100"):
-        output = run(script, said)
-    (kept / "run.json").write_text(json.dumps({"output": output}), encoding="utf-8")
-    return kept
-
-
-def _pages() -> Iterator[tuple[Path, str, str, str]]:
-    """Example, its title, what it says about itself, its code."""
-    for path in sorted(EXAMPLES.glob("[0-9]*.py")):
-        code = path.read_text(encoding="utf-8")
-        said = ast.get_docstring(ast.parse(code)) or path.stem
-        first, _, rest = said.partition("\n")
-        title = first.partition(":")[0].rstrip(".")
-        yield path, title, f"{first}\n{rest}", code
+def run(path: Path, said: str, package: str) -> Path:
+    """A folder with an example's notebook, its pictures, and what it prints; it fails if a cell does."""
+    code = path.read_text(encoding="utf-8")
+    folder = KEPT / hashlib.sha256((package + code).encode()).hexdigest()[:20]
+    if (folder / "output.txt").exists():
+        return folder
+    # Pictures are written beside the script; examples may import each other, or read small files.
+    shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("*.png"), dirs_exist_ok=True)
+    notebook = notebook_of(code, said)
+    options = {"timeout": LIMIT, "startup_timeout": LIMIT}
+    quiet = ["--IPKernelApp.log_level=40"]  # no warning of its local ports
+    with patch.dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", COLUMNS="100"):
+        place = {"metadata": {"path": str(folder)}}
+        NotebookClient(notebook, resources=place, extra_arguments=quiet, **options).execute()
+    nbformat.write(notebook, folder / f"{path.stem}.ipynb")
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    printed = "".join(each["text"] for each in outputs if each.get("name") == "stdout")
+    (folder / "output.txt").write_text(printed, encoding="utf-8")
+    return folder
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Run the examples and add their pages, and the page that lists them."""
-    package = _package_hash()
-    pages = list(_pages())
+    digest = hashlib.sha256()
+    for source in (ROOT / "tvbandits", ROOT / "experts", ROOT / "datasets"):
+        for path in sorted(source.rglob("*.py")):
+            digest.update(path.read_bytes())
+    for path in EXAMPLES.glob("[a-z]*.py"):  # it needs more than is installed here: the code alone
+        uri = f"examples/{path.name}"
+        files.append(File.generated(config, uri, content=path.read_bytes()))
     index = ["# Examples\n\nEach page is a script of `examples/`, run while this site was built.\n"]
-    for number, (path, title, said, code) in enumerate(pages, 1):
-        print(f"example {number} of {len(pages)}: {path.name}", flush=True)
-        kept = _run(path, package, said)
-        output = json.loads((kept / "run.json").read_text(encoding="utf-8"))["output"]
-        pictures = sorted(kept.glob("*.png"))
-        page = [
-            f"# {title}\n",
-            said,
-            f"\n`python examples/{path.name}` prints (also [as a notebook]({path.stem}.ipynb))\n",
-            "```text",
-            output.rstrip(),
-            "```\n",
-        ]
-        notebook = f"{path.stem}.ipynb"
-        content = (kept / notebook).read_bytes()
-        files.append(File.generated(config, f"examples/{notebook}", content=content))
-        for picture in pictures:
-            uri = f"examples/{picture.name}"
-            files.append(File.generated(config, uri, content=picture.read_bytes()))
-            page.append(f"![What {path.name} draws]({picture.name})\n")
-        page += ["```python", code.rstrip(), "```\n"]
-        files.append(File.generated(config, f"examples/{path.stem}.md", content="\n".join(page)))
-        index.append(f"## [{title}](examples/{path.stem}.md)\n\n{said}\n")
+    for path in sorted(EXAMPLES.glob("[0-9]*.py")):
+        print(f"example {path.name}", flush=True)
+        code, name = path.read_text(encoding="utf-8").rstrip(), path.stem
+        said = ast.get_docstring(ast.parse(code)) or name
+        title = said.partition("\n")[0].partition(":")[0].rstrip(".")
+        folder = run(path, said, digest.hexdigest())
+        made = [folder / f"{name}.ipynb", *sorted(folder.glob("*.png"))]
+        for each in made:
+            uri = f"examples/{each.name}"
+            files.append(File.generated(config, uri, content=each.read_bytes()))
+        pictures = [f"![What {path.name} draws]({each.name})\n" for each in made[1:]]
+        printed = f"```text\n{(folder / 'output.txt').read_text(encoding='utf-8').rstrip()}\n```\n"
+        how = f"`python examples/{path.name}` prints (also [as a notebook]({name}.ipynb))\n"
+        page = [f"# {title}\n", said, "", how, printed, *pictures, f"```python\n{code}\n```\n"]
+        files.append(File.generated(config, f"examples/{name}.md", content="\n".join(page)))
+        index.append(f"## [{title}](examples/{name}.md)\n\n{said}\n")
         index += [
-            f"![What {path.name} draws](examples/{p.name}){{ width=480 }}\n" for p in pictures[:1]
+            each.replace("](", "](examples/").rstrip() + "{ width=480 }\n" for each in pictures[:1]
         ]
     files.append(File.generated(config, "examples.md", content="\n".join(index)))
     return files

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import requests
 
-from benchmarks.service import Serving, started
 from tests.attack.report import CRASHED, HALF_DONE, SILENT, WRONG, Count, Found, Trial, in_the_loop
+from tests.attack.serving import Serving, started
 from tvbandits import Campaign
 
 # For a reply to come.
@@ -152,6 +152,7 @@ FORM = [
 ]  # fmt: skip
 
 AT_ONCE: tuple[Attack, ...] = (*WHO, *WHERE, *WHAT, *FORM)
+
 
 def reply_to(there: Serving, said: bytes) -> bytes:
     """All that comes back."""

@@ -143,7 +143,7 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
 @pytest.mark.parametrize(
     ("bandit", "control", "match"),
     [
-        (policies.gp_ucb(SITES, KERNEL, 0.04), [0.3], "control must be candidates"),
+        (policies.gp_ucb(SITES, KERNEL, 0.04), [0.3], "control must"),
         (policies.gp_ucb(SITES, KERNEL, 0.04, posterior=Nystrom()), [0.0], "needs posterior=Exact"),
         (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "fits no kernel, nor starts afresh$"),
         (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
@@ -188,5 +188,5 @@ def test_rewards_alone_are_relative() -> None:
     bandit = beside("gp_ucb").with_limits([Limit("load", at_most=30.0)])
     with pytest.raises(ValueError, match=r"rewards alone are relative.*outcome='load'"):
         bandit.predict(SITES.X, relative=True, outcome="load")
-    with pytest.raises(ValueError, match="relative must be True or False, got 'yes'"):
+    with pytest.raises(ValueError, match=r"relative must .*'yes'"):
         bandit.predict(SITES.X, relative="yes")  # type: ignore[arg-type]

@@ -272,8 +272,8 @@ def test_what_is_wrong_is_refused_and_nothing_moves() -> None:
         ([], SAFE, "safe points are for limits"),
         ([LOAD], [[99.0]], "safe"),
         ([LOAD], 3, "safe"),
-        ([LOAD], [[1.0], [1.0, 2.0]], "safe must be numeric"),
-        (3, (), "limits must be a sequence"),
+        ([LOAD], [[1.0], [1.0, 2.0]], "safe must"),
+        (3, (), "limits must"),
     ],
 )
 def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, says: str) -> None:

@@ -166,7 +166,7 @@ def test_seeds() -> None:
     "wrong", [0, -2, True, 1.5, [1.5], "3", b"3", None, {"a": 1}, [3, -1], [], [1, 1]]
 )
 def test_seeds_that_are_none(wrong: Any) -> None:
-    refused(ValueError, "seeds must be (at least one|a whole number)", as_seeds, wrong)
+    refused(ValueError, "seeds must", as_seeds, wrong)
 
 
 def test_counted() -> None:

