@@ -1,4 +1,4 @@
-"""Options that take several values outside of `campaign`: what each command is handed are all of them."""
+"""Options of several values, but for those of `campaign`: a command is handed all that are given."""
 
 from pathlib import Path
 from typing import Any

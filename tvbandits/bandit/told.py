@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def told_next(
     recipe: DomainAndNoise,
     before: Record,
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike | Counted,
     t: ArrayLike | None,
     variance: ArrayLike | None,

@@ -122,8 +122,8 @@ def print_tables(
             for line, pair in zip(policies, pairs, strict=True)
         ]
         texts = regret_texts([value for line in regrets for value in line])
-        cells = zip(*[iter(texts)] * (len(REGRETS) + len(OVER)), strict=True)
-        lines = [_cells(line, each, sign) for line, each in zip(policies, cells, strict=True)]
+        parts = zip(*[iter(texts)] * (len(REGRETS) + len(OVER)), strict=True)
+        lines = [_cells(line, part, sign) for line, part in zip(policies, parts, strict=True)]
         left_out = {each for each in MORE if all(cells[each] == "-" for cells in lines)}
         if width != "several widths":
             left_out.add("width")
