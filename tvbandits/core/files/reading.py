@@ -114,6 +114,7 @@ def limit_cells(connection: sqlite3.Connection) -> None:
     ... except sqlite3.DataError as error:
     ...     print(error)
     string or blob too big
+    >>> connection.close()
     """
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit_of("unpacked_bytes"), 2**31 - 1))
 
