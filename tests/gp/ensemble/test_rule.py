@@ -29,6 +29,9 @@ from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
+# As an ensemble holds them: each coordinate in the unit of its range.
+RANGES = np.ptp(POINTS, axis=0)
+SCALED = POINTS / RANGES
 KERNEL = structured_kernel(RBF(1.0))
 NONE = Observations.empty(2)
 
@@ -59,7 +62,7 @@ def made(
 
 
 def straight(models: list[ModelSpec] | None = None) -> FilterEnsemble:
-    bank, seen = FilterEnsemble.of(POINTS, 0.01, models), observations()
+    bank, seen = FilterEnsemble.of(SCALED, 0.01, models), observations()
     for t in np.unique(seen.t):
         some = seen.take(seen.t == t)
         rows = [int((x == POINTS).all(axis=1).argmax()) for x in some.X]
@@ -189,11 +192,10 @@ def test_candidates_among_other_points_are_what_they_are() -> None:
 def test_points_are_told_by_dense_kriging() -> None:
     """One model, one shape: the textbook's simple kriging around the mean of the candidates."""
     posterior = of_one(MIDDLING)
-    extent = np.ptp(POINTS, axis=0).max()
     X = np.array([[1.0, 1.0], [2.5, 4.0]])
     distance = lambda A, B: np.linalg.norm(A[:, None] - B[None], axis=2)  # noqa: E731
-    K = np.exp(-distance(POINTS, POINTS) / (0.5 * extent))
-    k = np.exp(-distance(X, POINTS) / (0.5 * extent))
+    K = np.exp(-distance(SCALED, SCALED) / 0.5)
+    k = np.exp(-distance(X / RANGES, SCALED) / 0.5)
     W = k @ np.linalg.inv(K)
     mean, middle = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
     found, variance = posterior.predict(inputs(X))
@@ -210,7 +212,7 @@ def test_its_prior_is_that_of_the_model_of_the_largest_weight() -> None:
     one = ModelSpec(SpatialSpec("identity"), space, 0.4, 0.5, 0.1, 0.1, 50.0, 5.0, 3.0)
     Z = np.column_stack([POINTS[[0, 3, 3]], [2.0, 2.0, 8.0]])
     posterior = of_one(one)
-    apart = np.linalg.norm(POINTS[0] - POINTS[3]) / (0.5 * np.ptp(POINTS, axis=0).max())
+    apart = np.linalg.norm(SCALED[0] - SCALED[3]) / 0.5
     near, later = np.exp(-apart), 0.4 * np.exp(-6.0 / 50.0) + 0.5 * np.exp(-6.0 / 5.0)
     across = 0.5 * near * np.exp(-6.0 / 5.0)
     expected = [[0.9, 0.5 * near, across], [0.5 * near, 0.9, later], [across, later, 0.9]]

@@ -43,6 +43,9 @@ SIZES = np.geomspace(0.5, 64.0, 8)
 # m, in units of k(x, x): next to nothing is known about the mean.
 MEAN = 100.0
 
+# A deviation of this share of a value is far from its rounding.
+ROUNDING = 1e-9
+
 # Low end and high end, as quantiles of the posterior.
 QUANTILES = (0.025, 0.975)
 
@@ -118,9 +121,10 @@ def estimated_noise(
     values = y - (y.mean() if mean is None else mean)
     unit = size
     if mean is None:
-        # Readings that are all equal have no unit but their size: in any other one a change of the unit
-        # of reward would change decisions.
-        square = float(np.mean(values**2 if np.ptp(y) > 0 else y**2)) or 1.0
+        # Readings that are all equal say nothing of their unit; their size would, of the offset alone.
+        # But deviations from it must not be lost in the rounding of their size.
+        alone = max(1.0, (ROUNDING * float(y[0])) ** 2)
+        square = float(np.mean(values**2)) if np.ptp(y) > 0 else alone
         unit = max(square, 1e6 * SMALLEST_VARIANCE)
     sizes = unit * SIZES if mean is None else np.array([size])
     noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
