@@ -70,7 +70,7 @@ class TVGenerator(Generator):
         The time now, in the unit of that column; by default seconds since 1970, as Xopt has it. A
         function: Xopt copies its generator, and with it an object that keeps a time of its own.
     policy : callable, str or dict
-        A recipe of a `Bandit` for a `Space`, or its name: "sw_gp_ucb"; with options as `partial` or as
+        A recipe of a `Bandit` for a `Space`, or its name: "tv_gp_ucb"; with options as `partial` or as
         {"name": "sw_gp_ucb", "window": 30}. A function of your own is written to a file by the name of
         its module and its own, by which it must be found when that is read.
     seed : int
@@ -216,7 +216,8 @@ class CodedVariables:
     """
 
     def __init__(self, vocs: VOCS) -> None:
-        self.parts = {name: _values(variable) for name, variable in vocs.variables.items()}
+        # A file of Xopt has them in the order of their names: one that is read asks for the same points.
+        self.parts = {name: _values(vocs.variables[name]) for name in sorted(vocs.variables)}
         self.discrete = {
             name for name, each in vocs.variables.items() if isinstance(each, DiscreteVariable)
         }
