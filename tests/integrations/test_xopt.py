@@ -89,13 +89,13 @@ def test_it_plays_what_a_bandit_would_that_is_told_the_data(direction: str) -> N
     X, _ = made(direction)
     for _ in range(6):
         X.step()
-    space = Space(x=(0.0, 1.0), k=Integer(0, 2))
+    space = Space(k=Integer(0, 2), x=(0.0, 1.0))
     rows = X.data.to_dict("records")
     for i, row in enumerate(rows):
         seed = int(np.random.SeedSequence((0, i, 0)).generate_state(1)[0])
         bandit = quick(space, minimise=direction == "MINIMIZE", seed=seed)
         if i:
-            known = [[(each["x"] + 1) / 2, [1.0, 2.5, 4.0].index(each["k"])] for each in rows[:i]]
+            known = [[[1.0, 2.5, 4.0].index(each["k"]), (each["x"] + 1) / 2] for each in rows[:i]]
             bandit.tell(known, [each["y"] for each in rows[:i]], 1.5 * np.arange(i))
         asked = space.decode(bandit.ask(1.5 * i, n=1)).iloc[0]
         assert row["x"] == pytest.approx(2 * asked["x"] - 1, abs=1e-6)
@@ -116,7 +116,7 @@ def test_it_goes_on_with_data_that_are_loaded() -> None:
 @pytest.mark.parametrize(
     ("policy", "window"),
     [
-        ("sw_gp_ucb", None),
+        ("gp_ucb", None),
         ({"name": "sw_gp_ucb", "window": 7}, 7),
         (partial(policies.sw_gp_ucb, window=7), 7),
         ("tests.integrations.test_xopt.quick", None),
@@ -329,7 +329,7 @@ def test_points_that_are_not_read_yet_are_pending_until_their_rows_come() -> Non
     (last,) = generator.generate(1)
     places = [1.0, 2.5, 4.0]
     expected = [
-        [(each["x"] + 1) / 2, places.index(each["k"])] for each in (points[1], points[3], last)
+        [places.index(each["k"]), (each["x"] + 1) / 2] for each in (points[1], points[3], last)
     ]
     assert generator.bandit.pending == pytest.approx(np.array(expected))
 

@@ -138,7 +138,8 @@ def visited_with(visited: Array, X: Array) -> Array:
     if len(X) == 1:
         unseen = X[:0] if np.count_nonzero((visited == X[0]).all(axis=1)) else X
     else:  # by key: comparing all pairs of rows would take the square of their number
-        seen, first = set(row_keys(visited)), {}
+        seen = set(row_keys(visited))
+        first: dict[bytes, int] = {}
         for i, key in enumerate(row_keys(X)):
             if key not in seen:
                 first.setdefault(key, i)

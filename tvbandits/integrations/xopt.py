@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from numbers import Real
 from pkgutil import resolve_name
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -70,7 +70,7 @@ class TVGenerator(Generator):
         The time now, in the unit of that column; by default seconds since 1970, as Xopt has it. A
         function: Xopt copies its generator, and with it an object that keeps a time of its own.
     policy : callable, str or dict
-        A recipe of a `Bandit` for a `Space`, or its name: "sw_gp_ucb"; with options as `partial` or as
+        A recipe of a `Bandit` for a `Space`, or its name: "tv_gp_ucb"; with options as `partial` or as
         {"name": "sw_gp_ucb", "window": 30}. A function of your own is written to a file by the name of
         its module and its own, by which it must be found when that is read.
     seed : int
@@ -194,7 +194,7 @@ class TVGenerator(Generator):
                 )
         # What failed returned no time: it was played about when its neighbours were.
         times = pd.Series(t).ffill().bfill().fillna(now).to_numpy()
-        return X, readings(y), times
+        return X, readings(y), np.asarray(times)
 
     def _forget_pending(self, names: list[str]) -> None:
         """Take each new row as the reading of a point that was asked for: of its own, or the oldest."""
@@ -216,27 +216,27 @@ class CodedVariables:
     """
 
     def __init__(self, vocs: VOCS) -> None:
-        self.parts = {name: _values(variable) for name, variable in vocs.variables.items()}
+        # A file of Xopt has them in the order of their names: one that is read asks for the same points.
+        self.parts = {name: _values(vocs.variables[name]) for name in sorted(vocs.variables)}
         self.discrete = {
             name for name, each in vocs.variables.items() if isinstance(each, DiscreteVariable)
         }
         self.free = [name for name, values in self.parts.items() if len(values) > 1]
         if not self.free:
             raise VOCSError(f"every variable has a single value: {self.parts}")
-        self.space = Space(
-            **{
-                called(name): Integer(0, len(self.parts[name]) - 1)
-                if name in self.discrete
-                else (0.0, 1.0)
-                for name in self.free
-            }
-        )
+        space: dict[str, Any] = {
+            called(name): Integer(0, len(self.parts[name]) - 1)
+            if name in self.discrete
+            else (0.0, 1.0)
+            for name in self.free
+        }
+        self.space = Space(**space)
 
     def encode(self, rows: pd.DataFrame) -> tuple[NDArray[np.bool_], Array]:
         """Which rows (n,) have a value in the range of each variable, and their points."""
         codes = {name: self._codes(name, rows) for name in self.parts}
-        inside = ~np.isnan(np.column_stack(list(codes.values()))).any(axis=1)
-        return inside, np.column_stack([codes[name] for name in self.free])[inside]
+        inside = np.isfinite(np.column_stack(list(codes.values()))).all(axis=1)
+        return np.asarray(inside), np.column_stack([codes[name] for name in self.free])[inside]
 
     def decode(self, X: Array) -> list[dict[Hashable, Any]]:
         """The values of points (n, d)."""
@@ -294,21 +294,19 @@ def _second(value: Any, what: str) -> float:
 
 def _function(given: Any) -> Callable[..., Any]:
     """A function from its name, from its name and options, or as it is."""
-    if callable(given):
-        return given
-    if isinstance(given, Mapping) and "name" in given:
-        options = {key: value for key, value in given.items() if key != "name"}
-        return partial(_function(given["name"]), **options)
+    found = given
     if isinstance(given, str):
         try:
             found = resolve_name(given if "." in given else f"{policies.__name__}.{given}")
         except (ValueError, ImportError, AttributeError) as error:
             raise ValueError(f"found no function of the name {given!r}: {error}") from error
-        if callable(found):
-            return found
-    raise ValueError(
-        f"needs a function, its name, or a dict of its name and options, got {shown(given)}"
-    )
+    elif isinstance(given, Mapping) and "name" in given:
+        options = {key: value for key, value in given.items() if key != "name"}
+        found = partial(_function(given["name"]), **options)
+    if not callable(found):
+        needs = "a function, its name, or a dict of its name and options"
+        raise ValueError(f"policy and clock must be {needs}, got {shown(given)}")
+    return cast("Callable[..., Any]", found)
 
 
 def _name(function: Any) -> Any:
