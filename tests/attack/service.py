@@ -153,6 +153,7 @@ FORM = [
 
 AT_ONCE: tuple[Attack, ...] = (*WHO, *WHERE, *WHAT, *FORM)
 
+
 def reply_to(there: Serving, said: bytes) -> bytes:
     """All that comes back."""
     found = b""

@@ -58,9 +58,7 @@ def serving(
         campaign = Campaign.create(place, bandit or new_bandit(), about=about)
     assert place is not None
     tokens = Tokens(place)
-    made = {
-        role: tokens.new(role, ROLES if role == "all" else [role]) for role in (*ROLES, "all")
-    }
+    made = {role: tokens.new(role, ROLES if role == "all" else [role]) for role in (*ROLES, "all")}
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     application = service(campaign, tokens, largest=100_000)

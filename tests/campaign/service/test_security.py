@@ -255,7 +255,9 @@ def test_key_must_be_a_text(shared: Served, path: str, key: object) -> None:
 
 def test_number_of_points_asked_for_is_limited_where_each_is_searched_for(tmp_path: Path) -> None:
     place = tmp_path / "box.db"
-    campaign = Campaign.create(place, policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.05))
+    campaign = Campaign.create(
+        place, policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.05)
+    )
     with serving(tmp_path, campaign=campaign, place=place) as served:
         begun = time.monotonic()
         reply = served.post("/ask", t=1, n=200)
@@ -271,7 +273,9 @@ def test_shutdown_does_not_wait_for_a_refused_number_of_points(
     tmp_path: Path, free_port: int
 ) -> None:
     place = tmp_path / "box.db"
-    Campaign.create(place, policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.05)).close()
+    Campaign.create(
+        place, policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.05)
+    ).close()
     with Tokens(place) as tokens:
         token = tokens.new("anna", ["ask"])
     server = start(place, free_port)

@@ -72,7 +72,9 @@ HEADERS = {
 # --- who asks ------------------------------------------------------------------------------------
 
 
-bearer = HTTPBearer(description="A token that `tvbandits campaign token` made; its roles are scopes.")
+bearer = HTTPBearer(
+    description="A token that `tvbandits campaign token` made; its roles are scopes."
+)
 cookie = APIKeyCookie(name=COOKIE, auto_error=False)
 
 
@@ -332,9 +334,7 @@ async def sign_in(request: Request) -> Response:
 # --- errors, and every reply ---------------------------------------------------------------------
 
 
-def _detail(
-    status: int, **headers: str
-) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+def _detail(status: int, **headers: str) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
     async def reply(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, status, headers)
 
@@ -386,9 +386,7 @@ def _route_of(request: Request) -> str:
     return f"{request.method} {getattr(route, 'path', 'elsewhere')}"
 
 
-async def _finish(
-    request: Request, respond: Callable[[Request], Awaitable[Response]]
-) -> Response:
+async def _finish(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
     """A line in the log for every request, and the headers of every reply."""
     request.state.holder = None
     try:

@@ -37,7 +37,9 @@ Context = Annotated[
 Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
 Key = Annotated[
     StrictStr | None,
-    Field(min_length=1, max_length=200, description="The same request under the same key counts once."),
+    Field(
+        min_length=1, max_length=200, description="The same request under the same key counts once."
+    ),
 ]
 
 

@@ -282,5 +282,3 @@ def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
         if abs(mean) > STANDARD_ERRORS * error > 0:
             found.append(f"biased: answers are {mean:+.3g} from its own readings")
     return tuple(found)
-
-

@@ -357,7 +357,9 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         "legend": LEGEND,
         "margin": MARGIN,
     }  # fmt: skip
-    return Plot("map", f"The mean at every site, {facts.when(facts.now)}", [sites, *marks, names], layout)
+    return Plot(
+        "map", f"The mean at every site, {facts.when(facts.now)}", [sites, *marks, names], layout
+    )
 
 
 def _marks(plane: Plane, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:

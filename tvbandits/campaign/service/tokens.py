@@ -140,7 +140,9 @@ class Tokens:
             return Holder(row.name, frozenset(row.roles.split()))
         return None
 
-    def _rows(self, wanted: sql.Select[tuple[str, str, str]]) -> list[sql.Row[tuple[str, str, str]]]:
+    def _rows(
+        self, wanted: sql.Select[tuple[str, str, str]]
+    ) -> list[sql.Row[tuple[str, str, str]]]:
         """What the table has; nothing where nobody has had a token yet."""
         with self._connected() as connection:
             there = sql.inspect(connection).has_table(TOKENS.name)
