@@ -176,9 +176,8 @@ def served(command: Command, tmp_path: Path) -> Iterator[Any]:
     from tests.campaign.service.serving import serving
 
     del command
-    with Campaign.open("c.db") as campaign:
-        with serving(tmp_path, campaign=campaign, place=Path("c.db")) as found:
-            yield found
+    with serving(tmp_path, campaign=Campaign.open("c.db"), place=Path("c.db")) as found:
+        yield found
 
 
 @pytest.mark.slow

@@ -164,10 +164,10 @@ def test_slow_clients_never_reach_the_service(proxy: Proxy) -> None:
     context = ssl.create_default_context(cafile=str(proxy.certificate))
     head = b"POST /tell HTTP/1.1\r\nHost: localhost\r\n"
     for first in (head + b"X", head + b"Content-Length: 1000\r\n\r\n{"):
-        with socket.create_connection(("127.0.0.1", proxy.port), 30) as plain:
-            with context.wrap_socket(plain, server_hostname="localhost") as wire:
-                begun = time.monotonic()
-                wire.sendall(first)
-                assert b" 200 " not in wire.recv(65536)
-                assert time.monotonic() - begun < 20 * PATIENCE
+        plain = socket.create_connection(("127.0.0.1", proxy.port), 30)
+        with context.wrap_socket(plain, server_hostname="localhost") as wire:
+            begun = time.monotonic()
+            wire.sendall(first)
+            assert b" 200 " not in wire.recv(65536)
+            assert time.monotonic() - begun < 20 * PATIENCE
     assert proxy.served.campaign.status.rows == 0

@@ -101,7 +101,8 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
         wait(looked)
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("#map .textpoint text")].map(each => [
-                getComputedStyle(each).visibility, ...Object.values(each.getBoundingClientRect().toJSON())
+                getComputedStyle(each).visibility,
+                ...Object.values(each.getBoundingClientRect().toJSON())
             ])"""
         )
         assert len(boxes) >= out
