@@ -161,7 +161,7 @@ async def change_sites(
 @api.post("/tell")
 async def tell(
     request: Request, body: bodies.TellBody, who: Teller, campaign: Served
-) -> bodies.Counted:
+) -> bodies.Recorded:
     """Report rewards."""
     await in_turn(request, campaign.tell, body, who)
     given = body.rewards, body.successes, body.trials, body.events, body.exposure
@@ -171,7 +171,7 @@ async def tell(
 @api.post("/answer")
 async def answer(
     request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
-) -> bodies.Counted:
+) -> bodies.Recorded:
     """Report answers of the expert."""
     await in_turn(request, campaign.answer, body, who)
     return _counted(body.values)
@@ -222,10 +222,10 @@ def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
     return bodies.ChosenPoints(points=X.tolist(), sites=sites, dimension=X.shape[1])
 
 
-def _counted(*columns: list[Any]) -> bodies.Counted:
+def _counted(*columns: list[Any]) -> bodies.Recorded:
     """Of the request alone, so that it is the same when the request is repeated."""
     failed = int(np.isnan(columns).any(axis=0).sum())
-    return bodies.Counted(recorded=len(columns[0]) - failed, failed=failed)
+    return bodies.Recorded(recorded=len(columns[0]) - failed, failed=failed)
 
 
 # --- what looks ----------------------------------------------------------------------------------
