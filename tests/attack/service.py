@@ -1,8 +1,9 @@
 """A service under attack: every request that should not be is refused and logged, and it lives on.
 
 The server is a process of its own, started by `tvbandits campaign serve`. Each attack has statuses that
-are right. What floods it or sends slowly is left to the proxy before it. After each one the journal must be as before,
-the reply may show nothing of the inside, the log must have grown, and the service must answer.
+are right. What floods it or sends slowly is left to the proxy before it. After each one the journal must
+be as before, the reply may show nothing of the inside, the log must have grown, and the service must
+answer.
 """
 
 import contextlib

@@ -1,18 +1,19 @@
 """What the page says of a campaign, against histories made by hand."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
-from tvbandits.campaign.service.page import Facts, StationFacts
+from tvbandits.campaign.service.facts import HALF, Facts, StationFacts
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
-from tvbandits.queries import KDPP, PlausibleMaximisers, QueryPlan
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
 NAMES = ["north", "mill", "south", "east"]
@@ -104,20 +105,8 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
             made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
     with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
         (sentence,) = Facts(made).calibrations
-        assert Facts(made).budget == "2 a decision on average"
     assert expert.report().biased
     assert f": {expert.report()}." in sentence
-
-
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [(KDPP(), "6 log t in decision t"), (KDPP(3), "3 a decision"),
-     (PlausibleMaximisers(0), "0 a decision")],
-)  # fmt: skip
-def test_a_budget_in_words(tmp_path: Path, plan: QueryPlan, words: str) -> None:
-    bandit = policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, queries=plan)
-    with campaign(tmp_path, bandit) as made:
-        assert Facts(made).budget == words
 
 
 @pytest.mark.parametrize("minimise", [False, True])
@@ -143,6 +132,33 @@ def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
         assert facts.most_regret == pytest.approx(brute)
 
 
+@pytest.mark.parametrize("minimise", [False, True])
+def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimise: bool) -> None:
+    bandit = policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01, minimise=minimise)
+    with campaign(tmp_path, bandit, unit="ppb") as made:
+        for t, row in enumerate([0, 1, 2, 3], start=1):
+            made.tell(SITES.X[[row]], [[0.0, 100.0, -100.0, 20.0][row]], float(t))
+        for _ in range(4):
+            made.ask(5.0)
+        facts = Facts(made)
+        mean, deviation = made.predict(SITES.X, 5.0)
+        assert pytest.approx(norm.ppf(0.975), abs=1e-3) == HALF
+        assert {name for name, _ in facts.reasons} == {*facts.names}
+        for text in (facts.best_guess, *(why for _, why in facts.reasons)):
+            for value, half, unit in re.findall(r"(-?[\d.]+) ± ([\d.]+) (\w+)", text):
+                row = int(np.argmin(np.abs(mean - float(value))))
+                assert float(value) == pytest.approx(mean[row], rel=1e-3, abs=1e-3)
+                assert float(half) == pytest.approx(HALF * deviation[row], rel=0.06)
+                assert unit == "ppb"
+            assert text.count("±") == text.count("ppb") >= 1
+
+
+def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
+    with campaign(tmp_path, unit="ppb") as made:
+        assert Facts(made).interval(1234.5, 100.0) == "1234 ± 200 ppb"
+        assert Facts(made).interval(0.5, 0.01) == "0.5 ± 0.02 ppb"
+
+
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     with Campaign.create(
         tmp_path / "c.db",
@@ -152,7 +168,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 08:00")
         facts = Facts(made)
-        assert facts.when(facts.now) == "2024-01-02 08:00:00"
+        assert facts.when(facts.now) == "2024-01-02 08:00"
         assert [t for t, *_ in facts.course] == [30.0, 32.0, 34.0, 36.0, 38.0, 42.0]
         for t, mean, deviation in facts.course:
             np.testing.assert_array_equal((mean, deviation), made.predict(SITES.X, t))
@@ -184,6 +200,5 @@ def test_before_anything(tmp_path: Path) -> None:
         facts = Facts(made)
         assert facts.stations == []
         assert facts.now == 0.0
-        assert facts.budget == "nobody is asked"
         assert [t for t, *_ in facts.course] == [0.0, 1.0, 2.0, 3.0, 5.0]
         assert np.isfinite(facts.most_regret)

@@ -1,7 +1,9 @@
 """The page of a campaign in a real browser, and its words without one."""
 
+import hashlib
 import json
 import re
+from base64 import b64encode
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from tvbandits.campaign.service.page import campaign_page
 pytest.importorskip("plotly", reason="no plotly: no page")
 
 SITES = Candidates(np.random.default_rng(0).uniform(0, 10, (12, 2)))
-NAMES = [f"Station {chr(65 + i)}" for i in range(11)] + ["</script><b>Z"]
+HOSTILE = "</script><b>Z<img src=x onerror=alert(1)>"
+NAMES = [f"Station {chr(65 + i)}" for i in range(11)] + [HOSTILE]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A campaign at sites with a clock, answers, a station that is stuck and one that is silent."""
     folder = tmp_path_factory.mktemp("network")
     about = {"names": json.dumps(NAMES), "title": "Ozone <network>", "unit": "ppb"}
-    about["coordinates"] = json.dumps(["km east", "km north"])
+    about["coordinates"] = json.dumps(["km <b>east", "km north"])
     bandit = policies.frugal_gp_ucb(SITES, RBF(3.0), 0.04, expert=None, budget=2)
     clock = Clock("1D", "2024-05-01")
     with Campaign.create(folder / "c.db", bandit, clock=clock, about=about) as campaign:
@@ -34,7 +37,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for t in range(9, 15):
             campaign.tell(SITES.X[[3]], [np.nan], float(t))
             campaign.tell(SITES.X[[5]], [0.5], float(t))
-        campaign.ask(15.0)
+        campaign.ask(15.0, n=4)
         (folder / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
     return folder / "page.html"
 
@@ -45,21 +48,95 @@ def wait(looked: Looked) -> None:
 
 def test_the_words(network: Path) -> None:
     text = re.sub(r"<script.*?</script>", "", network.read_text(), flags=re.DOTALL)
+    text = re.sub(r' (?:data-label|class)=".*?"', "", text)
     assert "<h1>Ozone &lt;network&gt;</h1>" in text
     assert "Go to " in text
     assert "stations in trouble<b>2</b>" in text
     assert "<td>Station D</td><td>silent: the last 6 readings failed</td>" in text
     assert "<td>Station F</td><td>stuck: 0.5 for 6 readings</td>" in text
     assert "As of 2024-05-16" in text
-    assert "2 a decision on average" in text
-    ahead = re.search(r"What comes next.*?</thead>", text, flags=re.DOTALL)[0]
+    ahead = re.search(r"What comes next.*?</thead>", text, flags=re.DOTALL)[0]  # type: ignore[index]
     assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]
-    assert "<b>Z" not in network.read_text()
+    for odd in ("<b>Z", "<img", "<b>east"):
+        assert odd not in network.read_text()
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
+def test_policy_of_the_page_lets_its_own_scripts_run_and_nothing_else(network: Path) -> None:
+    text = network.read_text()
+    (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', text, flags=re.DOTALL)
+    rules = dict(each.split(None, 1) for each in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["form-action"] == rules["base-uri"] == "'none'"
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    digests = [b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    assert rules["script-src"].split() == [f"'sha256-{each}'" for each in digests]
+    assert len(scripts) == 2
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, True)])
+def test_script_that_got_in_does_not_run(network: Path, tmp_path: Path) -> None:
+    evil = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
+    page = tmp_path / "page.html"
+    page.write_text(network.read_text().replace("<h1>", f"{evil}<h1>"))
+    with looking(page.as_uri()) as looked:
+        wait(looked)
+        assert looked.page.title() == "Ozone <network>"
+        assert any("Content Security Policy" in each for each in looked.complaints)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) -> None:
+    X = np.random.default_rng(3).uniform(0, 10, (25, 2))
+    X[1:8] = X[0] + np.random.default_rng(4).uniform(-0.4, 0.4, (7, 2))
+    about = {"names": json.dumps([f"A station of some name {i}" for i in range(25)])}
+    bandit = policies.tv_gp_ucb(Candidates(X), RBF(3.0), 0.04, epsilon=0.01)
+    with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
+        campaign.tell(X, np.sin(X[:, 0]), 1.0)
+        campaign.ask(2.0, n=8)
+        (tmp_path / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
+        out = len(campaign.pending)
+    with looking((tmp_path / "page.html").as_uri(), width) as looked:
+        wait(looked)
+        boxes = looked.page.evaluate(
+            """[...document.querySelectorAll("#map .textpoint text")].map(each => [
+                getComputedStyle(each).visibility,
+                ...Object.values(each.getBoundingClientRect().toJSON())
+            ])"""
+        )
+        assert len(boxes) >= out
+        shown = [each[1:5] for each in boxes if each[0] == "visible"]  # x, y, width, height
+        assert 1 <= len(shown) < len(boxes)
+        for i, (x, y, w, h) in enumerate(shown):
+            assert 0 <= x <= x + w <= width
+            for x2, y2, w2, h2 in shown[:i]:
+                assert x >= x2 + w2 or x2 >= x + w or y >= y2 + h2 or y2 >= y + h
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> None:
+    with looking(network.as_uri(), width, dark=dark) as looked:
+        wait(looked)
+        boxes = looked.page.evaluate(
+            """[...document.querySelectorAll("section")].filter(
+                each => /comes next|Stations/.test(each.querySelector("h2").textContent)
+            ).flatMap(each => [...each.querySelectorAll("td, .scroll")]).map(each =>
+                [each.getBoundingClientRect().left, each.getBoundingClientRect().right,
+                 each.scrollWidth - each.clientWidth])"""
+        )
+        assert len(boxes) > 30
+        for left, right, hidden in boxes:
+            assert 0 <= left < right <= width
+            assert hidden <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("width", "dark"), [(390, False), (390, True), (1280, False), (1280, True)]
+)
 def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
     with looking(network.as_uri(), width, dark=dark) as looked:
         wait(looked)

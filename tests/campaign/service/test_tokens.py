@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attack.postgresql import Server, why_not
 from tests.campaign.service.serving import new_bandit
 from tests.helpers.refusals import refused
 from tvbandits import Campaign
@@ -120,3 +121,20 @@ def test_processes_that_write_at_once_take_turns(place: Path) -> None:
         each.stdin.close()
     with Tokens(place) as tokens:
         assert set(tokens.names) == {f"{name}{i:02}" for name in "abc" for i in range(0, 20, 2)}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_tokens_of_a_campaign_on_a_server(tmp_path: Path) -> None:
+    with Server(tmp_path) as server, Campaign.create(server.url, new_bandit()) as campaign:
+        with Tokens(server.url) as one, Tokens(server.url) as other:
+            token = one.new("anna", ["tell"])
+            found = other.holder(token)
+            assert found is not None
+            assert (found.name, found.roles) == ("anna", {"tell"})
+            refused(ValueError, "anna", other.new, "anna", ["read"])
+            other.revoke("anna")
+            assert one.holder(token) is None
+        campaign.tell([[0.0]], [1.0], 1)
+        with Campaign.open(server.url) as again:
+            assert again.verify().fine

@@ -10,7 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -161,7 +161,7 @@ async def change_sites(
 @api.post("/tell")
 async def tell(
     request: Request, body: bodies.TellBody, who: Teller, campaign: Served
-) -> bodies.Counted:
+) -> bodies.Recorded:
     """Report rewards."""
     await in_turn(request, campaign.tell, body, who)
     given = body.rewards, body.successes, body.trials, body.events, body.exposure
@@ -171,7 +171,7 @@ async def tell(
 @api.post("/answer")
 async def answer(
     request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
-) -> bodies.Counted:
+) -> bodies.Recorded:
     """Report answers of the expert."""
     await in_turn(request, campaign.answer, body, who)
     return _counted(body.values)
@@ -222,10 +222,10 @@ def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
     return bodies.ChosenPoints(points=X.tolist(), sites=sites, dimension=X.shape[1])
 
 
-def _counted(*columns: list[Any]) -> bodies.Counted:
+def _counted(*columns: list[Any]) -> bodies.Recorded:
     """Of the request alone, so that it is the same when the request is repeated."""
     failed = int(np.isnan(columns).any(axis=0).sum())
-    return bodies.Counted(recorded=len(columns[0]) - failed, failed=failed)
+    return bodies.Recorded(recorded=len(columns[0]) - failed, failed=failed)
 
 
 # --- what looks ----------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str,
     found, about = campaign.status, campaign.about
     noise = campaign.info.model.noise
     learned = {} if noise is None else {"noise_variance": asdict(noise)}
-    known = {key: about[key] for key in ("title", "unit") if key in about}
+    known: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
     return {**known, **learned, **dict(found.summary), "last": campaign.when(found.time)}
 
 
@@ -245,8 +245,12 @@ def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str,
 def pending(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> bodies.PendingPoints:
     """List the points that are asked and not yet told."""
     out = campaign.outstanding
-    about = {name: [getattr(each, name) for each in out] for name in ("t", "asked", "who")}
-    return bodies.PendingPoints(**dict(_points(campaign, campaign.pending)), **about)
+    return bodies.PendingPoints(
+        **dict(_points(campaign, campaign.pending)),
+        t=[each.t for each in out],
+        asked=[each.asked for each in out],
+        who=[each.who for each in out],
+    )
 
 
 @api.get("/sites", dependencies=READS)
@@ -334,7 +338,9 @@ async def sign_in(request: Request) -> Response:
 # --- errors, and every reply ---------------------------------------------------------------------
 
 
-def _detail(status: int, **headers: str) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+def _detail(
+    status: int, **headers: str
+) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
     async def reply(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, status, headers)
 
@@ -367,7 +373,7 @@ async def _fault(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": f"something went wrong here; the log has it: {number}"}, 500)
 
 
-HANDLERS: dict[int | type[Exception], Callable[..., Awaitable[JSONResponse]]] = {
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     RequestValidationError: _invalid,
     ConflictError: _conflict,
     DamagedCampaignError: _fault,

@@ -226,7 +226,7 @@ class PendingPoints(ChosenPoints):
     who: list[str | None]
 
 
-class Counted(BaseModel):
+class Recorded(BaseModel):
     """How many readings or answers of the request have a value, and how many have none."""
 
     recorded: int

@@ -38,7 +38,7 @@ STORY = (("reward", "reading", "circle"), ("answer", "answer", "x-thin-open"))
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows under headings."""
 
     caption: str
@@ -56,7 +56,7 @@ class Plot:
     data : list of dict
         Traces. The colours "INK" and "LINE" become those of the reader's theme.
     layout : dict
-    table : Table, optional
+    table : PageTable, optional
     frames : list of dict
         What a slider over time shows in place of `data`: each a `name` and its own `data`.
     shown : int
@@ -67,7 +67,7 @@ class Plot:
     caption: str
     data: list[dict[str, Any]]
     layout: dict[str, Any]
-    table: Table | None = None
+    table: PageTable | None = None
     frames: list[dict[str, Any]] = field(default_factory=list)
     shown: int = 0
 
@@ -205,16 +205,16 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
     return [(name, value) for name, value in found if value is not None]
 
 
-def _pending(facts: Facts) -> Table:
+def _pending(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [x, facts.when(t), since(asked), who or "–", drop_command("FILE", x)]
         for x, t, asked, who in facts.campaign.outstanding
     ]
     header = ["place", "for", "asked", "by", "to give up on it"]
-    return Table(f"Pending: {len(rows)}", header, rows)
+    return PageTable(f"Pending: {len(rows)}", header, rows)
 
 
-def _forecast(facts: Facts) -> Table:
+def _forecast(facts: Facts) -> PageTable:
     """The best places of now, at times ahead."""
     columns = [each for each in facts.course if each[0] >= facts.now]
     rows: list[list[object]] = [
@@ -222,10 +222,10 @@ def _forecast(facts: Facts) -> Table:
         for row in facts.ranked[:FORETOLD]
     ]
     caption = "Mean and 95% interval if nothing more is read"
-    return Table(caption, ["place", *(facts.when(t) for t, *_ in columns)], rows)
+    return PageTable(caption, ["place", *(facts.when(t) for t, *_ in columns)], rows)
 
 
-def _stations(facts: Facts) -> Table:
+def _stations(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [
             each.name,
@@ -238,7 +238,7 @@ def _stations(facts: Facts) -> Table:
         for each in facts.stations
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
-    return Table("Those in trouble first", header, rows)
+    return PageTable("Those in trouble first", header, rows)
 
 
 # --- pictures ------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def belief(facts: Facts) -> Plot:
         [facts.names[i], float(mean[i]), float(HALF * deviation[i])] for i in best
     ]
     header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
-    table = Table(f"Best first, {facts.when(facts.now)}", header, cells)
+    table = PageTable(f"Best first, {facts.when(facts.now)}", header, cells)
     caption = "Mean and 95% interval at the time of the slider, by all that is known now"
     return Plot("belief", caption, frames[shown]["data"], layout, table, frames, shown)
 
@@ -399,5 +399,5 @@ def story(facts: Facts) -> Plot:
     rows = history[["time", "place", "reward", "kind", "source"]].tail(MOST_ROWS)[::-1]
     cells = rows.assign(time=[*map(facts.when, rows["time"])]).to_numpy().tolist()
     header = ["time", "place", f"reward{facts.unit}", "kind", "source"]
-    table = Table("The latest first", header, cells)
+    table = PageTable("The latest first", header, cells)
     return Plot("story", "What was read and answered, over time", data, layout, table)

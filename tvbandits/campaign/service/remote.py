@@ -26,8 +26,8 @@ class Remote:
     """A campaign at a service.
 
     `ask` and `tell` are those of a bandit; `get` and `post` send every other call. Whatever changes
-    something carries a `key`, so that it can be repeated when the connection is lost before the reply: it
-    counts once.
+    something carries a `key`, so that it can be repeated when the connection is lost before the reply:
+    it counts once.
 
     Parameters
     ----------

@@ -152,9 +152,9 @@ class Tokens:
     def _connected(self, writes: bool = False) -> Iterator[sql.Connection]:
         """A connection in a transaction; errors of the database are those of a campaign."""
         self._store.check_open()
-        with self._store.naming(), self._store.place.engine.connect() as connection:
-            with connection.execution_options(writes=writes).begin():
-                yield connection
+        engine = self._store.place.engine.execution_options(writes=writes)
+        with self._store.naming(), engine.begin() as connection:
+            yield connection
 
 
 def _digest(token: str) -> str:
