@@ -394,7 +394,7 @@ def _with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
             changed = {
                 cell: _pointed(cell, mark) for cell, mark in marks.items() if mark in cells[cell]
             }
-            frame.isetitem(i, frame.iloc[:, i].map(lambda cell, to=changed: to.get(cell, cell)))
+            frame.isetitem(i, [changed.get(cell, cell) for cell in frame.iloc[:, i]])
     return frame
 
 
