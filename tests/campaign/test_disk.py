@@ -292,7 +292,10 @@ def test_a_damaged_field_is_named(name: str) -> None:
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '"ab"', '["a", "b"]', "[" * 9999, "{}"])
 @pytest.mark.parametrize("name", ["coordinates", "names"])
 def test_damaged_names_are_named(tmp_path: Path, name: str, text: str) -> None:
-    with Campaign.create(tmp_path / "m.db", plain(), about={name: text}) as campaign:
+    refused(ValueError, name, Campaign.create, tmp_path / "m.db", plain(), about={name: text})
+    Campaign.create(tmp_path / "m.db", plain()).close()
+    execute(tmp_path / "m.db", f"INSERT INTO about VALUES ('user:{name}', '{text}')")
+    with Campaign.open(tmp_path / "m.db") as campaign:
         refused(DamagedCampaignError, rf"m\.db: .*'user:{name}'", Facts, campaign)
 
 

@@ -151,7 +151,7 @@ def test_title_unit_and_map(command: Command) -> None:
 
     tell(command, "AQ02", 21.0, 8)
     fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
-    assert " ppb\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
+    assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
         facts, text = Facts(campaign), campaign_page(campaign)
         plot = sites_map(facts, facts.plane)

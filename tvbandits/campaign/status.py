@@ -15,6 +15,9 @@ from tvbandits.campaign.store.store import Row, points
 from tvbandits.core.observations import Plays
 from tvbandits.core.tables import as_text
 
+# Standard deviations of a normal law from its mean to the ends of its 95% interval: what stands after ±.
+HALF_WIDTH = 1.96
+
 
 @dataclass(frozen=True, repr=False)
 class Status:

@@ -131,9 +131,6 @@ def remote(campaign: Campaign, add: Mapping[str, Any]) -> list[str]:
     return []
 
 
-# Deviations of a normal distribution from its mean to the ends of its 95% interval.
-HALF_WIDTH = 1.96
-
 # --- the commands ------------------------------------------------------------------------------------
 
 

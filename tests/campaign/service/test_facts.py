@@ -12,7 +12,8 @@ from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
-from tvbandits.campaign.service.facts import HALF, Facts, StationFacts
+from tvbandits.campaign.service.facts import Facts, StationFacts
+from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
 SITES = Candidates(np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 4.0]]))
@@ -142,13 +143,13 @@ def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimise:
             made.ask(5.0)
         facts = Facts(made)
         mean, deviation = made.predict(SITES.X, 5.0)
-        assert pytest.approx(norm.ppf(0.975), abs=1e-3) == HALF
+        assert pytest.approx(norm.ppf(0.975), abs=1e-3) == HALF_WIDTH
         assert {name for name, _ in facts.reasons} == {*facts.names}
         for text in (facts.best_guess, *(why for _, why in facts.reasons)):
             for value, half, unit in re.findall(r"(-?[\d.]+) ± ([\d.]+) (\w+)", text):
                 row = int(np.argmin(np.abs(mean - float(value))))
                 assert float(value) == pytest.approx(mean[row], rel=1e-3, abs=1e-3)
-                assert float(half) == pytest.approx(HALF * deviation[row], rel=0.06)
+                assert float(half) == pytest.approx(HALF_WIDTH * deviation[row], rel=0.06)
                 assert unit == "ppb"
             assert text.count("±") == text.count("ppb") >= 1
 

@@ -12,6 +12,7 @@ import pandas as pd
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
+from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import AtContext, measured
@@ -20,9 +21,6 @@ from tvbandits.experts.calibrated import estimate
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
-
-# Deviations of half a 95% interval, which is what stands after every ±.
-HALF = 1.96
 
 # Times up to now that are shown, and steps ahead of it.
 BACK, AHEAD = 10, (1, 2, 3, 5)
@@ -107,7 +105,7 @@ class Facts:
     def interval(self, mean: float, deviation: float) -> str:
         """Mean and 95% interval, with the unit, as people write it."""
         unit = self.campaign.about.get("unit", "")
-        return f"{mean:.4g} ± {float(f'{HALF * deviation:.2g}'):g} {unit}".rstrip()
+        return f"{mean:.4g} ± {float(f'{HALF_WIDTH * deviation:.2g}'):g} {unit}".rstrip()
 
     @property
     def minimises(self) -> bool:

@@ -21,8 +21,8 @@ from markupsafe import Markup
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.service.facts import HALF, Facts, Plane
-from tvbandits.campaign.status import drop_command, since
+from tvbandits.campaign.service.facts import Facts, Plane
+from tvbandits.campaign.status import HALF_WIDTH, drop_command, since
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.files.journal import without_nan
 
@@ -268,7 +268,7 @@ def belief(facts: Facts) -> Plot:
         "margin": MARGIN,
     }
     cells: list[list[object]] = [
-        [facts.names[i], float(mean[i]), float(HALF * deviation[i])] for i in best
+        [facts.names[i], float(mean[i]), float(HALF_WIDTH * deviation[i])] for i in best
     ]
     header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
     table = PageTable(f"Best first, {facts.when(facts.now)}", header, cells)
@@ -277,7 +277,7 @@ def belief(facts: Facts) -> Plot:
 
 
 def _curve(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict[str, Any]]:
-    x, half = facts.places[rows, 0], HALF * deviation
+    x, half = facts.places[rows, 0], HALF_WIDTH * deviation
     return [
         {
             "type": "scatter", "mode": "lines", "name": "95% interval", "x": [*x, *x[::-1]],
@@ -296,7 +296,7 @@ def _bars(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict
         {
             "type": "scatter", "mode": "markers", "name": "mean and 95% interval",
             "x": [f"{i} {facts.names[row][:16]}" for i, row in enumerate(rows, start=1)], "y": mean,
-            "error_y": {"type": "data", "array": HALF * deviation, "color": "INK"},
+            "error_y": {"type": "data", "array": HALF_WIDTH * deviation, "color": "INK"},
             "marker": {"symbol": "circle", "size": 8, "color": "INK"},
             **_tips(facts, rows, mean, deviation),
         }

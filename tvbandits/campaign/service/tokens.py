@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sql
 
-from tvbandits.campaign.store.store import opened
+from tvbandits.campaign.store.store import TOKENS, opened
 
 # To look; to tell rewards, answers and what was given up; to ask for points and questions.
 ROLES = ("read", "tell", "ask")
@@ -22,14 +22,6 @@ NAME = re.compile(r"[\w.@-]{1,64}")
 
 # Bytes of chance in a token: enough that a fast hash of it cannot be turned round.
 SIZE = 32
-
-TOKENS = sql.Table(
-    "tokens",
-    sql.MetaData(),
-    sql.Column("name", sql.Text, primary_key=True),
-    sql.Column("roles", sql.Text, nullable=False),
-    sql.Column("sha256", sql.Text, nullable=False, unique=True),
-)
 
 
 @dataclass(frozen=True)

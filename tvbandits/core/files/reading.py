@@ -395,8 +395,7 @@ def _with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
             changed = {
                 cell: _pointed(cell, mark) for cell, mark in marks.items() if mark in cells[cell]
             }
-            column = [changed.get(cell, cell) for cell in frame.iloc[:, i]]
-            frame.isetitem(i, column)
+            frame.isetitem(i, [changed.get(cell, cell) for cell in frame.iloc[:, i]])
     return frame
 
 
