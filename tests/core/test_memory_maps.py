@@ -14,6 +14,7 @@ from tvbandits import Bandit, Candidates, compare, policies
 from tvbandits.core import rows
 from tvbandits.core.arrays import Array
 from tvbandits.datasets import TableProblem
+from tvbandits.policies import POLICIES
 
 # Above 1 MB, from where joblib hands an array to a worker as a memory map.
 POINTS = np.random.default_rng(0).random((70_000, 2))
@@ -76,6 +77,18 @@ def test_compare_in_two_processes_is_as_in_one() -> None:
     names = ["uniform", "gp-ucb", "bbkb"]
     here, there = (compare(problem, names, 2, n_jobs=jobs).to_frame() for jobs in (1, 2))
     assert here.drop(columns="seconds").equals(there.drop(columns="seconds"))
+
+
+# Few points of many coordinates, which are as large.
+WIDE = np.random.default_rng(1).random((700, 200))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_plays_mapped_candidates(name: str) -> None:
+    values = value(WIDE)[None]
+    problem = TableProblem(values, WIDE, "two waves", "", 0.01, kernel=RBF(4.0), steps=3)
+    assert len(compare(problem, [name], 2, n_jobs=2)) == 6
 
 
 # --- of the user's own
