@@ -6,7 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sql
 
+from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import execute, plain, play
 from tvbandits import Campaign
 from tvbandits.campaign import NoCampaignError
@@ -75,3 +77,26 @@ def test_a_campaign_with_tokens_or_statistics_is_one(made: Path, tmp_path: Path)
         campaign.backup(tmp_path / "copy.db")
     with Campaign.open(tmp_path / "copy.db") as copy:
         assert copy.status.told == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_a_trigger_or_a_rule_on_a_server_is_refused(tmp_path: Path) -> None:
+    foreign = {
+        "trigger": "CREATE TRIGGER gone BEFORE UPDATE ON journal FOR EACH ROW "
+        "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "rule": "CREATE RULE gone AS ON INSERT TO journal DO INSTEAD NOTHING",
+    }
+    with Server(tmp_path) as server:
+        with Campaign.create(server.url, plain()) as campaign:
+            play(campaign, 1, 1)
+            for kind, statement in foreign.items():
+                engine = campaign._store.place.engine
+                with engine.begin() as connection:
+                    connection.execute(sql.text(statement))
+                with pytest.raises(NoCampaignError, match=f"the {kind} 'gone'"):
+                    Campaign.open(server.url)
+                with engine.begin() as connection:
+                    connection.execute(sql.text(f"DROP {kind} gone ON journal"))
+        with Campaign.open(server.url) as campaign:
+            assert campaign.verify().fine
