@@ -409,7 +409,7 @@ def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]
             plane, {"near": 0.1, "among": lambda X: X[:, 0] > 0.9},
         ),
         "nothing of a box": (plane, {"among": free}),
-        "a box's mask of a wrong shape": (plane, {"among": lambda X: np.ones(1, dtype=bool)}),
+        "a box's mask of a wrong shape": (plane, {"among": lambda _: np.ones(1, dtype=bool)}),
     }  # fmt: skip
 
 
@@ -419,7 +419,7 @@ def test_ask_asks_no_expert_for_a_call_that_is_refused(case: str) -> None:
     expert = Known()
     bandit = made(expert)
     before, asked = bandit.state, len(expert.asked)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"\S"):
         bandit.ask(**{"t": 2.0, **options})
     assert len(expert.asked) == asked
     assert bandit.state is before
