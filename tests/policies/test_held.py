@@ -78,7 +78,7 @@ def test_a_phase_goes_on_while_its_plays_are_out() -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "scale", "y", "variance"),
-    [(policies.ada_opkb, 1e-9, 1e49, 0.01), (policies.hp_gp_ts, 1e9, 0.5, 1e-50)],
+    [(policies.ada_opkb, 1e-9, 1e49, 0.01), (policies.hp_gp_ts, 1e9, 0.5, 1e-60)],
 )
 def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
     recipe: Any, scale: float, y: float, variance: float

@@ -14,7 +14,7 @@ from tvbandits.policies.setting import IN_COMMON
 BAD: dict[str, tuple[Any, ...]] = {
     "domain": (None, "line", 3),
     "kernel": ("RBF", 1.0, lambda X: np.eye(len(X))),
-    "noise_variance": ("0.1", True, 0.0, 1e-60, np.inf),
+    "noise_variance": ("0.1", True, 0.0, 1e-80, np.inf),
     "mean": ("offline", True, np.nan, 1e60, [1.0]),
     "scale": ("1", True, 1e-300, 1e300),
     "span": ("9", True, 0.0, 1e-300, 1e300),
