@@ -14,7 +14,8 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, warmed
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
-from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space
+from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Recipe, Space, policies
+from tvbandits.bandit.bandit import check_searched
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.queries import RandomPoints
@@ -183,3 +184,38 @@ def test_every_policy_names_them_alike(variant: str) -> None:
         for each in (wronged, twin):
             each.tell(X, noisy(X, t), t)
     pd.testing.assert_frame_equal(wronged.history, twin.history, check_exact=True)
+
+
+SEARCHED = {
+    "box": (Box([(0.0, 1.0)] * 2), {}, 100),
+    "large space": (Space(heat=(0.0, 1.0), mode=("a", "b")), {}, 100),
+    "box with among": (Box([(0.0, 1.0)] * 2), {"among": lambda X: X[:, 0] < 0.5}, 15),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
+    domain, more, most = SEARCHED[name]
+    bandit = policies.gp_ucb(domain, RBF(0.3), 0.01)
+    before = bandit.state
+    with pytest.raises(ValueError, match=rf"at most {most} .*got {most + 1}.*sample"):
+        bandit.ask(1, n=most + 1, **more)
+    assert bandit.state == before
+    check_searched(most, domain, restricted=bool(more))
+
+
+def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
+    bandit = policies.gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01)
+    limited = bandit.with_limits([Limit("load", at_most=1.0)], safe=[[0.5]])
+    with pytest.raises(ValueError, match=r"at most 15 .*got 200"):
+        limited.ask(1, n=200)
+    for near in (bandit.with_move_cost(0.1), bandit):
+        near.tell([[0.5]], [0.1], 1)
+        with pytest.raises(ValueError, match=r"at most 15 .*got 16"):
+            near.ask(2, n=16, near=0.2)
+
+
+@pytest.mark.parametrize("domain", [Candidates([[0.0], [1.0]]), Space(mode=("a", "b"))])
+def test_ask_takes_many_points_where_all_are_looked_at(domain: Any) -> None:
+    for n in (101, 5_000):
+        check_searched(n, domain, restricted=True)

@@ -41,9 +41,9 @@ from tvbandits.bandit.recipe import (
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import checked_answers, corrected, readings_at, told_next, with_rewards
 from tvbandits.core.arrays import Array, as_generator, as_time, flag, whole_number
-from tvbandits.core.candidates import Candidates, CandidatesInContext
+from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of
 from tvbandits.core.coercion import of_kind
-from tvbandits.core.context import Context, completed, inputs_of
+from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
@@ -51,6 +51,7 @@ from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of
+from tvbandits.core.space import ENUMERATED, Space
 from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
@@ -58,6 +59,28 @@ from tvbandits.gp.posteriors.predictions import View
 
 # Most points of one ask.
 MOST_POINTS = 100_000
+
+# Most points of one ask where each is searched for, without and with restrictions (limits, `among`,
+# `near` or a move cost): below about 10 s. In 4 dimensions a point takes 0.04 s without, 0.6 s with
+# a limit.
+MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100, 15
+
+
+def check_searched(n: int, domain: Domain, *, restricted: bool) -> None:
+    """Raise a `ValueError` if so many points would be searched for one by one for minutes."""
+    chosen = chosen_of(domain)
+    few = isinstance(chosen, Space) and chosen.size <= ENUMERATED  # which are all looked at
+    if candidates_of(chosen) is not None or few:
+        return
+    most = MOST_SEARCHED_WITHIN if restricted else MOST_SEARCHED
+    if n > most:
+        points = "domain.sample(1000, rng)"
+        drawn = f"domain.table({points})" if isinstance(chosen, Space) else f"Candidates({points})"
+        why = " within limits, `among`, `near` or move costs" if restricted else ""
+        raise ValueError(
+            f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
+            f"fewer, or play on points that are drawn from it, as {drawn}"
+        )
 
 
 class Bandit:
@@ -336,7 +359,9 @@ class Bandit:
             one point for most policies. If `n` exceeds the number of available candidates (100 visits, 8
             banners), each gets the share of draws from the beliefs in which it is the best (Thompson
             shares). A control counts among the `n`, and comes first unless it was asked or told for that
-            time already: then at least 2, and by default one more than the batch rule says.
+            time already: then at least 2, and by default one more than the batch rule says. Where each
+            point is searched for, on a box or a large space, at most 100, and at most 15 with limits,
+            `among`, `near` or a move cost.
         among : mask (A,), row numbers, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers, of any other domain a function
             from points to a mask; on a space the points are a frame with its names.
@@ -352,8 +377,8 @@ class Bandit:
         ------
         ValueError
             If `t` is not finite, or before a time already told; if `n` is not a whole number of at least
-            1; if `among` or `context` do not suit the domain; if `near` is not above 0, or no point was
-            played yet.
+            1, or more than can be searched for; if `among` or `context` do not suit the domain; if
+            `near` is not above 0, or no point was played yet.
         NothingAvailableError
             If nothing is available.
         ExpertError
@@ -365,6 +390,9 @@ class Bandit:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
+            limited = self._recipe.limits or self._recipe.move_cost is not None
+            restricted = bool(limited) or among is not None or near is not None
+            check_searched(n, self._recipe.domain, restricted=restricted)
         recipe, model, domain, free = self._recipe, self._model, self._recipe.domain, None
         if not (recipe.offers_all and among is None and context is None):
             domain, free = at_hand(domain, among, context)

@@ -82,10 +82,7 @@ def _play_a_step(bandit: Any) -> None:
         alone = replace(bandit.recipe, asking=replace(bandit.recipe.asking, expert=None))
         bandit = Bandit.from_state(alone, bandit.state)
     repr((bandit, bandit.info, bandit.history))
-    held = Encoder()
-    held.ref(bandit.state.posterior if fitted else bandit)
-    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
-        raise ValueError("its model holds numbers that are NaN")
+    _check_numbers(bandit)
     given = _some_context(bandit.recipe.domain if fitted else bandit.domain)
     least = 2 if fitted and bandit.recipe.control is not None else 1
     with contextlib.suppress(NothingAvailableError):  # which may be true
@@ -98,6 +95,15 @@ def _play_a_step(bandit: Any) -> None:
         bandit.tell(X, mean)
         if fitted:  # what is told comes into it
             bandit.recommend(context=given)
+        _check_numbers(bandit)  # what overflows in a step fails in the next one
+
+
+def _check_numbers(bandit: Any) -> None:
+    """Raise a `ValueError` if the model of a bandit holds a number that is NaN."""
+    held = Encoder()
+    held.ref(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
+    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
+        raise ValueError("its model holds numbers that are NaN")
 
 
 def _some_context(domain: Any) -> Any:

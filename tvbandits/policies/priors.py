@@ -51,6 +51,9 @@ from tvbandits.policies.setting import Mean, Modelled, listed
 # Eigenvalues below this share of the largest are left out.
 SMALLEST = 1e-10
 
+# So much may rounding take from, or add to, a covariance that is saved.
+SLACK = 1e-6
+
 
 def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
     """Features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix."""
@@ -85,6 +88,32 @@ class ArmFilter:
         """Before any reward."""
         r = features.shape[1]
         return cls(features, epsilon, np.zeros((r, 2)), np.eye(r))
+
+    @classmethod
+    def __restored__(
+        cls, features: Array, epsilon: float, mean: Array, covariance: Array, time: float | None
+    ) -> ArmFilter:
+        """As it was saved; a `ValueError` unless it is what the prior and rewards can lead to."""
+        finite_number("epsilon", epsilon, low=0.0, below=1.0)
+        if time is not None:
+            finite_number("time", time)
+        r = features.shape[-1]
+        shapes = features.shape[1:], mean.shape, covariance.shape
+        if shapes != ((r,), (r, 2), (r, r)):
+            raise ValueError(f"features, mean and covariance of a filter have shapes {shapes}")
+        with np.errstate(all="ignore"):
+            squares = np.square(np.square(features).sum(axis=1)), np.square(features @ mean)
+        if not all(np.isfinite(each).all() for each in (covariance, mean, *squares)):
+            raise ValueError("a filter holds numbers beyond what can be computed")
+        values = np.linalg.eigvalsh(covariance)  # the prior's are 1, and rewards lower them
+        if np.abs(covariance - covariance.T).max() > SLACK:
+            raise ValueError("the covariance of a filter is not symmetric")
+        if np.abs(values - 0.5).max() > 0.5 + SLACK:
+            raise ValueError(
+                f"covariance of a filter: eigenvalues from 0 to 1 expected, got {values.min():g} to "
+                f"{values.max():g}"
+            )
+        return cls(features, epsilon, mean, covariance, time)
 
     def at(self, t: float) -> ArmFilter:
         """As it is at a time, which is not earlier."""
@@ -225,6 +254,10 @@ class SeveralPriors:
     centre: Centre
     width: float
 
+    def __post_init__(self) -> None:
+        finite_number("noise", self.noise, low=0.0)
+        finite_number("width", self.width, low=0.0)
+
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Every filter sees the rewards; its evidence is that of the prediction of them."""
         for x, t, y in zip(rewards.X, rewards.t, rewards.y.tolist(), strict=True):
@@ -255,6 +288,11 @@ class PredictiveSampling(SeveralPriors):
     """The rule of `predictive_sampling`: one prior, whose deviations are multiplied by `width`."""
 
     eigenvalues: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.eigenvalues) & (self.eigenvalues > 0)).all():
+            raise ValueError(f"eigenvalues must be finite and above 0, got {self.eigenvalues}")
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of a draw."""

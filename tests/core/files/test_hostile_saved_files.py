@@ -1,6 +1,7 @@
 """Saved files that are damaged or made to do harm are refused by name, and run nothing."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ PLAYED: dict[str, Any] = {
     ),
     "no model": lambda: made("evolution", INTERVAL),
     "rival": lambda: made("pe-gp-ucb"),
+    "several priors": lambda: made("hp-gp-ts"),
+    "predictive sampling": lambda: made("predictive-sampling"),
 }
 
 
@@ -98,6 +101,72 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
             assert np.isfinite(player.history["reward"].dropna()).all()
         player.save(path)
     assert refused >= 10
+
+
+def negative(array: Any) -> Any:
+    return -array
+
+
+def one_huge(array: Any) -> Any:
+    changed = array.copy()
+    changed.reshape(-1)[-1] = 1e300
+    return changed
+
+
+def one_nan(array: Any) -> Any:
+    changed = array.copy()
+    changed.reshape(-1)[-1] = np.nan
+    return changed
+
+
+DAMAGE: list[tuple[str, Any, str]] = [
+    ("covariance", negative, "eigenvalues from 0 to 1 expected, got -"),
+    ("covariance", one_huge, "1e\\+300"),
+    ("covariance", np.triu, "not symmetric"),
+    ("covariance", one_nan, "beyond what can be computed"),
+    ("features", one_huge, "beyond what can be computed"),
+    ("mean", one_huge, "beyond what can be computed"),
+    ("mean", np.transpose, "have shapes"),
+    ("epsilon", 5.0, "epsilon must lie in"),
+]
+
+
+@pytest.mark.parametrize("policy", ["hp-gp-ts", "pe-gp-ucb", "predictive-sampling"])
+@pytest.mark.parametrize(("part", "change", "says"), DAMAGE)
+def test_load_refuses_filters_that_no_rewards_lead_to(
+    policy: str, part: str, change: Any, says: str, tmp_path: Path
+) -> None:
+    player, path = made(policy), tmp_path / "saved"
+    for t in (1.0, 2.0, 3.0):
+        step(player, t)
+    member = player.rule.members[0]
+    value = change(getattr(member.filter, part)) if callable(change) else change
+    member.filter = replace(member.filter, **{part: value})
+    player.save(path)
+    refused(SavedFileError, says, load, path)
+
+
+@pytest.mark.parametrize("length", [1e-300, 1e300, {"float": "nan"}, -1.0])
+def test_load_refuses_a_forged_length_scale_or_plays_on(length: Any, tmp_path: Path) -> None:
+    player, path = PLAYED["exact"](), tmp_path / "saved"
+    step(player, 1.0)
+    player.save(path)
+
+    def other_kernel(structure: dict[str, Any]) -> None:
+        kernels = [e for e in structure["entries"] if e.get("kernel") == "RBF"]
+        assert kernels
+        for each in kernels:
+            each["with"]["length_scale"] = length
+
+    path.write_bytes(with_structure(path.read_bytes(), other_kernel))
+    try:
+        player = load(path)
+    except SavedFileError:
+        return
+    assert isinstance(length, float)
+    for t in (2.0, 3.0, 4.0):
+        step(player, t)
+    assert np.isfinite(player.predict(LINE.X)[1]).all()
 
 
 def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None:
