@@ -434,7 +434,8 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
         noise = campaign.info.model.noise
         assert noise.readings == 4
         assert campaign.status.told == 4
-    assert f"noise variance: {noise}" in fine(command("campaign", "status", "c.db", "--best"))
+    shown = f"{noise.variance:.2g}, {noise.low:.2g} to {noise.high:.2g} (95%), from 4 readings"
+    assert shown in fine(command("campaign", "status", "c.db", "--best"))
     said = json.loads(fine(command("campaign", "status", "c.db", "--best", "--format", "json")))
     assert said["noise_variance"]["readings"] == 4
 
