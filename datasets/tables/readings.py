@@ -51,7 +51,8 @@ def read_table(source: Source, name: str = "source", decimal: str | None = None)
     """The table, or that of a file: of a csv all cells as text, under their own headings.
 
     A csv may be separated by commas, semicolons or tabs, and compressed; with semicolons or tabs its
-    numbers may have a decimal comma, of which `decimal` may say so. It is UTF-8, or else Windows-1252, as some spreadsheets write.
+    numbers may have a decimal comma. `decimal` says which mark they have, where it is unclear. It is
+    UTF-8, or else Windows-1252, as some spreadsheets write.
 
     Raises
     ------

@@ -186,7 +186,8 @@ def _noise_text(noise: NoiseEstimate) -> str:
     if noise.low == noise.high:
         return f"{noise.variance:g}"
     interval = f"{noise.low:.2g} to {noise.high:.2g} (95%)"
-    return f"{noise.variance:.2g}, {interval}, from {noise.readings} reading{'s' * (noise.readings != 1)}"
+    readings = "1 reading" if noise.readings == 1 else f"{noise.readings} readings"
+    return f"{noise.variance:.2g}, {interval}, from {readings}"
 
 
 def history(call: Call, last: int) -> None:
