@@ -17,7 +17,6 @@ import requests
 
 from tvbandits import Campaign
 from tvbandits.campaign.service import Tokens
-from tvbandits.campaign.service.app import default_tokens
 
 STATIONS = 40
 ROLES = {"read": ["read"], "tell": ["tell"], "ask": ["ask"], "all": ["read", "tell", "ask"]}
@@ -91,9 +90,9 @@ def started(
     command = [sys.executable, "-m", "tvbandits", "campaign"]
     config = ["--config", str(folder / "campaign.toml")]
     subprocess.run([*command, "new", str(place), *config], check=True, capture_output=True)
-    kept = default_tokens(str(place))
-    tokens = {role: Tokens.at(kept).new(role, given) for role, given in ROLES.items()}
-    tokens |= {name: Tokens.at(kept).new(name, ROLES["all"]) for name in names}
+    wanted = ROLES | dict.fromkeys(names, ROLES["all"])
+    with Tokens(place) as kept:
+        tokens = {name: kept.new(name, roles) for name, roles in wanted.items()}
     with log.open("wb") as said, Campaign.open(place) as campaign:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.Popen(

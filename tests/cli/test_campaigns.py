@@ -599,7 +599,8 @@ def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) 
     ("change", "message"),
     [
         ({"--seeds=3": "--seeds=2"}, "its seeds is 3, not 2"),
-        ({"compare": "frontier", "--policy=uniform": "--plan=kdpp", "--policy=sparq-gp-ucb": "--jobs=1"},
+        ({"compare": "frontier", "--policy=uniform": "--plan=kdpp",
+          "--policy=sparq-gp-ucb": "--plan=random"},
          'its command is "compare", not "frontier"'),
     ],
 )  # fmt: skip

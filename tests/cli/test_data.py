@@ -350,11 +350,11 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     assert "known already" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
     assert "5 told" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,\nAQ01,5,31,\n")
-    assert "AQ01 at t = 5 stands in line 2 already" in wrong(
-        told("campaign", "tell", "c.db", "--csv", "day.csv")
-    )
+    said = told("campaign", "tell", "c.db", "--csv", "day.csv")
+    assert (said.status, said.out) == (2, "1 brought, new; 6 told, 0 pending\n")
+    assert "line 3: AQ01 at t = 5 stands in line 2 already" in said.err
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,a\nAQ01,5,31,b\n")
-    assert "7 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
+    assert "8 told" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
 
 
 def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
@@ -434,7 +434,8 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
         noise = campaign.info.model.noise
         assert noise.readings == 4
         assert campaign.status.told == 4
-    assert f"noise variance: {noise}" in fine(command("campaign", "status", "c.db", "--best"))
+    shown = f"{noise.variance:.2g}, {noise.low:.2g} to {noise.high:.2g} (95%), from 4 readings"
+    assert shown in fine(command("campaign", "status", "c.db", "--best"))
     said = json.loads(fine(command("campaign", "status", "c.db", "--best", "--format", "json")))
     assert said["noise_variance"]["readings"] == 4
 

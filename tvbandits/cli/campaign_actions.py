@@ -19,9 +19,9 @@ import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names, number_of, time_in
-from tvbandits.campaign.status import drop_command, since, without_formula
+from tvbandits.campaign.status import HALF_WIDTH as HALF_WIDTH, drop_command, since, without_formula
 from tvbandits.campaign.store.errors import CampaignError, ConflictError
-from tvbandits.cli.options import Call, Change
+from tvbandits.cli.options import Call, Change, escaped
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
@@ -52,11 +52,6 @@ def opened(call: Call, *, decides: bool = False) -> Iterator[Campaign]:
         expert = made_expert(load(named), campaign.budget)
     with Campaign.open(call.file, expert=expert, who=who) as campaign:
         yield campaign
-
-
-def escaped(text: str) -> str:
-    """One line that commands no terminal: control characters and marks of direction are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(call: Call, text: str | list[str], about: Mapping[str, Any]) -> None:
@@ -188,7 +183,8 @@ def _noise_text(noise: NoiseEstimate) -> str:
     if noise.low == noise.high:
         return f"{noise.variance:g}"
     interval = f"{noise.low:.2g} to {noise.high:.2g} (95%)"
-    return f"{noise.variance:.2g}, {interval}, from {noise.readings} readings"
+    readings = "1 reading" if noise.readings == 1 else f"{noise.readings} readings"
+    return f"{noise.variance:.2g}, {interval}, from {readings}"
 
 
 def history(call: Call, last: int) -> None:

@@ -21,7 +21,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.naming import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import as_name
-from tvbandits.cli.campaign_actions import escaped
+from tvbandits.cli.options import escaped
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
     as_floats,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.cli.options import ByName, Call, Change, File, Text, Texts, Who, command
 from tvbandits.cli.stopping import Later
 
@@ -269,7 +268,7 @@ def forecast_command(
         unit = campaign.about.get("unit", "") if outcome is None else ""
         rows, lines = [], []
         for i in order:
-            name, half = campaign.names.name(X[i]), HALF_WIDTH * deviation[i]
+            name, half = campaign.names.name(X[i]), actions.HALF_WIDTH * deviation[i]
             bounds = [mean[i] - half, mean[i] + half]
             row = {"site": name, "mean": mean[i], "deviation": deviation[i], "interval_95": bounds}
             rows.append(row)

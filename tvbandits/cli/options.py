@@ -122,6 +122,11 @@ class Once(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+def escaped(text: str) -> str:
+    """One line that commands no terminal: control characters and marks of direction are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a command; the fields of each dataclass among its parameters are options of it."""
 
