@@ -77,6 +77,49 @@ def test_a_function_on_a_box(variant: str) -> None:
         assert right(player.recommend(13.0, among=right)[None]).all()
 
 
+@pytest.mark.parametrize("variant", ["gp-ucb", "frugal-gp-ucb"])
+def test_ranges_on_a_box_say_the_same_as_a_function(variant: str, tmp_path: Path) -> None:
+    players = [warmed(made(variant, INTERVAL), INTERVAL) for _ in range(2)]
+    for t in (10.0, 11.0):
+        forms: list[Any] = [{"x0": (2.0, 3.0)}, lambda X: (X[:, 0] >= 2.0) & (X[:, 0] <= 3.0)]
+        found = [player.ask(t, among=form) for player, form in zip(players, forms, strict=True)]
+        np.testing.assert_array_equal(*found)
+        assert ((found[0] >= 2.0) & (found[0] <= 3.0)).all()
+        for player in players:
+            player.tell(found[0], noisy(found[0], t), t)
+    players[0].save(tmp_path / "saved")
+
+
+def test_ranges_on_a_space_hold_numbers_and_categories() -> None:
+    space = Space(heat=(10.0, 80.0), fuel=["gas", "oil", "wood"])
+    bandit = policies.adaptive_gp_ucb(space, noise_variance=0.01)
+    bandit.tell(space.sample(6, np.random.default_rng(0)), np.arange(6.0), 1.0)
+    X = bandit.ask(2.0, n=6, among={"heat": (20, 30), "fuel": ["oil", "wood"]})
+    frame = space.decode(X)
+    assert frame["heat"].between(20, 30).all()
+    assert set(frame["fuel"]) <= {"oil", "wood"}
+
+
+def test_ranges_on_candidates_are_those_of_a_mask() -> None:
+    one, other = (warmed(made("gp-ucb")) for _ in range(2))
+    inside = (LINE.X[:, 0] >= 3.0) & (LINE.X[:, 0] <= 4.0)
+    np.testing.assert_array_equal(
+        one.ask(10.0, among={"x0": (3.0, 4.0)}), other.ask(10.0, among=inside)
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranges", "value"),
+    [({"x7": (0, 1)}, "x7"), ({"x0": (2, 1)}, "x0"), ({"x0": [1]}, "x0"), ({"x0": (0, "a")}, "x0")],
+)
+def test_wrong_ranges_are_named_and_change_nothing(ranges: Any, value: str) -> None:
+    bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
+    before = bandit.state
+    with pytest.raises(ValueError, match=value):
+        bandit.ask(10.0, among=ranges)
+    assert bandit.state is before
+
+
 def test_a_part_of_a_box_that_a_search_hardly_meets() -> None:
     """A strip of a thousandth: the sample of the search does not meet it, points at random do."""
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)

@@ -421,6 +421,22 @@ def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
             campaign.ask(1.0, among=lambda X: X[:, 0] > 0.5)
 
 
+def test_ranges_on_a_box_are_on_record_and_played_again(tmp_path: Path) -> None:
+    place = tmp_path / "campaign.db"
+    box = policies.tv_gp_ucb(Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, epsilon=0.05)
+    with Campaign.create(place, box) as campaign:
+        for t in (1.0, 2.0, 3.0):
+            X = campaign.ask(t, among={"x0": (0.5, 0.75)}, key=f"ask {t}")
+            assert 0.5 <= X.item() <= 0.75
+            campaign.tell(X, [0.1 * t], t)
+        again = campaign.ask(3.0, among={"x0": (0.5, 0.75)}, key="ask 3.0")
+        np.testing.assert_array_equal(again, X)
+        with pytest.raises(ConflictError):
+            campaign.ask(3.0, among={"x0": (0.5, 0.8)}, key="ask 3.0")
+    with Campaign.open(place) as fresh:
+        assert fresh.verify().fine
+
+
 def test_the_journal_is_read_on_from_any_row(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
         assert campaign.journal() == campaign.journal(5) == []

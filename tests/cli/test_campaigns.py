@@ -205,6 +205,13 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
     Path("box.toml").write_text(text)
     made = fine(command("new", "box.db", "--config", "box.toml"))
     assert made == "box.db: a campaign on Box([[0.0, 100000.0], [0.0, 0.001]])\n"
+    strip = ("--among", "x0=2e4..3e4", "--among", "x1=0..1e-4")
+    inside = fine(command("ask", "box.db", "--at", 0, *strip)).strip().split(",")
+    assert 2e4 <= float(inside[0]) <= 3e4
+    assert 0 <= float(inside[1]) <= 1e-4
+    assert "x7" in command("ask", "box.db", "--at", 0, "--among", "x7=0..1").err
+    assert "x0=0..5" in command("ask", "box.db", "--at", 0, "--among", "A7").err
+    fine(command("drop", "box.db", "--site", ",".join(inside)))
     site = fine(command("ask", "box.db", "--at", 1)).strip()
     said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
     assert fine(said) == "1 brought, new; 1 told, 0 pending\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Any
@@ -10,20 +10,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_rows
+from tvbandits.core.arrays import Array, as_rows, is_finite_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import AtContext, Context, opened
+from tvbandits.core.context import AtContext, Context, coordinate_names, opened
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Space
 
-# A mask (A,) or row numbers of the candidates, or a function from points (m, d) to a mask (m,).
-Among = ArrayLike | Callable[[Array], ArrayLike] | None
+# A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
+# from points (m, d) to a mask (m,).
+Among = ArrayLike | Mapping[str, Sequence[float | str]] | Callable[[Array], ArrayLike] | None
 
 
 class NothingAvailableError(ValueError):
     """No point of the domain is available."""
+
+
+class Ranges:
+    """Test which points lie within ranges of coordinates: a rule that can be written down.
+
+    Parameters
+    ----------
+    domain : Domain
+    ranges : mapping of str to (float, float) or to sequence of str
+        By the name of a coordinate, the lowest and the highest value, both included; or the categories
+        that are available. Coordinates without a range are free.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or a range is neither two numbers in their order nor texts.
+    """
+
+    def __init__(self, domain: Domain, ranges: Mapping[str, Sequence[float | str]]) -> None:
+        whole = domain.whole if isinstance(domain, AtContext) else domain
+        self._names = [*whole.names] if isinstance(whole, Space) else coordinate_names(whole)
+        self._ranges = {name: [*given] for name, given in ranges.items()}
+        for name, given in self._ranges.items():
+            if name not in self._names:
+                there = ", ".join(self._names)
+                raise ValueError(f"among: unknown coordinate {shown(name)}; there are: {there}")
+            numbers = len(given) == 2 and all(map(is_finite_number, given))
+            if not (numbers and given[0] <= given[1]) and not self._texts(given):  # type: ignore[operator]
+                needs = "a lowest and a highest number, or texts"
+                raise ValueError(f"among: the range of {name} must be {needs}, got {shown(given)}")
+
+    @staticmethod
+    def _texts(given: list[float | str]) -> bool:
+        return bool(given) and all(isinstance(each, str) for each in given)
+
+    def __call__(self, X: Any) -> NDArray[np.bool_]:
+        """Which of the points, an array (m, d) or a frame with a column for each name, lie within."""
+        inside = np.ones(len(X), dtype=bool)
+        for name, given in self._ranges.items():
+            column = X[:, self._names.index(name)] if isinstance(X, np.ndarray) else X[name]
+            values = np.asarray(column)
+            if self._texts(given):
+                inside &= np.isin(values.astype(str), given)
+            else:
+                inside &= (values >= given[0]) & (values <= given[1])
+        return inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +144,7 @@ def available(
     Parameters
     ----------
     domain : Domain
-    among : mask, row numbers or function, optional
+    among : mask, row numbers, ranges of coordinates by name, or function, optional
     context : array of shape (c,), optional
         Values of the context columns: the rows that have them are available.
     any_context : bool
@@ -112,6 +160,8 @@ def available(
     """
     if isinstance(among, Allowed):  # of a rule around a bandit: of arrays, on a space, too
         return narrowed(domain, None, among)
+    if isinstance(among, Mapping):
+        among = Ranges(domain, among)
     chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
     retires = isinstance(domain, Candidates) and bool(domain.retired)
     if among is None and context is None and not chooses and not retires:
@@ -121,7 +171,7 @@ def available(
             raise ValueError(f"context is for Candidates with context columns, got {shown(domain)}")
         if callable(among):
             return Available(domain, None, among)
-        needs = f"a function from points (m, d) to a mask (m,) on {domain!r}"
+        needs = f"ranges by name or a function from points (m, d) to a mask (m,) on {domain!r}"
         raise ValueError(f"among must be {needs}, got {shown(among)}")
     mask = np.ones(len(domain), dtype=bool) if among is None else _mask_of(domain, among)
     if context is not None:

@@ -362,9 +362,10 @@ class Bandit:
             time already: then at least 2, and by default one more than the batch rule says. Where each
             point is searched for, on a box or a large space, at most 100, and at most 15 with limits,
             `among`, `near` or a move cost.
-        among : mask (A,), row numbers, or function of points (m, d), optional
-            What is available now: of candidates a mask or row numbers, of any other domain a function
-            from points to a mask; on a space the points are a frame with its names.
+        among : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
+            What is available now: of candidates a mask or row numbers; of any domain the range of each
+            coordinate that has one, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points
+            to a mask; on a space the points are a frame with its names.
         context : mapping of str to values, or array of shape (c,), optional
             What you measure now, where the domain has a context: `{"outside": 3.2}`; the points returned
             end with it. Or values of the context columns of `Candidates`: only rows with these are

@@ -197,15 +197,18 @@ class Names:
         without: Sequence[str | int] = (),
         *,
         any_context: bool = False,
-    ) -> list[int] | None:
-        """What is available as row numbers, which can be written down."""
+    ) -> list[int] | dict[str, list[float | str]] | None:
+        """What is available, as it can be written down: row numbers, or ranges of coordinates."""
         rows = self.rows(among)
         if any_context:
             found = available(self._domain, rows, None, any_context=True)
         else:
             _, found = at_hand(self._domain, rows, context)
-        if found is not None and found.mask is None:
-            raise ValueError("among: a function of points cannot be written down in a campaign")
+        if found is not None and found.mask is None and not isinstance(rows, Mapping):
+            raise ValueError(
+                "among: a function of points cannot be written down in a campaign: give ranges by name, "
+                'such as {"x0": (0, 5)}'
+            )
         mask = None if found is None else found.mask
         if len(without):
             sites = candidates_of(self._domain)
@@ -215,6 +218,8 @@ class Names:
             mask[out] = False
             if not mask.any():
                 raise NothingAvailableError(f"no site is left without {shown(without)}")
+        if mask is None and isinstance(rows, Mapping):
+            return {name: [*given] for name, given in rows.items()}
         return None if mask is None else [int(row) for row in np.flatnonzero(mask)]
 
     def written(self, cells: Sequence[str]) -> str:

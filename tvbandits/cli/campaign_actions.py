@@ -71,6 +71,30 @@ def joined(context: list[str] | None) -> str | None:
     return None if context is None else ", ".join(context)
 
 
+def available(campaign: Campaign, given: list[str] | None) -> list[str] | dict[str, Any] | None:
+    """Names of sites that are available; on a box or a space ranges, as in "x0=0..5; fuel=gas, oil"."""
+    if given is None or candidates_of(campaign.domain) is not None:
+        return listed(campaign, given)
+    ranges: dict[str, Any] = {}
+    for part in (part.strip() for text in given for part in text.split(";")):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        low, dots, high = (piece.strip() for piece in value.partition(".."))
+        if not (name and equals and value) or name in ranges:
+            raise ValueError(
+                f'--among on a box or a space takes a range for each name, "x0=0..5", got "{part}"'
+            )
+        try:
+            ranges[name] = [float(low), float(high)] if dots else as_names(value)
+        except ValueError as error:
+            raise ValueError(f'--among: "{part}": {error}') from error
+    return ranges
+
+
+def as_names(text: str) -> list[str]:
+    """Return the texts between commas."""
+    return [piece.strip() for piece in text.split(",")]
+
+
 def listed(campaign: Campaign, given: list[str] | None) -> list[str] | None:
     """The names in each of "name", "name,name" or "name; name", the form in which `ask` prints them."""
     if given is None:

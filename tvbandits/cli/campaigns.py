@@ -26,8 +26,10 @@ Outcome = Annotated[
 ]
 COMMAS = "again for others, or A,B; a name with a comma alone, or as A; B."
 
+ON_A_BOX = "On a box or a space: ranges, as x0=0..5."
+
 Among = Annotated[
-    Texts, Option(metavar="SITE,...", help=f"Only these sites are available: {COMMAS}")
+    Texts, Option(metavar="SITE,...", help=f"Only these sites are available: {COMMAS} {ON_A_BOX}")
 ]
 
 Without = Annotated[
@@ -106,7 +108,7 @@ def ask_command(
         t = actions.time_of(campaign, at)
         if t is not None:
             actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
-        free, out = actions.listed(campaign, among), actions.listed(campaign, without) or []
+        free, out = actions.available(campaign, among), actions.listed(campaign, without) or []
         where = campaign.names.context(actions.joined(context))
         X = campaign.ask(t, n, free, where, near, without=out, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
@@ -143,7 +145,7 @@ def questions_command(call: Change, at: At = None, among: Among = None) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        X = campaign.questions(t, actions.listed(campaign, among), key=call.key)
+        X = campaign.questions(t, actions.available(campaign, among), key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
         actions.say(call, text, {"questions": actions.for_json(campaign, X), "t": t})
 
