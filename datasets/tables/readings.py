@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, is_finite_number
-from tvbandits.core.coercion import file_path, is_date, shown, text
+from tvbandits.core.coercion import choice, file_path, is_date, shown, text
 from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
 
 # A table, or the path of a csv or Parquet file that holds it.
@@ -59,6 +59,8 @@ def read_table(source: Source, name: str = "source", decimal: str | None = None)
     ValueError
         If a file cannot be read, is empty, or is no table: one line that names it and why.
     """
+    if decimal is not None:
+        choice("decimal", decimal, ("comma", "point"))
     if isinstance(source, pd.DataFrame):
         return source
     if not isinstance(source, str | os.PathLike):

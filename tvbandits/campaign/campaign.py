@@ -622,6 +622,11 @@ class Campaign:
         snapshot again, and a snapshot is kept now.
         """
         if all(each is None for each in (y, to, variance)) and not outcomes:
+            # What is wrong with what was sent is said first.
+            self._places(X, None, numbers_of(self.clock, t), played=True)
+            for name, given_name in (("key", key), ("who", who)):
+                if given_name is not None:
+                    as_name(name, given_name)
             raise ValueError("correct needs what is right: reward, time, variance or outcomes")
         values = [float("nan")] if y is None else y
         given = self._readings("y", values, variance, outcomes)

@@ -199,7 +199,10 @@ class Names:
         any_context: bool = False,
     ) -> list[int] | dict[str, list[float | str]] | None:
         """What is available, as it can be written down: row numbers, or ranges of coordinates."""
-        rows = self.rows(among)
+        try:
+            rows = self.rows(among)
+        except ValueError as error:
+            raise ValueError(f"among: {error}") from error
         if any_context:
             found = available(self._domain, rows, None, any_context=True)
         else:
