@@ -306,3 +306,26 @@ def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch)
     assert len(outliers[0]) > 1
     np.testing.assert_array_equal(outliers[0].rows, outliers[1].rows)
     np.testing.assert_array_equal(at_once.predict(points)[0], in_turn.predict(points)[0])
+
+
+def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading that stands aside does not have all that came before it observed once more."""
+    rng, n = np.random.default_rng(0), 60
+    points = rng.uniform(0, 1, (6, 2))
+    rows = rng.integers(6, size=n)
+    y = np.sin(5 * points[rows, 0]) + 0.1 * rng.standard_normal(n)
+    y[30] += 20.0
+    bandit = policies.adaptive_gp_ucb(Candidates(points), None, 0.01, robust=True)
+    observed, observe = [0], FilterEnsemble.observe
+
+    def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
+        observed[0] += 1
+        return observe(ensemble, *parts)
+
+    for i in range(n):
+        if i == 32:
+            monkeypatch.setattr(FilterEnsemble, "observe", counted)
+        bandit.tell(points[rows[[i]]], y[[i]], float(i))
+    assert bandit.state.outliers is not None
+    assert bandit.state.outliers.rows.tolist() == [30]
+    assert observed[0] < 2 * (n - 32)

@@ -467,7 +467,7 @@ class Model:
         """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
         every, now, known = self.recipe.learn, state.told, state.model
         if known.noise is not None and noise.due(before, now):
-            found = learned_noise(self.recipe, state.rewards.append(state.answers))
+            found = learned_noise(self.recipe, state.rewards.joined(state.answers))
             made = state.with_model(noise=found, about={"noise": found})
             state = replace(made, posterior=None, coming=None)
             if self._self_learning and before >= MANY_AGAIN:

@@ -560,7 +560,7 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
     if given is None:
         if state.model.noise is not None:
             return state
-        return state.with_model(noise=learned_noise(recipe, state.rewards.append(state.answers)))
+        return state.with_model(noise=learned_noise(recipe, state.rewards.joined(state.answers)))
     learned = state.model.noise
     posterior = state.posterior if learned is None or learned.variance == given else None
     rewards, answers = state.rewards.with_noise(given), state.answers.with_noise(given)

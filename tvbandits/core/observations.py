@@ -310,7 +310,8 @@ class Outliers:
         order = np.empty(len(out), dtype=np.int64)
         order[np.flatnonzero(~out)] = np.arange(len(rewards))
         order[self.rows] = len(rewards) + np.arange(len(self))
-        return rewards.append(self.seen).take(order)
+        # In storage of their own: what is appended to the rewards goes on from what was told before.
+        return rewards.joined(self.seen).take(order)
 
 
 @dataclass(frozen=True, eq=False)
