@@ -27,12 +27,8 @@ Time = Annotated[
     Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
 ]
 Among = Annotated[
-    Annotated[list[Whole | Name], Field(max_length=MOST, fail_fast=True)]
-    | Annotated[dict[Name, list[Number | Name]], Field(max_length=MOST)]
-    | None,
-    Field(
-        description="Row numbers or names of what is available; or ranges of coordinates by name."
-    ),
+    Annotated[list[Whole | Name], Field(max_length=MOST, fail_fast=True)] | None,
+    Field(description="Row numbers or names of what is available."),
 ]
 Context = Annotated[
     dict[str, Number | StrictStr] | None,
