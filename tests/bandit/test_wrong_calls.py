@@ -80,7 +80,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ),
     ],
     "box": [
-        ("rows of a box", lambda b: b.ask(9.0, among=[0, 1]), "among must be a function"),
+        ("rows of a box", lambda b: b.ask(9.0, among=[0, 1]), r"got \[0, 1\]"),
         ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "context is for Candidates"),
         ("nothing of a box", lambda b: b.ask(9.0, among=nothing), "none of 65536 points of Box"),
         ("function of shape", lambda b: b.ask(9.0, among=lambda X: X > 0), "True or False for"),
