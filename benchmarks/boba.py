@@ -47,10 +47,10 @@ def player_of(policy: str, problem: Lifted, seed: int, width: float | None = Non
     if policy == "W-DBO":  # whose width is its paper's
         return policies.w_dbo(box, noise_variance=noise, first=STARTS, seed=seed)
     if policy == "adaptive-gp-ucb":
-        return policies.adaptive_gp_ucb(box, None, noise, confidence=width, seed=seed)
+        return policies.adaptive_gp_ucb(box, noise_variance=noise, confidence=width, seed=seed)
     width = DEFAULT_WIDTH if width is None else width
     span = float(DECISIONS)
-    return policies.time_gp_ucb(box, None, noise, span=span, confidence=width, seed=seed)
+    return policies.time_gp_ucb(box, noise_variance=noise, span=span, confidence=width, seed=seed)
 
 
 def regret(policy: str, name: str, share: float, seed: int, width: float | None = None) -> float:

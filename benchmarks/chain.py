@@ -42,7 +42,7 @@ def maker(plan: QueryPlan) -> Any:
     def make(setting: Setting) -> Bandit:
         assert setting.expert is not None
         return policies.sparq_gp_ucb(
-            *setting.parts,
+            **setting.parts,
             expert=setting.expert(),
             queries=plan,
             confidence=setting.confidence or 2.0,

@@ -57,7 +57,11 @@ HALF = 1.959963985
 Maker = Callable[[Problem, int], Bandit]
 ASKING: dict[str, Maker] = {
     "frugal": lambda problem, seed: policies.frugal_gp_ucb(
-        problem.domain, None, problem.noise_variance, expert=None, budget=ANSWERS, seed=seed
+        problem.domain,
+        noise_variance=problem.noise_variance,
+        expert=None,
+        budget=ANSWERS,
+        seed=seed,
     )
 }
 
@@ -66,7 +70,7 @@ def adaptive(posterior: str | None) -> Maker:
     """A policy that asks nobody."""
     options: Any = {} if posterior is None else {"posterior": posterior}
     return lambda problem, seed: policies.adaptive_gp_ucb(
-        problem.domain, None, problem.noise_variance, seed=seed, **options
+        problem.domain, noise_variance=problem.noise_variance, seed=seed, **options
     )
 
 

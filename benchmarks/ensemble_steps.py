@@ -71,10 +71,12 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
-    "gp_ucb": lambda domain: policies.gp_ucb(domain, RBF(np.ptp(domain.X) / 10), NOISE),
-    "adaptive_gp_ucb": lambda domain: policies.adaptive_gp_ucb(domain, None, NOISE),
+    "gp_ucb": lambda domain: policies.gp_ucb(
+        domain, kernel=RBF(np.ptp(domain.X) / 10), noise_variance=NOISE
+    ),
+    "adaptive_gp_ucb": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=NOISE),
     "frugal_gp_ucb": lambda domain: policies.frugal_gp_ucb(
-        domain, None, NOISE, expert=None, budget=ANSWERS
+        domain, noise_variance=NOISE, expert=None, budget=ANSWERS
     ),
 }
 

@@ -100,7 +100,7 @@ def make(case: Case, problem: Any, setting: Setting) -> Bandit:
     )
     expert = SensorExpert(stations_at(points, ids, noise_variance=noise), transport, cost=1.0)
     return policies.sparq_gp_ucb(
-        *setting.parts,
+        **setting.parts,
         expert=case.wrapped(expert),
         confidence=setting.confidence or 2.0,
         seed=setting.seed,
@@ -160,10 +160,10 @@ def erring(policy: str, robust: bool, wrong: bool, setting: Setting) -> Erring:
     errors = gross_errors(setting.seed, steps, setting.scale) if wrong else np.zeros(steps + 1)
     common: Any = {"seed": setting.seed, "robust": robust}
     if policy == "adaptive":
-        parts: Any = setting.domain, None, setting.noise_variance
-        return Erring(policies.adaptive_gp_ucb(*parts, **common), errors)
+        parts: Any = setting.parts | {"kernel": None}
+        return Erring(policies.adaptive_gp_ucb(**parts, **common), errors)
     recipes: dict[str, Any] = {"tv": policies.tv_gp_ucb, "w": policies.w_gp_ucb}
-    return Erring(recipes[policy](*setting.parts, **common), errors)
+    return Erring(recipes[policy](**setting.parts, **common), errors)
 
 
 # By name; nothing was chosen on the fields and the new peak.

@@ -161,13 +161,13 @@ def comparisons() -> Iterator[Case]:
 def by_hand() -> Iterator[Case]:
     """Boxes, late rewards and wrapped experts, through ask and tell."""
     p, sparse = policies, {**WIDTH, "posterior": Nystrom()}
-    box, square, line = (BOX, SHORT, 0.01), (SQUARE, ROUGH, 0.01), (LINE, SHORT, 0.01)
-    # Name, policy, its parts and options, steps, and whether a reward comes late at times.
-    runs: list[tuple[str, Any, Any, dict[str, Any], int, bool]] = [
+    box, square, line = (BOX, SHORT), (SQUARE, ROUGH), (LINE, SHORT)
+    # Name, policy, its domain and kernel, its options, steps, and whether a reward comes late at times.
+    runs: list[tuple[str, Any, tuple[Any, Any], dict[str, Any], int, bool]] = [
         ("box gp", p.gp_ucb, box, WIDTH, 40, False),
         ("box sw", p.sw_gp_ucb, square, {"window": 15, **WIDTH}, 25, False),
         ("box tv late", p.tv_gp_ucb, box, {"epsilon": 0.02, **WIDTH}, 30, True),
-        ("box tv learned", p.adaptive_gp_ucb, (BOX, None, 0.01), WIDTH, 30, False),
+        ("box tv learned", p.adaptive_gp_ucb, (BOX, None), WIDTH, 30, False),
         ("box bbkb", p.bbkb, square, WIDTH, 20, False),
         ("box tv nystrom", p.tv_gp_ucb, box, {"epsilon": 0.02, **sparse}, 30, False),
         ("box gp_bucb", p.gp_bucb, box, WIDTH, 20, False),
@@ -175,14 +175,16 @@ def by_hand() -> Iterator[Case]:
         ("line gp mean 0", p.gp_ucb, line, {"mean": 0.0, **WIDTH}, 90, False),
         ("line sw nystrom late", p.sw_gp_ucb, line, {"window": 20, **sparse}, 60, True),
     ]
-    for name, policy, parts, options, steps, late in runs:
-        yield name, loop(partial(policy, *parts, **options), steps, late)
+    for name, policy, (domain, kernel), options, steps, late in runs:
+        make = partial(policy, domain, kernel=kernel, noise_variance=0.01, **options)
+        yield name, loop(make, steps, late)
 
     def asking(policy: Any, parts: Any, expert: Callable[[], Any], **more: Any) -> Any:
-        return lambda: policy(*parts, expert=expert(), **WIDTH, **more)
+        options = {"kernel": parts[1], "noise_variance": 0.01, **WIDTH, **more}
+        return lambda: policy(parts[0], expert=expert(), **options)
 
     yield "box sparq", loop(asking(p.sparq_gp_ucb, box, wave_expert), 30)
-    frugal = asking(p.frugal_gp_ucb, (SQUARE, None, 0.01), wave_expert, budget=2)
+    frugal = asking(p.frugal_gp_ucb, (SQUARE, None), wave_expert, budget=2)
     yield "box frugal", loop(frugal, 20)
     levels = np.array([truth(LINE.X, t) for t in np.arange(60.0)])
     ids = [str(i) for i in range(len(LINE))]
@@ -195,8 +197,8 @@ def by_hand() -> Iterator[Case]:
             stations, experts.StubTransport(levels, ids, noise_variance=0.01, seed=3)
         ),
     }
-    for name, make in wrapped.items():
-        yield name, loop(asking(p.sparq_gp_ucb, line, make), 15)
+    for name, wrapped_expert in wrapped.items():
+        yield name, loop(asking(p.sparq_gp_ucb, line, wrapped_expert), 15)
 
 
 def main() -> None:

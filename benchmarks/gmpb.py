@@ -37,7 +37,7 @@ def gaps(seed: int, environments: int, evaluations: int, width: float | None) ->
     horizon = environments * evaluations
     problem = GeneralisedMovingPeaks(every=evaluations, horizon=horizon, seed=seed)
     player = policies.adaptive_gp_ucb(
-        problem.domain, None, NOISE_VARIANCE, confidence=width, seed=seed
+        problem.domain, noise_variance=NOISE_VARIANCE, confidence=width, seed=seed
     )
     found = []
     for environment in range(environments):

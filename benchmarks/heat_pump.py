@@ -185,7 +185,9 @@ PLAYERS: dict[str, Callable[[int], Player]] = {
     "25 lines, UCB": lambda seed: ByHand(seed, "UCB"),
     "25 lines, EI": lambda seed: ByHand(seed, "EI"),
     "tv_gp_ucb": lambda seed: Ours(
-        policies.tv_gp_ucb(SPACE, SPACE.kernel(), None, minimise=True, seed=seed)
+        policies.tv_gp_ucb(
+            SPACE, kernel=SPACE.kernel(), noise_variance=None, minimise=True, seed=seed
+        )
     ),
     "TPESampler": lambda seed: Sampler("TPESampler", seed),
     "GPSampler": lambda seed: Sampler("GPSampler", seed),

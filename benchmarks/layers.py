@@ -177,12 +177,11 @@ FUNCTIONS: dict[str, Maker] = {
 
 PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
     "adaptive_gp_ucb": lambda problem, seed: policies.adaptive_gp_ucb(
-        problem.domain, None, problem.noise_variance, seed=seed
+        problem.domain, noise_variance=problem.noise_variance, seed=seed
     ),
     "frugal_gp_ucb": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain,
-        None,
-        problem.noise_variance,
+        noise_variance=problem.noise_variance,
         expert=simulated(problem, seed),
         budget=ANSWERS,
         seed=seed,

@@ -184,16 +184,18 @@ class Simple:
 
 
 def adaptive(setting: Setting) -> Bandit:
-    return policies.adaptive_gp_ucb(setting.domain, None, setting.noise_variance, seed=setting.seed)
+    return policies.adaptive_gp_ucb(
+        setting.domain, noise_variance=setting.noise_variance, seed=setting.seed
+    )
 
 
 # Policies that are shown where the limit holds.
 KNOWING: dict[str, Callable[[Setting], Bandit]] = {
     "adaptive": adaptive,
     "tv": lambda setting: policies.tv_gp_ucb(
-        *setting.parts, epsilon=setting.epsilon, seed=setting.seed
+        **setting.parts, epsilon=setting.epsilon, seed=setting.seed
     ),
-    "w": lambda setting: policies.w_gp_ucb(*setting.parts, seed=setting.seed),
+    "w": lambda setting: policies.w_gp_ucb(**setting.parts, seed=setting.seed),
 }
 
 

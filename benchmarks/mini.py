@@ -28,7 +28,7 @@ def main() -> None:
         for seed in range(given.seeds):
             problem = datasets.Switching(given.steps, horizon=given.steps, noise_variance=NOISE)
             problem = problem.realise(seed)
-            bandit = maker(problem.domain, problem.kernel, NOISE, seed=seed)
+            bandit = maker(problem.domain, kernel=problem.kernel, noise_variance=NOISE, seed=seed)
             rng, regret, asked, started = np.random.default_rng(seed), 0.0, 0, time.perf_counter()
             while bandit.info.told < given.steps:
                 X = bandit.ask()[: given.steps - bandit.info.told]

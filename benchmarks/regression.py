@@ -70,8 +70,8 @@ def bbkb(
     """BBKB with the settings of its authors: q = 2, C = 2, F = 1, delta = 1/T."""
     return policies.bbkb(
         problem.domain,
-        problem.kernel,
-        problem.noise_variance,
+        kernel=problem.kernel,
+        noise_variance=problem.noise_variance,
         confidence=BBKBWidth(delta=1 / horizon),
         mean=mean,
         seed=seed,

@@ -125,7 +125,7 @@ def contests() -> list[Contest]:
     discount, epsilon = theory.discount(*setting.budgets), setting.epsilon
     rate = 2 * (1 - (1 - epsilon) ** 0.5) * setting.scale**2
     s2 = PROBLEM.noise_variance
-    parts = (DOMAIN, RBF(3.5), s2)
+    parts: Any = {"domain": DOMAIN, "kernel": RBF(3.5), "noise_variance": s2}
 
     def plain(forgetting: Forgetting, epsilon: float = 0.0) -> PlainUCB:
         return PlainUCB(DOMAIN.X, 3.5, s2, MEAN, forgetting, epsilon)
@@ -140,7 +140,7 @@ def contests() -> list[Contest]:
     def contest(name: str, policy: Any, forgetting: Forgetting, **options: Any) -> Contest:
         return Contest(
             name,
-            lambda seed, _: policy(*parts, **WIDTH, seed=seed, **options),
+            lambda seed, _: policy(**parts, **WIDTH, seed=seed, **options),
             lambda *_: plain(forgetting, options.get("epsilon", 0.0)),
         )
 
@@ -173,7 +173,7 @@ def contests() -> list[Contest]:
         ),
         Contest(
             "sparq-gp-ucb",
-            lambda seed, expert: policies.sparq_gp_ucb(*parts, expert=expert, **WIDTH, seed=seed),
+            lambda seed, expert: policies.sparq_gp_ucb(**parts, expert=expert, **WIDTH, seed=seed),
             lambda seed, expert: PlainSparQ(
                 DOMAIN.X, 3.5, s2, MEAN, discarded, seed=seed, expert=expert
             ),

@@ -50,7 +50,9 @@ def play(candidates: Any, plays: int, **options: Any) -> str:
     """What so many plays took."""
     begun = clock()
     domain = Candidates(candidates)
-    bandit = policies.bbkb(domain, RBF(LENGTH_SCALE), NOISE_VARIANCE, mean=0.0, **options)
+    bandit = policies.bbkb(
+        domain, kernel=RBF(LENGTH_SCALE), noise_variance=NOISE_VARIANCE, mean=0.0, **options
+    )
     rng, lost, batches = np.random.default_rng(2), 0.0, 0
     while bandit.info.told < plays:
         X = bandit.ask()[: plays - bandit.info.told]
@@ -75,12 +77,14 @@ def growth() -> None:
 
 
 POSTERIORS: dict[str, Callable[[Candidates], Bandit]] = {
-    "exact": lambda X: policies.gp_ucb(X, RBF(0.3), NOISE_VARIANCE),
-    "nystrom": lambda X: policies.gp_ucb(X, RBF(0.3), NOISE_VARIANCE, posterior="nystrom"),
-    "state space": lambda X: policies.tv_gp_ucb(
-        X, RBF(0.3), NOISE_VARIANCE, epsilon=0.05, posterior=StateSpace()
+    "exact": lambda X: policies.gp_ucb(X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE),
+    "nystrom": lambda X: policies.gp_ucb(
+        X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE, posterior="nystrom"
     ),
-    "ensemble": lambda X: policies.adaptive_gp_ucb(X, None, NOISE_VARIANCE),
+    "state space": lambda X: policies.tv_gp_ucb(
+        X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE, epsilon=0.05, posterior=StateSpace()
+    ),
+    "ensemble": lambda X: policies.adaptive_gp_ucb(X, noise_variance=NOISE_VARIANCE),
 }
 SIZES, TOLD, TIMED = (100, 300, 1000, 3000, 10_000), 100, 51
 

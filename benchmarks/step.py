@@ -64,7 +64,7 @@ def cases() -> list[Case]:
 def started(case: Case, seed: int) -> tuple[Bandit, np.random.Generator]:
     """A bandit with `FROM` observations."""
     rng = np.random.default_rng([seed, 1])
-    bandit = policies.gp_ucb(case.domain, RBF(case.length), NOISE, seed=seed)
+    bandit = policies.gp_ucb(case.domain, kernel=RBF(case.length), noise_variance=NOISE, seed=seed)
     if case.distinct:
         X = case.domain.X[rng.permutation(len(case.domain))[:FROM]]
         bandit.tell(X, case.reward(X, rng), t=np.arange(1.0, FROM + 1))

@@ -37,11 +37,13 @@ def bandits(domain: Candidates) -> dict[str, Bandit]:
     """One without an expert, and two that ask."""
     plan = KDPP(LogSchedule(3.0))
     return {
-        "nobody asked": policies.adaptive_gp_ucb(domain, RBF(0.8), 0.01),
+        "nobody asked": policies.adaptive_gp_ucb(domain, kernel=RBF(0.8), noise_variance=0.01),
         "sparq, 3 log t a step": policies.sparq_gp_ucb(
-            domain, RBF(0.8), 0.01, expert=Station(), queries=plan
+            domain, kernel=RBF(0.8), noise_variance=0.01, expert=Station(), queries=plan
         ),
-        "frugal, 2 a step": policies.frugal_gp_ucb(domain, None, 0.01, expert=Station(), budget=2),
+        "frugal, 2 a step": policies.frugal_gp_ucb(
+            domain, noise_variance=0.01, expert=Station(), budget=2
+        ),
     }
 
 

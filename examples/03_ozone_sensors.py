@@ -77,7 +77,7 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
         cost=1.0,  # a reading
     )
     bandit = policies.frugal_gp_ucb(
-        problem.domain, None, problem.noise_variance, expert=sensors, budget=ASKED
+        problem.domain, noise_variance=problem.noise_variance, expert=sensors, budget=ASKED
     )
     missed, week = [], []
     for day in range(1, days + 1):

@@ -37,7 +37,9 @@ class Model:
 
 
 def bandit() -> Bandit:
-    return policies.frugal_gp_ucb(SITES, RBF(2.0), 0.0025, expert=Model(), budget=2)
+    return policies.frugal_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.0025, expert=Model(), budget=2
+    )
 
 
 def play(place: Path, day: int, death: str) -> None:

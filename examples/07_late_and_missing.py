@@ -41,7 +41,7 @@ class Stations:
 def main(out: Path = HERE) -> float:
     rng = np.random.default_rng(0)
     bandit = policies.frugal_gp_ucb(
-        NETWORK.domain, None, NOISE, expert=Stations(), budget=4, consult="before ask"
+        NETWORK.domain, noise_variance=NOISE, expert=Stations(), budget=4, consult="before ask"
     )
     late: list[tuple[np.ndarray, np.ndarray, int]] = []
     missed, of_the_best = [], []

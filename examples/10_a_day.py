@@ -45,7 +45,7 @@ def play(problem: TableProblem, season: Any, seed: int) -> np.ndarray:
             return Answers(problem.value(X, t) + NOISE**0.5 * keyed_normal(seed, 2, X, t), NOISE)
 
     bandit = policies.frugal_gp_ucb(
-        problem.domain, None, NOISE, expert=Sensors(), budget=2, season=season, seed=seed
+        problem.domain, noise_variance=NOISE, expert=Sensors(), budget=2, season=season, seed=seed
     )
     missed = []
     for hour in range(1, problem.horizon + 1):

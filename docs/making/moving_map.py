@@ -28,7 +28,10 @@ FIRST, DAYS, BUDGET = 180, 40, 3
 def played(problem: object) -> list[tuple[int, np.ndarray, int, float]]:
     """Day, rows that were asked for it, row that was chosen, and the mean regret until then."""
     bandit = policies.frugal_gp_ucb(
-        problem.domain, None, problem.noise_variance, expert=SimulatorExpert(problem), budget=BUDGET
+        problem.domain,
+        noise_variance=problem.noise_variance,
+        expert=SimulatorExpert(problem),
+        budget=BUDGET,
     )
     days, lost = [], 0.0
     for day in range(1, FIRST + DAYS):

@@ -250,15 +250,17 @@ def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start()
 
 @pytest.mark.parametrize("policy", [policies.bbkb, policies.gp_bucb])
 def test_nothing_known_is_one_point_and_large_noise_is_no_endless_batch(policy: Any) -> None:
-    learning = policy(DOMAIN, RBF(0.3), 1e6)
+    learning = policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6)
     assert len(learning.ask(1)) == 1
     learning.tell(learning.ask(1), [0.5])
     assert len(learning.ask(2)) <= 3
-    told = policy(DOMAIN, RBF(0.3), 1e6, mean=0.0, largest_batch=20)  # the unit is given: 1
+    told = policy(
+        DOMAIN, kernel=RBF(0.3), noise_variance=1e6, mean=0.0, largest_batch=20
+    )  # the unit is given: 1
     with pytest.warns(BatchLimitWarning, match=r"ended at its limit of 20 points, and \w+Ratio\("):
         assert len(told.ask(1)) == 20
     assert len(told.ask(2, n=30)) == 30
-    assert policy(DOMAIN, RBF(0.3), 1e6).recipe.batching.largest == 1_000
+    assert policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6).recipe.batching.largest == 1_000
 
 
 # --- thompson sampling, against plain dense formulas and plain draws
@@ -274,7 +276,9 @@ each_posterior = pytest.mark.parametrize("posterior", [Exact(), Nystrom()], ids=
 
 def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
     options = {"mean": 0.3, "seed": 1, **options}
-    made = thompson(LINE, KERNEL, NOISE_THOMPSON, posterior=posterior, **options)
+    made = thompson(
+        LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON, posterior=posterior, **options
+    )
     if told:
         made.tell(X[:told], Y[:told], t=1.0)
     return made
@@ -303,7 +307,7 @@ def dense(dictionary: Array | None) -> tuple[Array, Array]:
 
 
 def test_samples_are_in_the_unit_of_the_reward() -> None:
-    made = thompson(LINE, KERNEL, NOISE_THOMPSON, posterior=Exact(), seed=1)
+    made = thompson(LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON, posterior=Exact(), seed=1)
     made.tell(X, 50.0 + 4.0 * Y, t=1.0)
     drawn = samples(made, 20_000)
     mean, deviation = made.predict(LINE.X, 2.0)
@@ -339,7 +343,13 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
     drifting = OnSpace(ConstantKernel(4.0) * RBF(1.0)) * Drift(0.4, "fixed")
     for posterior in (Exact(), Nystrom()):
         made = thompson(
-            LINE, drifting, NOISE_THOMPSON, posterior=posterior, mean=0.0, batch=400, seed=1
+            LINE,
+            kernel=drifting,
+            noise_variance=NOISE_THOMPSON,
+            posterior=posterior,
+            mean=0.0,
+            batch=400,
+            seed=1,
         )
         made.tell(LINE.X, np.where(np.arange(13) == 4, 3.0, 0.0), t=1.0)
         assert (made.ask(1.0) == LINE.X[4]).mean() > 0.95
@@ -389,7 +399,7 @@ def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any)
     ],
 )
 def test_what_converted_is_one(told: Any) -> None:
-    bandit = gp_ucb(LINE, KERNEL, NOISE_THOMPSON)
+    bandit = gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON)
     bandit.tell(LINE.X[:3], told, 1.0)
     bandit.tell(LINE.X[3], True, 1.0)
     bandit.tell(LINE.X[4:5], [0.5], 1.0)

@@ -199,7 +199,7 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
 def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
     """The deviation after a point is out is that of a bandit which was told its mean there."""
     sites = Candidates(np.linspace(0.0, 4.0, 9)[:, None])
-    bandit = policies.gp_ucb(sites, RBF(1.0), 0.1, mean=0.0)
+    bandit = policies.gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.1, mean=0.0)
     bandit.tell([[1.0]], [0.5], 1.0)
     seen: list[Array] = []
 
@@ -281,7 +281,7 @@ def test_before_any_observation_everything_lasts() -> None:
 
 
 def bandit(**more: object) -> Bandit:
-    return policies.adaptive_gp_ucb(SITES, None, 0.01, **more)  # type: ignore[arg-type]
+    return policies.adaptive_gp_ucb(SITES, noise_variance=0.01, **more)  # type: ignore[arg-type]
 
 
 def played(made: Bandit, steps: int, start: int = 1) -> Array:
@@ -328,7 +328,10 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):
-        assert policies.adaptive_gp_ucb(Candidates(X), kernel, 0.01).recipe.learn is not None
+        assert (
+            policies.adaptive_gp_ucb(Candidates(X), kernel=kernel, noise_variance=0.01).recipe.learn
+            is not None
+        )
 
 
 def test_both_are_a_networks_models_and_a_functions() -> None:
@@ -338,7 +341,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     assert known.ensemble.settings == network_settings() + function_settings(SITES.dimension)
     assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
     assert known.ensemble.guess == GUESS_OF_A_FUNCTION
-    many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), None, 0.01)
+    many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), noise_variance=0.01)
     played(many, 2)
     assert many.state.posterior.ensemble.settings == function_settings()
 

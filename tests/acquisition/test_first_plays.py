@@ -84,11 +84,11 @@ def test_where_a_move_costs_nobody_travels_to_learn() -> None:
 
 def test_on_an_ensemble_a_function_is_played_so_and_a_network_is_not() -> None:
     line = Candidates(np.linspace(0, 1, 401)[:, None])
-    made = policies.adaptive_gp_ucb(line, None, 0.01, seed=1)
+    made = policies.adaptive_gp_ucb(line, noise_variance=0.01, seed=1)
     assert made.recipe.acquisition == SpreadFirst()
     assert made.recipe.posterior == ModelEnsemble(both=True)
     assert made.recipe.learn is None
-    few = policies.adaptive_gp_ucb(Candidates(line.X[:64]), None, 0.01)
+    few = policies.adaptive_gp_ucb(Candidates(line.X[:64]), noise_variance=0.01)
     assert few.recipe.acquisition == LastingBound()
     first = []
     for t in range(1, 41):

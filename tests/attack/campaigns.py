@@ -99,7 +99,9 @@ def sales(ledger: Path) -> list[tuple[str, float, float]]:
 def begun(folder: Path) -> Bandit:
     """The bandit of a campaign, before anything."""
     expert = Shop(folder / "ledger.jsonl")
-    return policies.frugal_gp_ucb(SITES, RBF(1.5), NOISE, expert=expert, budget=2, seed=7)
+    return policies.frugal_gp_ucb(
+        SITES, kernel=RBF(1.5), noise_variance=NOISE, expert=expert, budget=2, seed=7
+    )
 
 
 def step(player: Any, t: int, said: Callable[[str], None], keyed: bool) -> None:

@@ -45,7 +45,9 @@ class Harm:
 def good() -> bytes:
     """A file as it should be."""
     parts_by_word()  # imports all that a file may need
-    bandit = policies.adaptive_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(np.arange(12.0)[:, None]), kernel=RBF(2.0), noise_variance=0.01
+    )
     for t in range(1, 6):
         X = bandit.ask(float(t))
         bandit.tell(X, np.sin(X[:, 0]), float(t))

@@ -165,7 +165,7 @@ def test_what_is_taken_comes_last_and_is_looked_at_once() -> None:
 
 
 def test_a_context_is_given_and_not_chosen() -> None:
-    bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE, seed=1)
+    bandit = policies.gp_ucb(CONTEXTS, kernel=RBF([1.0, 1.0]), noise_variance=NOISE, seed=1)
     for t in range(1, 13):
         given = float(t % 3)
         X = bandit.ask(float(t), n=2, context=[given])
@@ -178,7 +178,7 @@ def test_a_context_is_given_and_not_chosen() -> None:
 
 
 def test_a_context_and_a_mask_are_both_kept() -> None:
-    bandit = policies.gp_ucb(CONTEXTS, RBF([1.0, 1.0]), NOISE)
+    bandit = policies.gp_ucb(CONTEXTS, kernel=RBF([1.0, 1.0]), noise_variance=NOISE)
     X = bandit.ask(1.0, n=3, among=CONTEXTS.X[:, 0] > 3.9, context=[1.0])
     assert (X[:, 0] > 3.9).all()
     assert (X[:, 1] == 1.0).all()
@@ -296,7 +296,7 @@ def test_availability_of_another_domain_is_left_behind() -> None:
 
 def test_a_function_of_a_space_is_given_its_names() -> None:
     space = Space(flow=(30, 60), mode=["eco", "loud"])
-    bandit = policies.gp_ucb(space, space.kernel(), 0.01)
+    bandit = policies.gp_ucb(space, kernel=space.kernel(), noise_variance=0.01)
     X = bandit.ask(1, n=3, among=lambda frame: (frame["flow"] < 40) & (frame["mode"] == "eco"))
     points = space.decode(X)
     assert (points["flow"] < 40).all()
@@ -304,6 +304,6 @@ def test_a_function_of_a_space_is_given_its_names() -> None:
 
 
 def test_nothing_is_recommended_before_anything_was_told() -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     with pytest.raises(ValueError, match="nothing to recommend: no reward and no answer"):
         bandit.recommend(1)

@@ -63,7 +63,7 @@ def make(
     **options: Any,
 ) -> Bandit:
     recipe, parameters = MAKERS[policy]
-    return recipe(domain, kernel, noise_variance, **{**parameters, **options})
+    return recipe(domain, kernel=kernel, noise_variance=noise_variance, **{**parameters, **options})
 
 
 def told(bandit: Bandit, rows: list[int], times: list[float], **options: Any) -> Bandit:

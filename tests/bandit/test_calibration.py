@@ -24,7 +24,7 @@ def reward(X: Array, t: float) -> Array:
 
 def learning(domain: Any = SITES, **more: Any) -> Bandit:
     fitted = {} if isinstance(domain, Box) else {"posterior": StateSpace()}
-    return policies.adaptive_gp_ucb(domain, None, NOISE, **{**fitted, **more})
+    return policies.adaptive_gp_ucb(domain, noise_variance=NOISE, **{**fitted, **more})
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:
@@ -78,9 +78,9 @@ def test_many_late_ones_are_no_test() -> None:
 def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
     kernel = RBF(1.0)
     for given in (
-        policies.gp_ucb(SITES, kernel, NOISE),
-        policies.w_gp_ucb(SITES, kernel, NOISE, discount=0.95),
-        policies.adaptive_gp_ucb(SITES, None, NOISE, posterior="ensemble"),
+        policies.gp_ucb(SITES, kernel=kernel, noise_variance=NOISE),
+        policies.w_gp_ucb(SITES, kernel=kernel, noise_variance=NOISE, discount=0.95),
+        policies.adaptive_gp_ucb(SITES, noise_variance=NOISE, posterior="ensemble"),
     ):
         assert play(given, range(1, 21)).state.calibration == IntervalCalibration()
     few = play(learning(), range(1, 4))
@@ -106,14 +106,14 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
     assert widening(bandit) > 1.0
     same = Bandit.from_state(bandit.recipe, bandit.state)
     assert same.state.calibration == bandit.state.calibration
-    other = policies.gp_ucb(SITES, RBF(1.0), NOISE).recipe
+    other = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=NOISE).recipe
     assert Bandit.from_state(other, bandit.state).state.calibration == IntervalCalibration()
 
 
 @pytest.mark.parametrize("posterior", ["ensemble", StateSpace()], ids=["ensemble", "fit"])
 def test_a_place_far_from_all_readings_is_shown_wider_than_it_decides(posterior: Any) -> None:
     line = Candidates(np.linspace(0.0, 30.0, 100)[:, None])
-    bandit = policies.adaptive_gp_ucb(line, None, NOISE, posterior=posterior)
+    bandit = policies.adaptive_gp_ucb(line, noise_variance=NOISE, posterior=posterior)
     for t in range(1, 21):
         X = line.X[[t % 5]]
         bandit.tell(X, np.sin(2.0 * X[:, 0] + t / 9.0), t)

@@ -16,13 +16,17 @@ ARMS = Arms(["old", "new", "bold", "odd"])
 KERNEL = RBF(1.0)
 
 POLICIES = {
-    "gp_ucb": lambda: policies.gp_ucb(SITES, KERNEL, 0.04, mean=0.0),
-    "sw_gp_ucb": lambda: policies.sw_gp_ucb(SITES, KERNEL, 0.04, window=30, mean=0.0),
-    "w_gp_ucb": lambda: policies.w_gp_ucb(SITES, KERNEL, 0.04, discount=0.9),
-    "tv_gp_ucb": lambda: policies.tv_gp_ucb(SITES, KERNEL, 0.04, epsilon=0.03, mean=0.0),
-    "adaptive_gp_ucb": lambda: policies.adaptive_gp_ucb(SITES, None, 0.04),
+    "gp_ucb": lambda: policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04, mean=0.0),
+    "sw_gp_ucb": lambda: policies.sw_gp_ucb(
+        SITES, kernel=KERNEL, noise_variance=0.04, window=30, mean=0.0
+    ),
+    "w_gp_ucb": lambda: policies.w_gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04, discount=0.9),
+    "tv_gp_ucb": lambda: policies.tv_gp_ucb(
+        SITES, kernel=KERNEL, noise_variance=0.04, epsilon=0.03, mean=0.0
+    ),
+    "adaptive_gp_ucb": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.04),
     "arms": lambda: policies.adaptive_gp_ucb(ARMS),
-    "box": lambda: policies.gp_ucb(Box([(0, 3)]), KERNEL, 0.04),
+    "box": lambda: policies.gp_ucb(Box([(0, 3)]), kernel=KERNEL, noise_variance=0.04),
 }
 
 
@@ -61,7 +65,9 @@ def test_contrasts_are_free_of_levels_and_of_unit_noise() -> None:
 def test_exact_beliefs_are_those_of_dense_algebra(count: int, drifts: bool) -> None:
     kernel = OnSpace(KERNEL) * Drift(0.1, "fixed") if drifts else KERNEL
     rows, t, y, variance = readings(count)
-    bandit = policies.gp_ucb(SITES, kernel, 0.04, mean=0.0).with_control(SITES.X[2])
+    bandit = policies.gp_ucb(SITES, kernel=kernel, noise_variance=0.04, mean=0.0).with_control(
+        SITES.X[2]
+    )
     bandit.tell(SITES.X[rows], y, t, variance)
     mean, covariance = effects_beside(kernel, SITES.X, rows, t, y, variance, 2, now=9.0)
     shown, deviation = bandit.predict(SITES.X, 9.0, relative=True)
@@ -97,7 +103,7 @@ def test_levels_change_nothing(name: str) -> None:
 
 
 def test_the_control_comes_first_and_once() -> None:
-    bandit = policies.adaptive_gp_ucb(ARMS, None, 0.01).with_control("new")
+    bandit = policies.adaptive_gp_ucb(ARMS, noise_variance=0.01).with_control("new")
     names = ARMS.decode(bandit.ask(1, n=3))["arm"].tolist()
     assert names[0] == "new"
     assert len(set(names)) == 3
@@ -109,7 +115,9 @@ def test_the_control_comes_first_and_once() -> None:
 
 
 def test_history_and_predictions_are_relative_to_the_control() -> None:
-    bandit = policies.gp_ucb(SITES, KERNEL, 0.01, minimise=True).with_control([0.0])
+    bandit = policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.01, minimise=True).with_control(
+        [0.0]
+    )
     bandit.tell(SITES.X[[0, 3]], [10.0, 8.0], 1)
     bandit.tell(SITES.X[[0, 3]], [20.0, 18.0], 2)
     bandit.tell(SITES.X[[3]], [5.0], 3)
@@ -143,11 +151,15 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
 @pytest.mark.parametrize(
     ("bandit", "control", "match"),
     [
-        (policies.gp_ucb(SITES, KERNEL, 0.04), [0.3], "control must"),
-        (policies.gp_ucb(SITES, KERNEL, 0.04, posterior=Nystrom()), [0.0], "needs posterior=Exact"),
+        (policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04), [0.3], "control must"),
+        (
+            policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04, posterior=Nystrom()),
+            [0.0],
+            "needs posterior=Exact",
+        ),
         (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "fits no kernel, nor starts afresh$"),
         (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
-        (policies.gp_ucb(GIVEN, KERNEL, 0.04), [0.0, 1.0], "without context"),
+        (policies.gp_ucb(GIVEN, kernel=KERNEL, noise_variance=0.04), [0.0, 1.0], "without context"),
         (policies.adaptive_gp_ucb(MEASURED), [0.0], "without context"),
         (policies.adaptive_gp_ucb(ARMS), "red", "red"),
     ],
@@ -158,7 +170,7 @@ def test_what_is_no_control_is_refused(bandit: Bandit, control: object, match: s
 
 def test_nothing_is_relative_without_a_control() -> None:
     with pytest.raises(ValueError, match="nothing is relative without a control"):
-        policies.gp_ucb(SITES, KERNEL, 0.04).predict(SITES.X, relative=True)
+        policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04).predict(SITES.X, relative=True)
 
 
 def test_a_comparison_plays_the_control_of_a_problem() -> None:

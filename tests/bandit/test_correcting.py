@@ -13,14 +13,18 @@ from tvbandits import Bandit, Box, Candidates, policies
 SITES = Candidates(np.array([[0.0, 1.0], [2.5, 1.0], [5.0, 2.0], [7.5, 0.0], [9.0, 3.0]]))
 
 MAKERS: dict[str, Callable[[], Bandit]] = {
-    "gp-ucb": lambda: policies.gp_ucb(SITES, RBF(3.0), 0.01),
-    "tv-gp-ucb": lambda: policies.tv_gp_ucb(SITES, Matern(3.0), 0.01, epsilon=0.05),
-    "sw-gp-ucb": lambda: policies.sw_gp_ucb(SITES, RBF(3.0), 0.01, window=6),
-    "adaptive": lambda: policies.adaptive_gp_ucb(SITES, None, 0.01),
-    "fitted": lambda: policies.adaptive_gp_ucb(SITES, RBF(3.0), 0.01, learn=5),
-    "frugal": lambda: policies.frugal_gp_ucb(SITES, None, 0.01, expert=None),
-    "minimise": lambda: policies.gp_ucb(SITES, RBF(3.0), 0.01, minimise=True),
-    "box": lambda: policies.gp_ucb(Box([(0, 10), (0, 5)]), RBF(3.0), 0.01),
+    "gp-ucb": lambda: policies.gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01),
+    "tv-gp-ucb": lambda: policies.tv_gp_ucb(
+        SITES, kernel=Matern(3.0), noise_variance=0.01, epsilon=0.05
+    ),
+    "sw-gp-ucb": lambda: policies.sw_gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01, window=6),
+    "adaptive": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01),
+    "fitted": lambda: policies.adaptive_gp_ucb(
+        SITES, kernel=RBF(3.0), noise_variance=0.01, learn=5
+    ),
+    "frugal": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None),
+    "minimise": lambda: policies.gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01, minimise=True),
+    "box": lambda: policies.gp_ucb(Box([(0, 10), (0, 5)]), kernel=RBF(3.0), noise_variance=0.01),
 }
 
 

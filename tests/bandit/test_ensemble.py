@@ -39,11 +39,15 @@ class Truth:
 
 
 def frugal(expert: Any = None, **more: Any) -> Bandit:
-    return policies.frugal_gp_ucb(SITES, None, NOISE, expert=expert, **{"budget": 2.0, **more})
+    return policies.frugal_gp_ucb(
+        SITES, noise_variance=NOISE, expert=expert, **{"budget": 2.0, **more}
+    )
 
 
 def alone(**more: Any) -> Bandit:
-    return policies.adaptive_gp_ucb(SITES, None, NOISE, **{"posterior": "ensemble", **more})
+    return policies.adaptive_gp_ucb(
+        SITES, noise_variance=NOISE, **{"posterior": "ensemble", **more}
+    )
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
@@ -62,15 +66,28 @@ def bank_of(bandit: Bandit) -> FilterEnsemble:
 def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
     assert frugal().recipe.posterior == ModelEnsemble(both=True)
     assert frugal().recipe.learn is None
-    assert policies.frugal_gp_ucb(SITES, RBF(1.0), NOISE, expert=None).recipe.learn is not None
+    assert (
+        policies.frugal_gp_ucb(
+            SITES, kernel=RBF(1.0), noise_variance=NOISE, expert=None
+        ).recipe.learn
+        is not None
+    )
     for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
         assert frugal(**options).recipe.learn is not None
     for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
-        assert policies.frugal_gp_ucb(domain, None, NOISE, expert=None).recipe.learn is not None
+        assert (
+            policies.frugal_gp_ucb(domain, noise_variance=NOISE, expert=None).recipe.learn
+            is not None
+        )
     # Who asks nobody has the same on demand, with a kernel or without.
-    assert policies.adaptive_gp_ucb(SITES, RBF(1.0), NOISE).recipe.learn is not None
+    assert (
+        policies.adaptive_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=NOISE).recipe.learn
+        is not None
+    )
     for kernel in (None, RBF(1.0)):
-        given = policies.adaptive_gp_ucb(SITES, kernel, NOISE, posterior="ensemble").recipe
+        given = policies.adaptive_gp_ucb(
+            SITES, kernel=kernel, noise_variance=NOISE, posterior="ensemble"
+        ).recipe
         assert given.posterior == ModelEnsemble()
         assert given.learn is None
 
@@ -185,4 +202,6 @@ def test_who_has_one_model_takes_no_ensemble() -> None:
     with pytest.raises(
         ValueError, match="has one model, adaptive_gp_ucb an ensemble; got 'ensemble'"
     ):
-        policies.tv_gp_ucb(SITES, RBF(1.0), NOISE, epsilon=0.1, posterior="ensemble")
+        policies.tv_gp_ucb(
+            SITES, kernel=RBF(1.0), noise_variance=NOISE, epsilon=0.1, posterior="ensemble"
+        )

@@ -51,7 +51,9 @@ def test_equal_times_stay_in_the_order_of_telling() -> None:
 
 
 def test_named_parameters_are_columns() -> None:
-    bandit = policies.gp_ucb(Space(temperature=(10.0, 80.0), mode=["a", "b"]), KERNEL, NOISE)
+    bandit = policies.gp_ucb(
+        Space(temperature=(10.0, 80.0), mode=["a", "b"]), kernel=KERNEL, noise_variance=NOISE
+    )
     bandit.tell([{"temperature": 20.0, "mode": "b"}], [1.0], 1.0)
     table = bandit.history
     columns = "time temperature mode reward variance source kind"

@@ -46,13 +46,13 @@ def test_no_call_is_half_done_and_no_twin_differs() -> None:
 
 def test_after_an_interrupt_the_counts_say_whether_it_was_told() -> None:
     """An interrupt may come between the last assignment and the return, and the promise says so."""
-    twin = policies.gp_ucb(Candidates(POINTS), RBF(0.3), 0.1)
+    twin = policies.gp_ucb(Candidates(POINTS), kernel=RBF(0.3), noise_variance=0.1)
     before = twin.state
     twin.tell(POINTS[:2], [0.5, np.nan])
     made = [
         (bandit.info.told, bandit.info.failed, interruptions.same_state(bandit.state, right))
         for _, bandit, _ in every_line(
-            lambda: policies.gp_ucb(Candidates(POINTS), RBF(0.3), 0.1),
+            lambda: policies.gp_ucb(Candidates(POINTS), kernel=RBF(0.3), noise_variance=0.1),
             lambda bandit: bandit.tell(POINTS[:2], [0.5, np.nan]),
         )
         for right in [before if bandit.info.told == 0 else twin.state]

@@ -45,11 +45,11 @@ def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
 
 
 def test_weights_are_those_of_the_other_one() -> None:
-    there = played(policies.adaptive_gp_ucb(THERE, None, 1.0), 40)
+    there = played(policies.adaptive_gp_ucb(THERE, noise_variance=1.0), 40)
     there.ask(41)
     known = there.state.posterior.ensemble
     weights = dict(zip(known.members, known.weights, strict=True))
-    rule = policies.adaptive_gp_ucb(HERE, None, 1.0).learn_from(there).recipe.posterior
+    rule = policies.adaptive_gp_ucb(HERE, noise_variance=1.0).learn_from(there).recipe.posterior
     assert len(rule.prior) > 1
     for model, weight in rule.prior:
         assert weight == pytest.approx(weights[model], rel=0.2)
@@ -73,22 +73,27 @@ def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
 
 
 def test_a_pace_carries_over() -> None:
-    there = played(policies.ui_gp_ucb(THERE, RBF(2.0), None, learn=20), 45)
-    here = policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).learn_from(there)
+    there = played(policies.ui_gp_ucb(THERE, kernel=RBF(2.0), noise_variance=None, learn=20), 45)
+    here = policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=None, learn=20).learn_from(
+        there
+    )
     assert here.recipe.aging.pace == pytest.approx(there.state.model.aging.pace, rel=0.5)
-    assert here.recipe.aging != policies.ui_gp_ucb(HERE, RBF(2.0), None, learn=20).recipe.aging
+    assert (
+        here.recipe.aging
+        != policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=None, learn=20).recipe.aging
+    )
 
 
 @pytest.mark.parametrize(
     "here",
     [
-        policies.adaptive_gp_ucb(HERE, None, 1.0),
-        policies.adaptive_gp_ucb(Box([(0, 10)]), None, 1.0),
-        policies.ui_gp_ucb(HERE, RBF(2.0), 1.0, learn=20),
+        policies.adaptive_gp_ucb(HERE, noise_variance=1.0),
+        policies.adaptive_gp_ucb(Box([(0, 10)]), noise_variance=1.0),
+        policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0, learn=20),
     ],
 )
 def test_a_noise_that_is_given_is_that_of_readings_whose_noise_was_learned(here: Any) -> None:
-    there, alike = (policies.adaptive_gp_ucb(THERE, None, noise) for noise in (None, 1.0))
+    there, alike = (policies.adaptive_gp_ucb(THERE, noise_variance=noise) for noise in (None, 1.0))
     rewards = played(there, 30).state.rewards
     alike.tell(rewards.X, rewards.y, rewards.t)
     found, expected = (here.learn_from(each).recipe for each in (there, alike))
@@ -120,14 +125,14 @@ def test_nothing_else_changes() -> None:
 def test_a_box_may_teach_candidates_and_the_other_way_round() -> None:
     box = played(policies.adaptive_gp_ucb(Box([(0, 10)])), 12)
     assert policies.adaptive_gp_ucb(HERE).learn_from(box).recipe.posterior.prior
-    candidates = played(policies.gp_ucb(THERE, RBF(1.0), 1.0), 9)
+    candidates = played(policies.gp_ucb(THERE, kernel=RBF(1.0), noise_variance=1.0), 9)
     assert (
         len(played(policies.adaptive_gp_ucb(Box([(0, 10)])).learn_from(candidates), 3).history) == 3
     )
 
 
 def a_frame() -> Any:
-    return played(policies.gp_ucb(THERE, RBF(2.0), 1.0), 3).history
+    return played(policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), 3).history
 
 
 @pytest.mark.parametrize(
@@ -138,8 +143,11 @@ def a_frame() -> Any:
         (Bandit, "a bandit or a campaign, or its state"),
         (a_frame(), "a bandit or a campaign, or its state"),
         (policies.uniform(THERE), "a bandit or a campaign, or its state"),
-        (policies.gp_ucb(THERE, RBF(2.0), 1.0), "told no reward"),
-        (policies.gp_ucb(Box([(0, 1)] * 2), RBF(2.0), 1.0), "1 coordinates here, and 2"),
+        (policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), "told no reward"),
+        (
+            policies.gp_ucb(Box([(0, 1)] * 2), kernel=RBF(2.0), noise_variance=1.0),
+            "1 coordinates here, and 2",
+        ),
     ],
 )
 def test_what_nothing_can_be_learned_from(other: Any, says: str) -> None:
@@ -150,7 +158,7 @@ def test_what_nothing_can_be_learned_from(other: Any, says: str) -> None:
 
 
 def test_who_learns_nothing() -> None:
-    there = played(policies.gp_ucb(THERE, RBF(2.0), 1.0), 3)
+    there = played(policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), 3)
     beside = policies.adaptive_gp_ucb(HERE).with_control(HERE.X[0])
-    for each in (beside, policies.gp_ucb(HERE, RBF(2.0), 1.0)):
+    for each in (beside, policies.gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0)):
         refused(ValueError, "could learn from another one", each.learn_from, there)

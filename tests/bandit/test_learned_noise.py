@@ -25,23 +25,33 @@ def value(X: Array, t: float) -> Array:
 EXPERT = CallableExpert(value, 0.01)
 
 MAKERS: dict[str, Callable[[], Bandit]] = {
-    "gp-ucb": lambda: policies.gp_ucb(DOMAIN, RBF(1.5), None),
-    "fixed mean": lambda: policies.gp_ucb(DOMAIN, RBF(1.5), None, mean=5.0),
-    "r-gp-ucb": lambda: policies.r_gp_ucb(DOMAIN, RBF(1.5), None, reset_every=12),
-    "sw-gp-ucb": lambda: policies.sw_gp_ucb(DOMAIN, RBF(1.5), None, window=16),
-    "w-gp-ucb": lambda: policies.w_gp_ucb(DOMAIN, RBF(1.5), None),
-    "tv-gp-ucb": lambda: policies.tv_gp_ucb(DOMAIN, RBF(1.5), None, first_sample=20),
-    "ui-gp-ucb": lambda: policies.ui_gp_ucb(DOMAIN, RBF(1.5), None),
-    "et-gp-ucb": lambda: policies.et_gp_ucb(DOMAIN, RBF(1.5), None),
-    "sparq-gp-ucb": lambda: policies.sparq_gp_ucb(DOMAIN, RBF(1.5), None, expert=EXPERT),
-    "bkb": lambda: policies.bkb(DOMAIN, RBF(1.5), None),
-    "bbkb": lambda: policies.bbkb(DOMAIN, RBF(1.5), None),
-    "thompson": lambda: policies.thompson(DOMAIN, RBF(1.5), None),
+    "gp-ucb": lambda: policies.gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
+    "fixed mean": lambda: policies.gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None, mean=5.0),
+    "r-gp-ucb": lambda: policies.r_gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, reset_every=12
+    ),
+    "sw-gp-ucb": lambda: policies.sw_gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, window=16
+    ),
+    "w-gp-ucb": lambda: policies.w_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
+    "tv-gp-ucb": lambda: policies.tv_gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, first_sample=20
+    ),
+    "ui-gp-ucb": lambda: policies.ui_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
+    "et-gp-ucb": lambda: policies.et_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
+    "sparq-gp-ucb": lambda: policies.sparq_gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, expert=EXPERT
+    ),
+    "bkb": lambda: policies.bkb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
+    "bbkb": lambda: policies.bbkb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
+    "thompson": lambda: policies.thompson(DOMAIN, kernel=RBF(1.5), noise_variance=None),
     "adaptive": lambda: policies.adaptive_gp_ucb(DOMAIN),
     "fitted": lambda: policies.adaptive_gp_ucb(DOMAIN, learn=True),
     "box": lambda: policies.adaptive_gp_ucb(Box([(0, 10), (0, 1)])),
     "frugal": lambda: policies.frugal_gp_ucb(DOMAIN, expert=EXPERT, budget=1),
-    "minimise": lambda: policies.gp_ucb(DOMAIN, RBF(1.5), None, minimise=True),
+    "minimise": lambda: policies.gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, minimise=True
+    ),
 }
 
 
@@ -109,13 +119,13 @@ def test_a_rival_learns_the_noise_as_well(name: str, tmp_path: Path) -> None:
 
 
 def test_copies_of_a_bandit_begin_with_what_was_learned() -> None:
-    bandit = policies.master(DOMAIN, RBF(1.5), None, horizon=20)
+    bandit = policies.master(DOMAIN, kernel=RBF(1.5), noise_variance=None, horizon=20)
     play(bandit, 1, 20)
     assert bandit.rule.block.copies[-1].bandit.noise.variance == bandit.noise.variance
 
 
 def test_copies_of_a_bandit_are_told_the_noise_that_is_given() -> None:
-    bandit = policies.master(DOMAIN, RBF(1.5), 0.25, horizon=20)
+    bandit = policies.master(DOMAIN, kernel=RBF(1.5), noise_variance=0.25, horizon=20)
     play(bandit, 1, 5)
     told = [copy.bandit.state.rewards.variance for copy in bandit.rule.block.copies]
     assert {0.25} == {float(each) for each in np.concatenate(told)}
@@ -142,7 +152,7 @@ def test_the_estimate_is_that_of_all_that_was_told() -> None:
 
 
 def test_answers_without_a_variance_count_and_those_with_one_keep_it() -> None:
-    bandit = policies.sparq_gp_ucb(DOMAIN, RBF(1.5), None, expert=None)
+    bandit = policies.sparq_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None, expert=None)
     bandit.tell([[1.0]] * 3, [0.1, 0.3, 0.2], 1)
     bandit.questions()
     bandit.answer([[1.0], [2.0]], [0.2, 0.4])
@@ -176,13 +186,13 @@ def test_a_corrected_reading_is_as_if_told_at_once(name: str) -> None:
 
 
 def test_a_noise_that_is_given_has_no_doubt() -> None:
-    noise = policies.gp_ucb(DOMAIN, RBF(1.5), 0.25).noise
+    noise = policies.gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=0.25).noise
     assert (noise.low, noise.variance, noise.high) == (0.25, 0.25, 0.25)
     assert str(noise) == "0.25"
 
 
 def test_a_state_with_a_known_noise_goes_on_with_a_learned_one() -> None:
-    bandit = policies.gp_ucb(DOMAIN, RBF(1.5), 0.25)
+    bandit = policies.gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=0.25)
     play(bandit, 1, 5)
     other = Bandit.from_state(replace(bandit.recipe, noise_variance=None), bandit.state)
     assert other.noise.readings == 0  # what was told had a variance
@@ -200,7 +210,9 @@ def test_a_batch_of_nan_changes_nothing() -> None:
 
 @pytest.mark.parametrize("size", [1e-160, 1e-300])
 def test_tiny_rewards_have_a_noise(size: float) -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0], [2.0]]), RBF(1.0), None)
+    bandit = policies.gp_ucb(
+        Candidates([[0.0], [1.0], [2.0]]), kernel=RBF(1.0), noise_variance=None
+    )
     for t in range(1, 10):
         X = bandit.ask(t)
         bandit.tell(X, size * (1.0 + X[:, 0] + t % 3), t)

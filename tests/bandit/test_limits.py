@@ -63,7 +63,7 @@ def played(bandit: Bandit, steps: int, start: int = 1) -> np.ndarray:
 
 
 def test_candidates_come_and_go_under_limits() -> None:
-    bandit = policies.gp_ucb(SITES, RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01)
     bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=SITES.X[9:14])
     bandit = bandit.with_candidates(np.linspace(5.0, 15.0, 21)[:, None])
     assert 5.0 <= bandit.ask(1)[0, 0] <= 6.5  # of the safe ones, those that are left
@@ -82,7 +82,7 @@ def test_candidates_come_and_go_under_limits() -> None:
 def test_where_a_context_is_measured_the_start_is_of_places(domain: Any, short: bool) -> None:
     start = np.array([[1.0, 3.0], [2.0, 3.0]])[:, : 1 if short else 2]
     limit = Limit("load", at_most=9.0, noise_variance=1.0)
-    bandit = policies.adaptive_gp_ucb(domain, None, 0.01).with_limits([limit], safe=start)
+    bandit = policies.adaptive_gp_ucb(domain, noise_variance=0.01).with_limits([limit], safe=start)
     for t, place in ((1, 1.0), (2, 2.0)):
         X = bandit.ask(t, context={"outside": 4.0 + t})
         assert X.tolist() == [[place, 4.0 + t]]
@@ -91,7 +91,7 @@ def test_where_a_context_is_measured_the_start_is_of_places(domain: Any, short: 
 
 
 def test_a_limit_that_wanders_is_followed() -> None:
-    adaptive = policies.adaptive_gp_ucb(SITES, None, 0.01, posterior=StateSpace())
+    adaptive = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior=StateSpace())
     bandit, wrong, near = Bandit(replace(adaptive.recipe, limits=[LOAD])), 0, 0
     start = SITES.X[:11:2]
     bandit.tell(start, reward(start), 0, outcomes={"load": load_of(start, 0)})
@@ -128,7 +128,7 @@ def test_a_limit_that_always_holds_changes_nothing() -> None:
 
 
 def test_where_all_of_few_points_were_read_limits_are_known_to_hold() -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     bandit = bandit.with_limits([replace(SURE, at_most=1e6)])
     bandit.tell([[0.0], [1.0]], [0.0, 1.0], 1, outcomes={"load": [0.1, 0.2]})
     assert bandit.ask(2).tolist() == [[1.0]]  # and no warning
@@ -158,7 +158,7 @@ def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
 @pytest.mark.parametrize("posterior", [None, StateSpace()])
 def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | None) -> None:
     """Where an ensemble believes the reward, one kernel is fitted to the outcome, as on a box."""
-    bandit = policies.adaptive_gp_ucb(SITES, None, 0.01, posterior=posterior)
+    bandit = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior=posterior)
     bandit = Bandit(replace(bandit.recipe, limits=[LOAD]))
     for t in range(1, 13):
         X = SITES.X[[t, 20 - t]]
@@ -168,7 +168,9 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
         assert isinstance(alone.recipe.posterior, Exact)
         assert alone.recipe.learn is not None
     else:
-        alone = policies.adaptive_gp_ucb(SITES, None, LOAD.noise_variance, posterior=posterior)
+        alone = policies.adaptive_gp_ucb(
+            SITES, noise_variance=LOAD.noise_variance, posterior=posterior
+        )
     for x, t, y in zip(
         *(vars(bandit.state.outcomes["load"].rewards)[k] for k in "Xty"), strict=True
     ):
@@ -180,7 +182,9 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
 
 def test_an_outcome_of_many_points_has_length_scales_of_its_own() -> None:
     domain = Candidates(np.linspace(0.0, 10.0, 101)[:, None])
-    bandit = policies.tv_gp_ucb(domain, RBF(5.0), 0.01, epsilon=0.01).with_limits([LOAD])
+    bandit = policies.tv_gp_ucb(
+        domain, kernel=RBF(5.0), noise_variance=0.01, epsilon=0.01
+    ).with_limits([LOAD])
     rough = np.sin(3.0 * domain.X[:, 0])
     for t in range(1, 41):
         rows = [7 * t % 101, 31 * t % 101]
@@ -285,7 +289,9 @@ def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, say
     [(SITES, "site"), (Arms(["a", "b"]), "arm"), (Box([(0, 1)], context={"wind": (0, 1)}), "wind")],
 )
 def test_no_outcome_is_called_as_another_column(domain: Candidates | Box, name: str) -> None:
-    bandit = policies.gp_ucb(domain, RBF(1.0), 0.01).with_limits([replace(LOAD, name="a")])
+    bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01).with_limits(
+        [replace(LOAD, name="a")]
+    )
     refused(ValueError, name, bandit.with_limits, [replace(LOAD, name=name)])
 
 

@@ -40,15 +40,33 @@ class Exactly:
 SHORT = Every(steps=10, observations=40, iterations=2, remembered=60)
 
 MAKERS: dict[str, Any] = {
-    "window": partial(policies.sw_gp_ucb, LINE, KERNEL, 0.01, window=12),
-    "weights": partial(policies.w_gp_ucb, LINE, KERNEL, 0.01, discount=0.4),
-    "resets": partial(policies.r_gp_ucb, LINE, KERNEL, 0.01, reset_every=13),
-    "filter": partial(policies.tv_gp_ucb, LINE, KERNEL, 0.01, epsilon=0.03, posterior=StateSpace()),
-    "exact filter": partial(policies.tv_gp_ucb, LINE, RBF(9.0), 0.01, epsilon=0.03),
-    "sparq": partial(policies.sparq_gp_ucb, LINE, KERNEL, 0.01, expert=Exactly(), queries=1.0),
-    "learned": lambda: policies.adaptive_gp_ucb(LINE, None, 0.01, learn=SHORT),
-    "frugal": lambda: policies.frugal_gp_ucb(LINE, None, 0.01, expert=Exactly(), learn=SHORT),
-    "merged": lambda: policies.gp_ucb(LINE, KERNEL, 0.01),
+    "window": partial(policies.sw_gp_ucb, LINE, kernel=KERNEL, noise_variance=0.01, window=12),
+    "weights": partial(policies.w_gp_ucb, LINE, kernel=KERNEL, noise_variance=0.01, discount=0.4),
+    "resets": partial(policies.r_gp_ucb, LINE, kernel=KERNEL, noise_variance=0.01, reset_every=13),
+    "filter": partial(
+        policies.tv_gp_ucb,
+        LINE,
+        kernel=KERNEL,
+        noise_variance=0.01,
+        epsilon=0.03,
+        posterior=StateSpace(),
+    ),
+    "exact filter": partial(
+        policies.tv_gp_ucb, LINE, kernel=RBF(9.0), noise_variance=0.01, epsilon=0.03
+    ),
+    "sparq": partial(
+        policies.sparq_gp_ucb,
+        LINE,
+        kernel=KERNEL,
+        noise_variance=0.01,
+        expert=Exactly(),
+        queries=1.0,
+    ),
+    "learned": lambda: policies.adaptive_gp_ucb(LINE, noise_variance=0.01, learn=SHORT),
+    "frugal": lambda: policies.frugal_gp_ucb(
+        LINE, noise_variance=0.01, expert=Exactly(), learn=SHORT
+    ),
+    "merged": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01),
 }
 
 
@@ -107,12 +125,16 @@ BOUNDED: dict[str, Any] = {
         name: partial(MAKERS[name], mean=0.0)
         for name in ("window", "weights", "resets", "filter", "exact filter")
     },
-    "events": lambda: policies.et_gp_ucb(LINE, KERNEL, 1e-4, mean=0.0),
-    "sparq": lambda: policies.sparq_gp_ucb(LINE, KERNEL, 0.01, expert=Exactly(), mean=0.0),
-    "ensemble": lambda: policies.adaptive_gp_ucb(
-        LINE, None, 0.01, posterior=ModelEnsemble(season=None)
+    "events": lambda: policies.et_gp_ucb(LINE, kernel=KERNEL, noise_variance=1e-4, mean=0.0),
+    "sparq": lambda: policies.sparq_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=0.01, expert=Exactly(), mean=0.0
     ),
-    "frugal": lambda: policies.frugal_gp_ucb(LINE, None, 0.01, expert=Exactly(), season=None),
+    "ensemble": lambda: policies.adaptive_gp_ucb(
+        LINE, noise_variance=0.01, posterior=ModelEnsemble(season=None)
+    ),
+    "frugal": lambda: policies.frugal_gp_ucb(
+        LINE, noise_variance=0.01, expert=Exactly(), season=None
+    ),
 }
 
 
@@ -155,7 +177,9 @@ def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
 
 @pytest.mark.usefixtures("short")
 def test_points_of_a_box_leave_with_their_rewards() -> None:
-    bandit = policies.sw_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, window=5).with_history(KEEP)
+    bandit = policies.sw_gp_ucb(
+        Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, window=5
+    ).with_history(KEEP)
     for t in range(1, 201):
         bandit.tell([[t / 200]], [1.0], float(t))
     assert len(bandit.state.visited) == len(bandit.state.rewards) <= 2 * KEEP
@@ -214,10 +238,12 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
 @pytest.mark.parametrize(
     "maker",
     [
-        lambda: policies.gp_ucb(LINE, KERNEL, 0.01),
-        lambda: policies.gp_ucb(LINE, KERNEL, 0.01, posterior="nystrom"),
-        lambda: policies.gp_ucb(LINE, KERNEL, 0.01, posterior=ExactAbove()),
-        lambda: policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.1),
+        lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01),
+        lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, posterior="nystrom"),
+        lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, posterior=ExactAbove()),
+        lambda: policies.tv_gp_ucb(
+            Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, epsilon=0.1
+        ),
     ],
 )
 def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
@@ -227,7 +253,7 @@ def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
 @pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])
 def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
     with pytest.raises(ValueError, match="history must"):
-        policies.sw_gp_ucb(LINE, KERNEL, 0.01, window=12).with_history(wrong)
+        policies.sw_gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, window=12).with_history(wrong)
 
 
 @pytest.mark.parametrize("epsilon", [None, 0.1])
@@ -238,7 +264,7 @@ def test_what_will_be_expensive_is_said_once(
     box, X = Box([(0.0, 1.0)]), np.linspace(0.0, 1.0, 12)[:, None]
     drifts = {} if epsilon is None else {"epsilon": epsilon}
     recipe = policies.gp_ucb if epsilon is None else policies.tv_gp_ucb
-    bandit = recipe(box, RBF(0.3), 0.01, **drifts)
+    bandit = recipe(box, kernel=RBF(0.3), noise_variance=0.01, **drifts)
     bandit.tell(X, np.sin(X[:, 0]), 1)
     bandit.ask(2)
     bandit.drop(bandit.pending)

@@ -36,7 +36,7 @@ def value(X: Array) -> Array:
 
 
 def bbkb(domain: Any, **options: Any) -> Bandit:
-    return policies.bbkb(domain, RBF(0.6), 0.01, seed=3, **options)
+    return policies.bbkb(domain, kernel=RBF(0.6), noise_variance=0.01, seed=3, **options)
 
 
 def play(bandit: Bandit, plays: int = 80, **asked: Any) -> Array:
@@ -112,14 +112,22 @@ POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     "fresh dictionaries": lambda domain: bbkb(domain, keep=False),
     "a minimum batch": lambda domain: bbkb(domain, minimum_batch=5),
     "a wide bound": lambda domain: bbkb(domain, ratio_bound=4.0, mean=0.3, minimise=True),
-    "bkb": lambda domain: policies.bkb(domain, Matern(0.5, nu=2.5), 0.01, confidence="theory"),
-    "gp-ucb": lambda domain: policies.gp_ucb(domain, RBF(0.4), 0.01, posterior="nystrom"),
-    "a window": lambda domain: policies.sw_gp_ucb(
-        domain, RBF(0.6), 0.01, window=12, posterior="nystrom"
+    "bkb": lambda domain: policies.bkb(
+        domain, kernel=Matern(0.5, nu=2.5), noise_variance=0.01, confidence="theory"
     ),
-    "forgetting": lambda domain: policies.tv_bbkb(domain, RBF(0.6), 0.01, epsilon=0.05),
-    "a rate that is learned": lambda domain: policies.tv_bbkb(domain, RBF(0.6), 0.01, learn=10),
-    "far apart": lambda domain: policies.bkb(domain, RBF(0.003), 0.01),
+    "gp-ucb": lambda domain: policies.gp_ucb(
+        domain, kernel=RBF(0.4), noise_variance=0.01, posterior="nystrom"
+    ),
+    "a window": lambda domain: policies.sw_gp_ucb(
+        domain, kernel=RBF(0.6), noise_variance=0.01, window=12, posterior="nystrom"
+    ),
+    "forgetting": lambda domain: policies.tv_bbkb(
+        domain, kernel=RBF(0.6), noise_variance=0.01, epsilon=0.05
+    ),
+    "a rate that is learned": lambda domain: policies.tv_bbkb(
+        domain, kernel=RBF(0.6), noise_variance=0.01, learn=10
+    ),
+    "far apart": lambda domain: policies.bkb(domain, kernel=RBF(0.003), noise_variance=0.01),
 }
 
 
@@ -145,7 +153,9 @@ def test_features_that_are_kept_change_no_choice(
 
 
 def test_means_in_single_precision_are_upper_bounds() -> None:
-    for looker in states(policies.bkb(Candidates(POINTS[:200]), RBF(2.0), 1e-6))[::5]:
+    for looker in states(
+        policies.bkb(Candidates(POINTS[:200]), kernel=RBF(2.0), noise_variance=1e-6)
+    )[::5]:
         looker.weights = looker.weights * 1e60  # beyond 32 bits
         mean, z = looker(POINTS)[0], looker.features(POINTS).astype(np.float32)
         assert ((above := looker.means_above(z, 1.0)) >= mean).all()
@@ -184,7 +194,11 @@ def states(bandit: Bandit) -> list[Looker]:
 @pytest.mark.parametrize("wrong", [None, "drift", "growth", "shift"])
 def test_bounds_from_before_hold(wrong: str | None) -> None:
     """Of each decision on all later ones, also by way of those between; not if a part is left out."""
-    lookers = states(policies.bkb(Candidates(POINTS[:40]), RBF(0.6), 0.01, oversampling=0.5))
+    lookers = states(
+        policies.bkb(
+            Candidates(POINTS[:40]), kernel=RBF(0.6), noise_variance=0.01, oversampling=0.5
+        )
+    )
     seen = [looker(POINTS) for looker in lookers]
     lineage, missed = Lineage(), 0
     for now, looker in enumerate(lookers):
@@ -215,7 +229,10 @@ def test_few_candidates_are_looked_at() -> None:
 
     with pytest.MonkeyPatch.context() as context:
         context.setattr(Leaders, "find", counted)
-        play(policies.bkb(Candidates(POINTS), RBF(0.4), 0.01, confidence=10.0), 60)
+        play(
+            policies.bkb(Candidates(POINTS), kernel=RBF(0.4), noise_variance=0.01, confidence=10.0),
+            60,
+        )
     assert np.median(looks[20:]) < COUNT / 4
 
 
@@ -225,7 +242,7 @@ def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None
     assert not domain.held
     assert domain == Candidates(elsewhere("file", tmp_path))
     says = r"not in memory .* posterior=Nystrom\(\).* got Candidates"
-    refused(ValueError, says, policies.gp_ucb, domain, RBF(1.0), 0.01)
+    refused(ValueError, says, policies.gp_ucb, domain, kernel=RBF(1.0), noise_variance=0.01)
     says = r"X must be candidates, but \[0\.5, 0\.5, 0\.5\] in row 0"
     refused(ValueError, says, bbkb(domain).tell, [[0.5, 0.5, 0.5]], [1.0])
 
@@ -264,10 +281,10 @@ def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) 
     """Far apart all candidates lead, since they tie."""
     monkeypatch.setattr(candidates, "MOST_INDEXED", 90)
     domain = Candidates(POINTS)
-    expected = play(policies.bkb(domain, RBF(0.003), 0.01), 12)
+    expected = play(policies.bkb(domain, kernel=RBF(0.003), noise_variance=0.01), 12)
     assert len(domain._known) <= 90
     monkeypatch.undo()
-    again = policies.bkb(Candidates(POINTS), RBF(0.003), 0.01)
+    again = policies.bkb(Candidates(POINTS), kernel=RBF(0.003), noise_variance=0.01)
     np.testing.assert_array_equal(play(again, 12), expected)
 
 

@@ -23,7 +23,7 @@ KERNEL = RBF(3.0)
 
 def played(domain: Domain, steps: int = 8) -> Bandit:
     """A bandit that has played some steps, told of what was chosen alone."""
-    bandit = policies.gp_ucb(domain, KERNEL, 0.01)
+    bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
     for t in range(1, steps + 1):
         X = bandit.ask(t, context={"outside": t / 2})
         bandit.tell(X[:, :-1], X[:, 0], t)
@@ -65,7 +65,9 @@ def test_every_policy_plays_at_the_context_and_remembers_it(name: str, kind: str
 @pytest.mark.parametrize("kind", DOMAINS)
 def test_the_model_learns_across_values(kind: str) -> None:
     rng, domain = np.random.default_rng(0), DOMAINS[kind]
-    bandit = policies.gp_ucb(domain, RBF([0.3] * (domain.dimension - 1) + [20.0]), 0.01)
+    bandit = policies.gp_ucb(
+        domain, kernel=RBF([0.3] * (domain.dimension - 1) + [20.0]), noise_variance=0.01
+    )
     X = domain.sample(60, rng)
     best = 0.3 + X[:, -1] / 50  # it moves with the context
     bandit.tell(X, -((X[:, 0] - best) ** 2), np.arange(60.0))
@@ -78,7 +80,10 @@ def test_the_model_learns_across_values(kind: str) -> None:
 
 def test_a_reward_has_the_context_that_its_point_was_asked_for_in() -> None:
     mill = Candidates([[0.5]], context=OUTSIDE)
-    for bandit in (policies.uniform(mill), policies.gp_ucb(mill, RBF(1.0), 0.01)):
+    for bandit in (
+        policies.uniform(mill),
+        policies.gp_ucb(mill, kernel=RBF(1.0), noise_variance=0.01),
+    ):
         for t in (1, 2, 3, 4):
             bandit.ask(t, context={"outside": t})
         bandit.tell([[0.5], [0.5]], [0.5, 0.45], [1, 1.5])
@@ -93,7 +98,7 @@ def test_a_reward_has_the_context_that_its_point_was_asked_for_in() -> None:
 
 
 def test_names_go_in_and_come_out() -> None:
-    bandit = policies.gp_ucb(SPACE, SPACE.kernel(), 0.01)
+    bandit = policies.gp_ucb(SPACE, kernel=SPACE.kernel(), noise_variance=0.01)
     frame = SPACE.decode(bandit.ask(1, context={"outside": 3.2}))
     assert list(frame.columns) == ["heat", "mode", "outside"]
     bandit.tell(frame.drop(columns="outside"), [1.0])
@@ -117,7 +122,7 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
         (SITES, 3, np.arange(11) < 5),
         (SITES, 9, np.arange(11) < 5),
     ):
-        bandit = policies.gp_ucb(domain, KERNEL, 0.01)
+        bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
         X = bandit.ask(1, n=n, among=among, context={"outside": 2.0})
         assert len(X) == n
         assert (X[:, 0] <= 0.5).all()
@@ -125,7 +130,9 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
 
 
 def test_questions_are_about_the_context_of_the_decision() -> None:
-    bandit = policies.sparq_gp_ucb(BOX, KERNEL, 0.01, expert=None, about="domain", queries=4.0)
+    bandit = policies.sparq_gp_ucb(
+        BOX, kernel=KERNEL, noise_variance=0.01, expert=None, about="domain", queries=4.0
+    )
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": float(t)})
         asked = bandit.questions()
@@ -176,7 +183,7 @@ def chosen(bandit: Bandit) -> Array:
 
 @pytest.mark.parametrize("domain", [SPACE.chosen, BOX.chosen])
 def test_a_context_for_a_domain_without_one(domain: Any) -> None:
-    bandit = policies.gp_ucb(domain, KERNEL, 0.01)
+    bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
     for call in (
         lambda: bandit.ask(1, context={"outside": 1.0}),
         lambda: bandit.tell(domain.sample(1, np.random.default_rng(0)), [1.0], context=[1.0]),

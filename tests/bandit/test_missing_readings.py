@@ -81,7 +81,9 @@ def test_time_goes_on() -> None:
 
 def test_a_point_without_a_reading_was_played() -> None:
     """So that an expert may be asked about it."""
-    bandit = policies.sparq_gp_ucb(LINE, made("gp-ucb").recipe.kernel, 0.01, expert=None)
+    bandit = policies.sparq_gp_ucb(
+        LINE, kernel=made("gp-ucb").recipe.kernel, noise_variance=0.01, expert=None
+    )
     bandit.tell(LINE.X[[7]], [NAN], 1.0)
     bandit.tell(LINE.X[[7, 9]], [0.1, NAN], 2.0)
     np.testing.assert_array_equal(bandit.state.visited, LINE.X[[7, 9]])

@@ -27,7 +27,7 @@ def dear(x: Array, z: Array) -> float:
 
 def bandit_on(domain: Any, **more: Any) -> Bandit:
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(2.0)
-    return policies.tv_gp_ucb(domain, kernel, 0.01, epsilon=0.05, **more)
+    return policies.tv_gp_ucb(domain, kernel=kernel, noise_variance=0.01, epsilon=0.05, **more)
 
 
 def reward(X: Array, t: float) -> Array:
@@ -55,12 +55,12 @@ def test_it_plays_what_the_plain_rule_plays(cost: Any) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: policies.adaptive_gp_ucb(LINE, None, 0.01),
-        lambda: policies.thompson(LINE, RBF(2.0), 0.01),
-        lambda: policies.gp_ucb(Box([(0, 10)]), RBF(2.0), 0.01),
-        lambda: policies.gp_ucb(SPACE, SPACE.kernel(), 0.01),
-        lambda: policies.bbkb(LINE, RBF(2.0), 0.01),
-        lambda: policies.gp_ucb(LINE, RBF(2.0), 0.01).with_limits(
+        lambda: policies.adaptive_gp_ucb(LINE, noise_variance=0.01),
+        lambda: policies.thompson(LINE, kernel=RBF(2.0), noise_variance=0.01),
+        lambda: policies.gp_ucb(Box([(0, 10)]), kernel=RBF(2.0), noise_variance=0.01),
+        lambda: policies.gp_ucb(SPACE, kernel=SPACE.kernel(), noise_variance=0.01),
+        lambda: policies.bbkb(LINE, kernel=RBF(2.0), noise_variance=0.01),
+        lambda: policies.gp_ucb(LINE, kernel=RBF(2.0), noise_variance=0.01).with_limits(
             [Limit("q", at_most=9)], LINE.X[:5]
         ),
     ],
@@ -121,7 +121,8 @@ def test_one_stays_on_a_box_at_the_very_point() -> None:
 
 
 @pytest.mark.parametrize(
-    "made", [bandit_on, lambda domain: policies.thompson(domain, RBF(2.0), 0.01)]
+    "made",
+    [bandit_on, lambda domain: policies.thompson(domain, kernel=RBF(2.0), noise_variance=0.01)],
 )
 def test_nothing_within_reach(made: Any) -> None:
     bandit = made(LINE)
@@ -175,7 +176,7 @@ def test_a_rule_that_weighs_information_has_no_unit_for_it() -> None:
 
 def test_a_measured_context_is_no_way_to_go() -> None:
     box = Box([(0, 10)], context={"outside": (-15, 20)})
-    bandit = policies.gp_ucb(box, RBF(2.0), 0.01).with_move_cost(100.0)
+    bandit = policies.gp_ucb(box, kernel=RBF(2.0), noise_variance=0.01).with_move_cost(100.0)
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": 3.0 * t}, near=None if t == 1 else 0.5)
         bandit.tell(X, X[:, 0], t)
@@ -188,7 +189,7 @@ def test_a_measured_context_is_no_way_to_go() -> None:
 def test_of_many_candidates_a_price_finds_the_best_one_too() -> None:
     many = Candidates(np.linspace(0.0, 10.0, 5001)[:, None])
     for cost in (0.01, 0.5):
-        bandit = policies.bkb(many, RBF(1.0), 0.01).with_move_cost(cost)
+        bandit = policies.bkb(many, kernel=RBF(1.0), noise_variance=0.01).with_move_cost(cost)
         bandit.tell(many.X[[0, 2500, 4000]], [0.0, 0.3, 0.2], [1, 2, 3])
         x = bandit.ask(4)[0]
         mean, deviation = bandit.predict(many.X, 4)

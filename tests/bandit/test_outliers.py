@@ -39,20 +39,26 @@ class Nobody:
 
 NOBODY = Nobody()
 MAKERS: dict[str, Callable[..., Bandit]] = {
-    "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, **more),
-    "fitted": lambda **more: policies.adaptive_gp_ucb(SITES, None, 0.01, learn=10, **more),
-    "on a box": lambda **more: policies.adaptive_gp_ucb(BOX, None, 0.01, **more),
-    "frugal": lambda **more: policies.frugal_gp_ucb(SITES, None, 0.01, expert=NOBODY, **more),
-    "tv": lambda **more: policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, **more),
-    "w": lambda **more: policies.w_gp_ucb(SITES, RBF(2.0), 0.01, **more),
-    "w on a dictionary": lambda **more: policies.w_gp_ucb(
-        SITES, RBF(2.0), 0.01, posterior="nystrom", **more
+    "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, **more),
+    "fitted": lambda **more: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, learn=10, **more),
+    "on a box": lambda **more: policies.adaptive_gp_ucb(BOX, noise_variance=0.01, **more),
+    "frugal": lambda **more: policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=NOBODY, **more
     ),
-    "ui": lambda **more: policies.ui_gp_ucb(SITES, RBF(2.0), 0.01, **more),
-    "time as input": lambda **more: policies.time_gp_ucb(SITES, None, 0.01, **more),
-    "sparq": lambda **more: policies.sparq_gp_ucb(SITES, RBF(2.0), 0.01, expert=NOBODY, **more),
+    "tv": lambda **more: policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
+    "w": lambda **more: policies.w_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
+    "w on a dictionary": lambda **more: policies.w_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, posterior="nystrom", **more
+    ),
+    "ui": lambda **more: policies.ui_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
+    "time as input": lambda **more: policies.time_gp_ucb(SITES, noise_variance=0.01, **more),
+    "sparq": lambda **more: policies.sparq_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=NOBODY, **more
+    ),
     "learned noise": lambda **more: policies.adaptive_gp_ucb(SITES, **more),
-    "minimising": lambda **more: policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, minimise=True, **more),
+    "minimising": lambda **more: policies.tv_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, minimise=True, **more
+    ),
 }
 
 
@@ -190,7 +196,7 @@ def test_more_than_half_wrong_is_a_wrong_belief() -> None:
 
 def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
     """The first reading after a reset is the first of its time, among all that were told."""
-    bandit = policies.et_gp_ucb(SITES, RBF(2.0), 0.01, mean=0.0)
+    bandit = policies.et_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, mean=0.0)
     bandit = Bandit.from_state(replace(bandit.recipe, robust=True), bandit.state)
     for t in range(1, 40):
         bandit.tell([[5.0]], [-3.0 if t > 20 else 40.0 if t == 18 else 3.0], t)
@@ -244,7 +250,7 @@ def test_outliers_go_back_to_where_they_were_told() -> None:
 
 
 def test_beside_a_control_no_level_is_known() -> None:
-    recipe = policies.gp_ucb(SITES, RBF(2.0), 0.01).recipe
+    recipe = policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).recipe
     with pytest.raises(ValueError, match="robust=True needs a level that is known"):
         replace(recipe, robust=True, control=[0.0])
 
@@ -252,7 +258,9 @@ def test_beside_a_control_no_level_is_known() -> None:
 @pytest.mark.parametrize("arms", [True, False])
 def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
     domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
-    found = played(policies.adaptive_gp_ucb(domain, None, 0.01, robust=True), 24, {20: 40.0})
+    found = played(
+        policies.adaptive_gp_ucb(domain, noise_variance=0.01, robust=True), 24, {20: 40.0}
+    )
     assert found.state.outliers.seen.t.tolist() == [20]
 
 
@@ -292,7 +300,7 @@ def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(FilterEnsemble, "observe", counted)
 
     def bandit() -> Bandit:
-        return policies.adaptive_gp_ucb(Candidates(points), None, 0.01, robust=True)
+        return policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01, robust=True)
 
     at_once = bandit()
     at_once.tell(points[rows], y, t)
@@ -315,7 +323,7 @@ def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rng.integers(6, size=n)
     y = np.sin(5 * points[rows, 0]) + 0.1 * rng.standard_normal(n)
     y[30] += 20.0
-    bandit = policies.adaptive_gp_ucb(Candidates(points), None, 0.01, robust=True)
+    bandit = policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01, robust=True)
     observed, observe = [0], FilterEnsemble.observe
 
     def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:

@@ -100,29 +100,43 @@ def test_what_is_told_in_parts_goes_on_bit_for_bit() -> None:
 
 ARMS, OUTSIDE = Arms(["a", "b", "c"]), {"outside": (-15, 20)}
 FEATURES: dict[str, Callable[[], Bandit]] = {
-    "filter": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace()),
-    "kernel learned": lambda: policies.adaptive_gp_ucb(LINE, KERNEL, NOISE),
-    "noise learned": lambda: policies.gp_ucb(LINE, KERNEL, None),
+    "filter": lambda: policies.tv_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, posterior=StateSpace()
+    ),
+    "kernel learned": lambda: policies.adaptive_gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE),
+    "noise learned": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=None),
     "noise and weights learned": lambda: policies.adaptive_gp_ucb(LINE),
-    "arms": lambda: policies.adaptive_gp_ucb(ARMS, None, NOISE),
-    "control": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05).with_control([0.0]),
+    "arms": lambda: policies.adaptive_gp_ucb(ARMS, noise_variance=NOISE),
+    "control": lambda: policies.tv_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05
+    ).with_control([0.0]),
     "control of arms": lambda: policies.adaptive_gp_ucb(ARMS).with_control("a"),
-    "control of an ensemble": lambda: policies.adaptive_gp_ucb(LINE, None, NOISE).with_control([0]),
-    "limits": lambda: policies.gp_ucb(LINE, KERNEL, NOISE).with_limits(
+    "control of an ensemble": lambda: policies.adaptive_gp_ucb(
+        LINE, noise_variance=NOISE
+    ).with_control([0]),
+    "limits": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_limits(
         [Limit("load", at_most=6.0)], safe=[[0.0], [1.0]]
     ),
-    "moves": lambda: policies.gp_ucb(LINE, KERNEL, NOISE).with_move_cost(0.1),
-    "outliers": lambda: policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, robust=True),
-    "retired": lambda: policies.gp_ucb(LINE, KERNEL, NOISE).with_candidates(LINE.X[:9]),
+    "moves": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_move_cost(0.1),
+    "outliers": lambda: policies.tv_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, robust=True
+    ),
+    "retired": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_candidates(
+        LINE.X[:9]
+    ),
     "learned from another": lambda: policies.adaptive_gp_ucb(LINE).learn_from(
         played(policies.adaptive_gp_ucb(LINE))
     ),
     "context of a space": lambda: policies.gp_ucb(
-        Space(heat=(0.0, 1.0), mode=["eco", "loud"], context=OUTSIDE), RBF(3.0), NOISE
+        Space(heat=(0.0, 1.0), mode=["eco", "loud"], context=OUTSIDE),
+        kernel=RBF(3.0),
+        noise_variance=NOISE,
     ),
-    "context of a box": lambda: policies.gp_ucb(Box([(0, 1)], context=OUTSIDE), RBF(3.0), NOISE),
+    "context of a box": lambda: policies.gp_ucb(
+        Box([(0, 1)], context=OUTSIDE), kernel=RBF(3.0), noise_variance=NOISE
+    ),
     "context of candidates": lambda: policies.gp_ucb(
-        Candidates(LINE.X, context=OUTSIDE), RBF(3.0), NOISE
+        Candidates(LINE.X, context=OUTSIDE), kernel=RBF(3.0), noise_variance=NOISE
     ),
 }
 
@@ -173,7 +187,9 @@ def test_no_wrapper_is_left_out() -> None:
 @pytest.mark.parametrize("name", AROUND)
 def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     inside = experts.CallableExpert(wave, 0.02)
-    player = policies.frugal_gp_ucb(LINE, KERNEL, NOISE, expert=AROUND[name](inside), budget=2)
+    player = policies.frugal_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=NOISE, expert=AROUND[name](inside), budget=2
+    )
     trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
     known = player.state.expert
@@ -187,7 +203,7 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
         {"temperature": [10.0, 20.0, 30.0], "count": [1, 2, 5], "mode": list("aba")}
     )
     for domain in (space, Table(space, frame, context=["mode"])):
-        player = policies.gp_ucb(domain, space.kernel(), NOISE)
+        player = policies.gp_ucb(domain, kernel=space.kernel(), noise_variance=NOISE)
         among = [0, 2] if isinstance(domain, Table) else None  # in one context
         for t in (1.0, 2.0):
             player.tell(player.ask(t, among=among), [0.1 * t])
@@ -236,7 +252,9 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
         np.save(place, X)
     else:
         pd.DataFrame(X, columns=["x", "y"]).to_parquet(place)
-    player = policies.gp_ucb(Candidates(place), RBF(0.3), 0.1, posterior="nystrom")
+    player = policies.gp_ucb(
+        Candidates(place), kernel=RBF(0.3), noise_variance=0.1, posterior="nystrom"
+    )
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
     said = rf"because a file says so: .*trusted=\{{'tvbandits:{kind}': Candidates\(path\)\.rows\}}"
@@ -249,6 +267,8 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path, kind: st
     ("trusted", "said"), [([1], r"got \[1\]"), (Odd(), "got something of type Odd")]
 )
 def test_what_is_trusted_is_a_mapping(trusted: Any, said: str, tmp_path: Path) -> None:
-    policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01).save(tmp_path / "saved")
+    policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01).save(
+        tmp_path / "saved"
+    )
     with pytest.raises(ValueError, match=f"trusted must be a mapping by 'module:name', {said}"):
         load(tmp_path / "saved", trusted)

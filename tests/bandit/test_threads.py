@@ -35,7 +35,7 @@ def at_once(calls: list[Any]) -> list[Any]:
 
 
 def test_four_threads_tell_and_nothing_is_lost() -> None:
-    bandit = policies.gp_ucb(LINE, KERNEL, NOISE, mean=0.0)
+    bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE, mean=0.0)
 
     def tell(which: int) -> None:
         for i in range(TELLS):

@@ -191,8 +191,8 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
     recording, expert = Recording(KDPP(LogSchedule(factor))), Repeatable(problem)
     bandit = policies.sparq_gp_ucb(
         problem.domain,
-        problem.kernel,
-        problem.noise_variance,
+        kernel=problem.kernel,
+        noise_variance=problem.noise_variance,
         expert=expert,
         queries=recording,
         mean=start,

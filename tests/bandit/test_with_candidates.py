@@ -16,11 +16,15 @@ UNION = np.array([[1.0], [9.0], [4.0], [5.5], [0.0], [2.5], [7.0]])
 RETIRED = (4, 5, 6)
 
 MAKERS: dict[str, Any] = {
-    "gp_ucb": lambda domain: policies.gp_ucb(domain, RBF(2.0), 0.05),
-    "w_gp_ucb": lambda domain: policies.w_gp_ucb(domain, RBF(2.0), 0.05, discount=0.9),
-    "tv_gp_ucb": lambda domain: policies.tv_gp_ucb(domain, RBF(2.0), 0.05, epsilon=0.1),
-    "fit": lambda domain: policies.adaptive_gp_ucb(domain, RBF(2.0), 0.05),
-    "ensemble": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05),
+    "gp_ucb": lambda domain: policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.05),
+    "w_gp_ucb": lambda domain: policies.w_gp_ucb(
+        domain, kernel=RBF(2.0), noise_variance=0.05, discount=0.9
+    ),
+    "tv_gp_ucb": lambda domain: policies.tv_gp_ucb(
+        domain, kernel=RBF(2.0), noise_variance=0.05, epsilon=0.1
+    ),
+    "fit": lambda domain: policies.adaptive_gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.05),
+    "ensemble": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05),
 }
 
 
@@ -56,7 +60,9 @@ def test_what_is_added_was_there_from_the_start(make: Any) -> None:
 def test_in_a_measured_context_what_is_chosen_changes() -> None:
     outside = {"outside": (0.0, 10.0)}
     bandits = [
-        policies.gp_ucb(Candidates(X, retired=gone, context=outside), RBF(2.0), 0.05)
+        policies.gp_ucb(
+            Candidates(X, retired=gone, context=outside), kernel=RBF(2.0), noise_variance=0.05
+        )
         for X, gone in ((OLD, ()), (UNION, RETIRED))
     ]
     for t in range(1, 7):
@@ -90,7 +96,9 @@ def test_arms_that_come_back_may_be_played_again() -> None:
 
 def test_only_what_is_offered_is_played_recommended_shared_and_asked_about() -> None:
     expert = CallableExpert(lambda X, t: X[:, 0] + t, 0.01)
-    asks = policies.sparq_gp_ucb(Candidates(OLD), RBF(2.0), 0.05, expert=expert)
+    asks = policies.sparq_gp_ucb(
+        Candidates(OLD), kernel=RBF(2.0), noise_variance=0.05, expert=expert
+    )
     went = taught(asks, 6).with_candidates(NEW)
     went.tell(OLD[[3]], [5.0], 6.5)  # which nobody asked for
     assert sorted(went.state.answers.X[:, 0]) == [1.0, 4.0]
@@ -105,7 +113,7 @@ def test_what_is_wrong_is_named() -> None:
     bandit = taught(MAKERS["gp_ucb"](Candidates(OLD)), 2)
     refused(ValueError, "candidates must", bandit.with_candidates, [[1.0], [1.0]])
     refused(ValueError, "X must", bandit.with_candidates, [[1.0, 2.0]])
-    on_box = policies.gp_ucb(Box([(0, 1)]), RBF(0.3), 0.05)
+    on_box = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(0.3), noise_variance=0.05)
     with pytest.raises(ValueError, match=r"with_candidates needs .*Box"):
         on_box.with_candidates([[0.5]])
     for retired, said in (
@@ -117,16 +125,24 @@ def test_what_is_wrong_is_named() -> None:
 
 
 ARMS_MAKERS: dict[str, Any] = {
-    "arms": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05),
+    "arms": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05),
     "noise learned": policies.adaptive_gp_ucb,
-    "gp_ucb": lambda domain: policies.gp_ucb(domain, domain.space.kernel(), 0.05),
-    "over time": lambda domain: policies.tv_gp_ucb(
-        domain, domain.space.kernel(), 0.05, epsilon=0.1
+    "gp_ucb": lambda domain: policies.gp_ucb(
+        domain, kernel=domain.space.kernel(), noise_variance=0.05
     ),
-    "fit": lambda domain: policies.frugal_gp_ucb(domain, None, 0.05, expert=None, budget=1),
-    "fit, given": lambda domain: policies.adaptive_gp_ucb(domain, domain.space.kernel(), 0.05),
-    "control": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05).with_control("green"),
-    "limits": lambda domain: policies.adaptive_gp_ucb(domain, None, 0.05).with_limits(
+    "over time": lambda domain: policies.tv_gp_ucb(
+        domain, kernel=domain.space.kernel(), noise_variance=0.05, epsilon=0.1
+    ),
+    "fit": lambda domain: policies.frugal_gp_ucb(
+        domain, noise_variance=0.05, expert=None, budget=1
+    ),
+    "fit, given": lambda domain: policies.adaptive_gp_ucb(
+        domain, kernel=domain.space.kernel(), noise_variance=0.05
+    ),
+    "control": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05).with_control(
+        "green"
+    ),
+    "limits": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05).with_limits(
         [Limit("load", at_most=9.0)], safe=domain.X[:2]
     ),
 }
@@ -153,7 +169,7 @@ def test_arms_that_are_added_were_there_from_the_start(make: Any) -> None:
 
 
 def test_an_outlier_stays_aside_when_arms_are_added() -> None:
-    bandit = policies.adaptive_gp_ucb(Arms(["red", "green"]), None, 0.01, robust=True)
+    bandit = policies.adaptive_gp_ucb(Arms(["red", "green"]), noise_variance=0.01, robust=True)
     for t in range(1, 31):
         bandit.tell(["red", "green"], [50.0 if t == 25 else 0.1, 0.2], t)
     assert bandit.info.outliers == 1

@@ -196,7 +196,7 @@ SEARCHED = {
 @pytest.mark.parametrize("name", SEARCHED)
 def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
     domain, more, most = SEARCHED[name]
-    bandit = policies.gp_ucb(domain, RBF(0.3), 0.01)
+    bandit = policies.gp_ucb(domain, kernel=RBF(0.3), noise_variance=0.01)
     before = bandit.state
     with pytest.raises(ValueError, match=rf"at most {most} .*got {most + 1}.*sample"):
         bandit.ask(1, n=most + 1, **more)
@@ -205,7 +205,7 @@ def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
 
 
 def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
-    bandit = policies.gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01)
+    bandit = policies.gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01)
     limited = bandit.with_limits([Limit("load", at_most=1.0)], safe=[[0.5]])
     with pytest.raises(ValueError, match=r"at most 15 .*got 200"):
         limited.ask(1, n=200)

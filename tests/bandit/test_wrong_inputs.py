@@ -43,9 +43,9 @@ class Moody:
 def make(policy: str = "gp-ucb", domain: Any = LINE, expert: Any = None, **options: Any) -> Bandit:
     if policy == "sparq-gp-ucb":
         return policies.sparq_gp_ucb(
-            domain, KERNEL, 0.01, expert=expert or Moody(), seed=3, **options
+            domain, kernel=KERNEL, noise_variance=0.01, expert=expert or Moody(), seed=3, **options
         )
-    return policies.gp_ucb(domain, KERNEL, 0.01, seed=3, **options)
+    return policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01, seed=3, **options)
 
 
 def play(bandit: Bandit, steps: int) -> Array:
@@ -199,7 +199,7 @@ def test_a_part_that_fails_on_the_way(name: str) -> None:
 
     def made(given: Any) -> Bandit:
         if option == "kernel":
-            return policies.gp_ucb(LINE, given, 0.01, seed=3)
+            return policies.gp_ucb(LINE, kernel=given, noise_variance=0.01, seed=3)
         if option == "threshold":
             return Bandit(replace(make("sparq-gp-ucb").recipe, aging=DiscardAbove(given)))
         return make("sparq-gp-ucb", **{option: KDPP(given) if "budget" in name else given})
@@ -224,9 +224,26 @@ def test_a_part_that_fails_on_the_way(name: str) -> None:
 def test_a_kernel_that_does_not_fit() -> None:
     """What else can be wrong with one: tests/gp/kernels."""
     made = policies.tv_gp_ucb
-    refused(ValueError, "has 3 length scales", made, LINE, RBF([1.0] * 3), 0.01, epsilon=0.1)
+    refused(
+        ValueError,
+        "has 3 length scales",
+        made,
+        LINE,
+        kernel=RBF([1.0] * 3),
+        noise_variance=0.01,
+        epsilon=0.1,
+    )
 
 
 def test_a_first_sample_is_for_an_epsilon_that_is_learned() -> None:
     made, says = policies.tv_gp_ucb, "first_sample is for an epsilon that is not given"
-    refused(ValueError, says, made, LINE, KERNEL, 0.01, epsilon=0.1, first_sample=9)
+    refused(
+        ValueError,
+        says,
+        made,
+        LINE,
+        kernel=KERNEL,
+        noise_variance=0.01,
+        epsilon=0.1,
+        first_sample=9,
+    )

@@ -31,11 +31,13 @@ from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
 
 def plain(seed: int = 3) -> Bandit:
-    return policies.tv_gp_ucb(LINE, KERNEL, NOISE, epsilon=0.05, seed=seed)
+    return policies.tv_gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, seed=seed)
 
 
 def asking(expert: Any, **more: Any) -> Bandit:
-    return policies.frugal_gp_ucb(LINE, KERNEL, NOISE, expert=expert, budget=2, **more)
+    return policies.frugal_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=NOISE, expert=expert, budget=2, **more
+    )
 
 
 def truth(X: Any, t: float) -> Any:
@@ -111,7 +113,9 @@ def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) 
 def test_an_expert_knows_every_reward_though_somebody_has_looked_first(tmp_path: Path) -> None:
     def bandit() -> Bandit:
         expert = Calibrated(CallableExpert(truth, 0.02))
-        return policies.sparq_gp_ucb(LINE, KERNEL, NOISE, expert=expert, queries=2.0, ask_every=4)
+        return policies.sparq_gp_ucb(
+            LINE, kernel=KERNEL, noise_variance=NOISE, expert=expert, queries=2.0, ask_every=4
+        )
 
     twin, place = bandit(), tmp_path / "campaign.db"
     play(twin, 1, 8)
@@ -414,7 +418,7 @@ def test_a_copy_is_made_while_others_go_on(tmp_path: Path) -> None:
 
 
 def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
-    box = policies.tv_gp_ucb(Box([[0, 1]]), RBF(0.2), NOISE, epsilon=0.05)
+    box = policies.tv_gp_ucb(Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, epsilon=0.05)
     with Campaign.create(tmp_path / "campaign.db", box) as campaign:
         assert campaign.ask(1.0).shape == (1, 1)
         with pytest.raises(ValueError, match="a function of points cannot be written down"):

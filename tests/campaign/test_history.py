@@ -16,8 +16,10 @@ from tvbandits.campaign.store.errors import ConflictError
 
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
 BANDITS = {
-    "window": lambda: policies.sw_gp_ucb(SITES, RBF(1.0), 0.01, window=5, mean=0.0),
-    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, None, 0.01, minimise=True),
+    "window": lambda: policies.sw_gp_ucb(
+        SITES, kernel=RBF(1.0), noise_variance=0.01, window=5, mean=0.0
+    ),
+    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimise=True),
 }
 
 

@@ -39,12 +39,16 @@ def sees(X: Any, t: float) -> Any:
 EXPERT = CallableExpert(sees, 0.02)
 LOUD = Limit("noise_level", at_most=60, noise_variance=0.1)
 RECIPES: dict[str, Callable[[], Bandit]] = {
-    "limits": lambda: policies.gp_ucb(SITES, RBF(1.0), 0.01).with_limits([LOUD], SITES.X[:2]),
-    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, None, 0.01, minimise=True),
-    "expert": lambda: policies.frugal_gp_ucb(SITES, None, 0.01, expert=EXPERT, budget=2),
-    "one query's answers": lambda: policies.sparq_gp_ucb(SITES, RBF(1.0), 0.01, expert=EXPERT),
-    "brought": lambda: policies.frugal_gp_ucb(SITES, None, 0.01, expert=None, budget=2),
-    "learned": lambda: policies.tv_gp_ucb(SITES, RBF(1.0), 0.01),
+    "limits": lambda: policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01).with_limits(
+        [LOUD], SITES.X[:2]
+    ),
+    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimise=True),
+    "expert": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=EXPERT, budget=2),
+    "one query's answers": lambda: policies.sparq_gp_ucb(
+        SITES, kernel=RBF(1.0), noise_variance=0.01, expert=EXPERT
+    ),
+    "brought": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None, budget=2),
+    "learned": lambda: policies.tv_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01),
 }
 
 
@@ -166,7 +170,10 @@ def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
 ) -> None:
     """The ledger leaves it to a bandit from the reading on with which the oldest may go."""
     monkeypatch.setattr(recipe, "SHORTEST_HISTORY", 10)
-    place, bandit = tmp_path / "c.db", policies.sw_gp_ucb(SITES, RBF(1.0), 0.01, window=5)
+    place, bandit = (
+        tmp_path / "c.db",
+        policies.sw_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01, window=5),
+    )
     with Campaign.create(place, bandit.with_history(10)) as campaign:
         for t in range(1, told + 1):
             campaign.tell(SITES.X[t % 5 : t % 5 + 1], [np.sin(t)], float(t))

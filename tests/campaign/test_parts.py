@@ -49,7 +49,9 @@ def command(
 def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_path: Path) -> None:
     np.save(tmp_path / "points.npy", np.random.default_rng(0).random((50, 2)))
     domain: Any = Candidates(tmp_path / "points.npy")  # type: ignore[arg-type]
-    Campaign.create(tmp_path / "c.db", policies.bbkb(domain, RBF(0.3), 0.1)).close()
+    Campaign.create(
+        tmp_path / "c.db", policies.bbkb(domain, kernel=RBF(0.3), noise_variance=0.1)
+    ).close()
     trusted = {"tvbandits:MappedRows": domain.rows}
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
@@ -65,7 +67,7 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
 
 
 def moving() -> Any:
-    return policies.gp_ucb(SITES, RBF(2.0), 0.01).with_move_cost(0.1)
+    return policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).with_move_cost(0.1)
 
 
 def test_moves_outlive_a_process(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_a_bounded_history_is_said_in_a_file(command: Command, tmp_path: Path) -
 
 
 def limited(path: Path) -> Campaign:
-    bandit = policies.adaptive_gp_ucb(SITES, None, 0.01, posterior="exact")
+    bandit = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior="exact")
     return Campaign.create(path, bandit.with_limits([LOUD], SITES.X[:2]))
 
 

@@ -19,11 +19,13 @@ NAMED = {"names": '["a", "b", "c", "d"]'}
 
 
 def plain() -> Bandit:
-    return policies.gp_ucb(SITES, RBF(1.0), 0.01)
+    return policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01)
 
 
 def brought() -> Bandit:
-    return policies.frugal_gp_ucb(SITES, RBF(1.0), 0.01, expert=None, budget=2)
+    return policies.frugal_gp_ucb(
+        SITES, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2
+    )
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) ->
 
 
 def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Path) -> None:
-    bandit = policies.gp_ucb(Arms(["red", "green"]), RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(Arms(["red", "green"]), kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         calls: list[Callable[[], Any]] = [
             lambda: campaign.tell(["red"], [1.0], 1.0, key="by name"),
@@ -107,7 +109,7 @@ def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Pa
 
 def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Path) -> None:
     domain = CandidatesInContext(SITES, {"outside": (0.0, 10.0)})
-    bandit = policies.gp_ucb(domain, RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, about=NAMED) as campaign:
         campaign.ask(1.0, among=["b"], context={"outside": 3.0})
         campaign.ask(2.0, among=["c"], context={"outside": 5.0})
@@ -206,7 +208,7 @@ def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
 ) -> None:
     expert = Unreliable()
     domain = CandidatesInContext(SITES, {"outside": (0.0, 10.0)}) if context else SITES
-    bandit = policies.sparq_gp_ucb(domain, RBF(1.0), 0.01, expert=expert)
+    bandit = policies.sparq_gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01, expert=expert)
     seen = set()
     with Campaign.create(tmp_path / "c.db", bandit, snapshot_every=100) as campaign:
         for t in range(1, 7):

@@ -19,7 +19,9 @@ ABOUT = {"names": json.dumps(["A", "B", "C"]), "coordinates": json.dumps(["x", "
 
 
 def begun(place: Path) -> Campaign:
-    campaign = Campaign.create(place, policies.gp_ucb(OLD, RBF(1.0), 0.01), about=ABOUT)
+    campaign = Campaign.create(
+        place, policies.gp_ucb(OLD, kernel=RBF(1.0), noise_variance=0.01), about=ABOUT
+    )
     campaign.tell(["A", "B", "C"], [0.1, 0.5, 0.3], 1)
     return campaign
 
@@ -31,7 +33,9 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         assert campaign.sites == ["B", "C", "D"]
         assert campaign.names.sites == ["A", "B", "C", "D"]
         campaign.tell(["D", "A"], [0.9, 0.2], 2)
-        always = policies.gp_ucb(Candidates([*OLD.X.tolist(), [3.0, 1.0]]), RBF(1.0), 0.01)
+        always = policies.gp_ucb(
+            Candidates([*OLD.X.tolist(), [3.0, 1.0]]), kernel=RBF(1.0), noise_variance=0.01
+        )
         always.tell(OLD.X, [0.1, 0.5, 0.3], 1)
         always.tell([[3.0, 1.0], [0.0, 0.0]], [0.9, 0.2], 2)
         X = np.array([*OLD.X, [3.0, 1.0]])
@@ -48,7 +52,7 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
 
 
 def test_sites_without_names_stay_so(tmp_path: Path) -> None:
-    bandit = policies.gp_ucb(OLD, RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(OLD, kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.change_sites({"D": [3.0, 1.0]})
         assert campaign.sites == ["0,0", "1,0", "0,2", "3,1"]
@@ -95,7 +99,7 @@ def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> No
 
 def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
     domain = Candidates([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], context={"outside": (-9, 9)})
-    bandit = policies.gp_ucb(domain, RBF(2.0), 0.05)
+    bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.05)
     with Campaign.create(tmp_path / "c.db", bandit, about={"names": '["A", "B", "C"]'}) as campaign:
         assert campaign.sites == ["A", "B", "C"]
         campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"])
@@ -146,13 +150,13 @@ def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], m
 @pytest.mark.parametrize("ragged", [[[1.0], [1.0, 2.0]], [[[[2.0]], 1.0]]])
 @pytest.mark.parametrize("clock", [None, Clock()])
 def test_what_is_ragged_is_named(tmp_path: Path, ragged: Any, clock: Clock | None) -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.1)
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit, clock=clock) as campaign:
         refused(ValueError, "X must", campaign.tell, ragged, [1.0], 1.0)
         refused(ValueError, "^(t|when)\\b.* must", campaign.tell, [[0.0]], [1.0], ragged)
 
 
 def test_a_box_has_no_sites(tmp_path: Path) -> None:
-    bandit = policies.gp_ucb(Box([(0, 1)]), RBF(1.0), 0.1)
+    bandit = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         refused(ValueError, "among sites or arms, got Box", campaign.change_sites, {"D": [0.5]})

@@ -524,7 +524,10 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
 
 
 def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
-    bandit, X = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), None), np.zeros((1, 1))
+    bandit, X = (
+        policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=None),
+        np.zeros((1, 1)),
+    )
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
         doubts = Doubts(campaign)

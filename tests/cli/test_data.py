@@ -97,7 +97,7 @@ policy = POLICIES["sw-gp-ucb"]
 
 
 def greedy(setting, mean: float = 0.0):
-    return Bandit(Recipe(*setting.parts, confidence=0.0, mean=mean), seed=setting.seed)
+    return Bandit(Recipe(**setting.parts, confidence=0.0, mean=mean), seed=setting.seed)
 
 
 def problem(candidates: int = 21, horizon: int = 30):

@@ -19,7 +19,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def on_sites(place: Path) -> None:
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     about = {"names": json.dumps([EVIL, "d"]), "title": EVIL, "unit": EVIL, "places": EVIL}
     with Campaign.create(place, bandit, about=about) as campaign:
         campaign.ask(1.0, among=[0])
@@ -29,7 +29,7 @@ def on_sites(place: Path) -> None:
 
 def on_words(place: Path) -> None:
     space = Space(kind=[EVIL, "d"])
-    bandit = policies.gp_ucb(space, space.kernel(), 0.01)
+    bandit = policies.gp_ucb(space, kernel=space.kernel(), noise_variance=0.01)
     with Campaign.create(place, bandit) as campaign:
         campaign.tell([{"kind": EVIL}], [1.0], 1.0)
 

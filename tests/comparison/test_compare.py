@@ -493,7 +493,7 @@ def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
 
     def maker(setting: Setting) -> Bandit:
         assert setting.noise_variance is None
-        found.append(policies.gp_ucb(*setting.parts, seed=setting.seed))
+        found.append(policies.gp_ucb(**setting.parts, seed=setting.seed))
         return found[-1]
 
     rows = list(compare(measured(), {"mine": maker}, seeds=1, horizon=20))
@@ -598,7 +598,11 @@ def test_a_problem_says_what_moves_cost_and_bandits_know_it() -> None:
 
 
 def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
-    made = {"dear": lambda s: policies.gp_ucb(s.domain, s.kernel, 0.01).with_move_cost(0.2)}
+    made = {
+        "dear": lambda s: policies.gp_ucb(
+            s.domain, kernel=s.kernel, noise_variance=0.01
+        ).with_move_cost(0.2)
+    }
     rows = compare(DriftingBump(candidates=21, horizon=4), made, seeds=1, batch=3)
     assert [row["move_cost"] > 0 for row in rows] == [True] * 4
     assert (

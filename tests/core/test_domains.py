@@ -448,13 +448,15 @@ def test_a_path_can_be_shown(bad: Any) -> None:
 
 def test_a_typo_says_what_may_be_meant() -> None:
     says = "sw_gp_ucb has no parameter 'windw'; did you mean \"window\""
-    refused(TypeError, says, policies.sw_gp_ucb, LINE, RBF(1.0), 0.01, windw=5)
+    refused(
+        TypeError, says, policies.sw_gp_ucb, LINE, kernel=RBF(1.0), noise_variance=0.01, windw=5
+    )
 
 
 @pytest.mark.parametrize("constant", [1e101, 1e300, 1e-76, 1e-300])
 def test_a_kernel_has_limits(constant: float) -> None:
     with pytest.raises(ValueError, match="positive on the diagonal, from 1e-75 to 1e"):
-        policies.gp_ucb(LINE, ConstantKernel(constant) * RBF(1.0), 0.01)
+        policies.gp_ucb(LINE, kernel=ConstantKernel(constant) * RBF(1.0), noise_variance=0.01)
 
 
 # --- one line, and a small table that trusts nothing

@@ -64,7 +64,7 @@ def play(bandit: Bandit) -> Array:
 
 def test_a_bandit_in_a_worker_plays_as_here() -> None:
     def made() -> Bandit:
-        return policies.gp_ucb(Candidates(POINTS), RBF(0.3), 0.01)
+        return policies.gp_ucb(Candidates(POINTS), kernel=RBF(0.3), noise_variance=0.01)
 
     expected = play(made())
     for found in in_workers(play, made()):
@@ -118,8 +118,10 @@ def test_a_memory_map_is_an_array(kind: str, tmp_path: Path) -> None:
     domain = Candidates(X)
     assert domain == Candidates(SOME)
     assert hash(domain) == hash(Candidates(SOME))
-    expected = play(policies.gp_ucb(Candidates(SOME), RBF(0.3), 0.01))
-    np.testing.assert_array_equal(play(policies.gp_ucb(domain, RBF(0.3), 0.01)), expected)
+    expected = play(policies.gp_ucb(Candidates(SOME), kernel=RBF(0.3), noise_variance=0.01))
+    np.testing.assert_array_equal(
+        play(policies.gp_ucb(domain, kernel=RBF(0.3), noise_variance=0.01)), expected
+    )
     if X.flags.writeable:
         X[:] = 0.0  # what becomes of it afterwards is nothing to the candidates
         np.testing.assert_array_equal(domain.X, SOME)

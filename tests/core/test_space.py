@@ -501,8 +501,8 @@ def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: policies.gp_ucb(ARMS, RBF(0.3), 0.01),
-        lambda: policies.adaptive_gp_ucb(ARMS, None, 0.01),
+        lambda: policies.gp_ucb(ARMS, kernel=RBF(0.3), noise_variance=0.01),
+        lambda: policies.adaptive_gp_ucb(ARMS, noise_variance=0.01),
         lambda: policies.discounted_thompson(ARMS),
     ],
 )
@@ -527,7 +527,7 @@ def test_what_is_wrong_is_named() -> None:
         ("ab", "names must be at least two different texts, got 'ab'"),
     ):
         refused(ValueError, said, Arms, names)
-    bandit = policies.gp_ucb(ARMS, RBF(0.3), 0.01)
+    bandit = policies.gp_ucb(ARMS, kernel=RBF(0.3), noise_variance=0.01)
     for X in (["pink"], ["red", 1], [{"leg": "red"}]):
         refused(ValueError, r"arm|leg", bandit.tell, X, [1.0] * len(X), 1)
     assert bandit.info.told == 0
@@ -594,11 +594,11 @@ def test_no_trials_are_no_reading() -> None:
 def test_a_bandit_is_told_counts() -> None:
     sites, clicks = Candidates([[0.0], [1.0], [2.0]]), rate([0, 3, 0], [100, 50, 0])
     for make in (policies.gp_ucb, policies.bkb):
-        told, plain = (make(sites, RBF(1.0), 0.01) for _ in range(2))
+        told, plain = (make(sites, kernel=RBF(1.0), noise_variance=0.01) for _ in range(2))
         told.tell(sites.X, clicks, 1)
         plain.tell(sites.X, clicks.values, 1, clicks.variance)
         assert told.history.equals(plain.history)
-    bandit = policies.gp_ucb(sites, RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     bandit.tell(sites.X[:2], [0.0, 0.0], 1)
     bandit.correct(sites.X[:2], rate([0, 3], [100, 50]), 1)
     np.testing.assert_array_equal(bandit.state.rewards.y, clicks.values[:2])
@@ -618,7 +618,7 @@ def test_what_is_wrong_is_named_counts() -> None:
     for around in (0.0, 1.0, np.nan):
         refused(ValueError, "around must be above 0 and below 1, got", rate, 1, 2, around=around)
     refused(ValueError, r"around must have shape \(1,\)", count, 1, 2, around=[1.0, 2.0])
-    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     with pytest.raises(ValueError, match=r"counted rewards have a variance, got 0\.1 as well"):
         bandit.tell([[0.0]], rate(1, 2), 1, 0.1)
     with pytest.raises(ValueError, match=r"y must have shape \(2,\), got \(1,\)"):

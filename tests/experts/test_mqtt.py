@@ -209,7 +209,9 @@ def transport(broker: Broker, network: list[int]) -> Iterator[MQTTTransport]:  #
 
 
 def sparq(expert: SensorExpert) -> Bandit:
-    return policies.sparq_gp_ucb(Candidates(PLACES), RBF(0.5), 0.2, expert=expert, seed=3)
+    return policies.sparq_gp_ucb(
+        Candidates(PLACES), kernel=RBF(0.5), noise_variance=0.2, expert=expert, seed=3
+    )
 
 
 def played(bandit: Bandit, times: range) -> list[Any]:

@@ -211,7 +211,14 @@ def plain(steps: int, first: float) -> tuple[list[float], list[int]]:
 
 def make(**parts: Any) -> Bandit:
     return policies.et_gp_ucb(
-        DOMAIN, KERNEL, NOISE, delta=DELTA, confidence=BETA, mean=0.0, seed=0, **parts
+        DOMAIN,
+        kernel=KERNEL,
+        noise_variance=NOISE,
+        delta=DELTA,
+        confidence=BETA,
+        mean=0.0,
+        seed=0,
+        **parts,
     )
 
 
@@ -467,13 +474,14 @@ def value(X: Array, t: float) -> Array:
 
 
 def recipe(name: str, unit: float = 1.0, learn: Any = LEARN) -> Bandit:
-    parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01 * unit**2)
+    noise = 0.01 * unit**2
+    parts: Any = {"domain": DOMAIN_LEARNED_RATE, "kernel": RBF(0.8), "noise_variance": noise}
     if name == "sparq":
         expert = CallableExpert(lambda X, t: unit * value(X, t), 0.01 * unit**2)
-        return policies.sparq_gp_ucb(*parts, expert=expert, rate=None, learn=learn)
+        return policies.sparq_gp_ucb(**parts, expert=expert, rate=None, learn=learn)
     if name == "w":
-        return policies.w_gp_ucb(*parts, learn=learn)
-    return policies.ui_gp_ucb(*parts, learn=learn)
+        return policies.w_gp_ucb(**parts, learn=learn)
+    return policies.ui_gp_ucb(**parts, learn=learn)
 
 
 NAMES = ["ui", "w", "sparq"]
@@ -515,14 +523,14 @@ def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
 def test_a_pace_that_is_given_is_kept_and_another_map_has_its_own() -> None:
     bandit = recipe("ui")
     play_learned_rate(bandit, range(1, 15))
-    parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01)
-    given = policies.ui_gp_ucb(*parts, rate=0.3)
+    parts: Any = {"domain": DOMAIN_LEARNED_RATE, "kernel": RBF(0.8), "noise_variance": 0.01}
+    given = policies.ui_gp_ucb(**parts, rate=0.3)
     play_learned_rate(given, range(1, 15))
     assert given.info.model.fits == 0
     assert given.state.model.aging == given.recipe.aging
     with pytest.raises(ValueError, match=r"learn is for a rate that is not given, got rate = 0\.3"):
-        policies.ui_gp_ucb(*parts, rate=0.3, learn=Every(5))
-    for other in (recipe("w"), policies.gp_ucb(*parts), given):
+        policies.ui_gp_ucb(**parts, rate=0.3, learn=Every(5))
+    for other in (recipe("w"), policies.gp_ucb(**parts), given):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.aging == other.recipe.aging
         assert math.isnan(taken.info.model.pace)

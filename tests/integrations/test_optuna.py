@@ -26,7 +26,9 @@ def _quiet() -> None:
 
 def quick(space: Any, kernel: Any, noise_variance: Any, **options: Any) -> Any:  # noqa: ARG001
     """Fixed numbers: what is tested is who tells what, and when."""
-    return policies.tv_gp_ucb(space, space.kernel(), 0.01, epsilon=0.05, **options)
+    return policies.tv_gp_ucb(
+        space, kernel=space.kernel(), noise_variance=0.01, epsilon=0.05, **options
+    )
 
 
 def numbered(trial: Any) -> float:

@@ -30,7 +30,9 @@ def hours() -> float:
 
 def quick(space: Any, kernel: Any = None, noise_variance: Any = None, **options: Any) -> Any:  # noqa: ARG001
     """Fixed numbers: what is tested is who tells what, and when."""
-    return policies.tv_gp_ucb(space, space.kernel(), 0.01, **{"epsilon": 0.05, **options})
+    return policies.tv_gp_ucb(
+        space, kernel=space.kernel(), noise_variance=0.01, **{"epsilon": 0.05, **options}
+    )
 
 
 class Clock:

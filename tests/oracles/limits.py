@@ -19,8 +19,8 @@ def plain_trajectory(
     seed: int,
 ) -> np.ndarray:
     """What GP-UCB plays under a limit of the form at_most, once points were told at t = 1."""
-    bandit = policies.gp_ucb(sites, RBF(2.0), 0.01, seed=seed)
-    beliefs = policies.gp_ucb(sites, RBF(2.0), limit.noise_variance)
+    bandit = policies.gp_ucb(sites, kernel=RBF(2.0), noise_variance=0.01, seed=seed)
+    beliefs = policies.gp_ucb(sites, kernel=RBF(2.0), noise_variance=limit.noise_variance)
     bandit.tell(told, reward(told), 1)
     beliefs.tell(told, outcome(told, 1), 1)
     rows = []

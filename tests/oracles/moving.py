@@ -19,7 +19,10 @@ def plain_trajectory(
     noise: float = 0.01,
 ) -> np.ndarray:
     """What TV-GP-UCB of width 2 plays from the point `first` (1, d) on, with RBF(2) and unit learned."""
-    X, twin = places.X, policies.tv_gp_ucb(places, RBF(2.0), noise, epsilon=epsilon)
+    X, twin = (
+        places.X,
+        policies.tv_gp_ucb(places, kernel=RBF(2.0), noise_variance=noise, epsilon=epsilon),
+    )
     plays, stayed = [first[0]], 1
     twin.tell(first, reward(first, 1), 1)
     for t in range(2, steps + 1):

@@ -30,7 +30,9 @@ def played(domain: Any, rewards: int = 6, **options: Any) -> Bandit:
     if domain.dimension > 2 and isinstance(domain, Candidates):
         kernel = OVEN.kernel()
     expert = CallableExpert(reward, variance=0.1)
-    bandit = policies.sparq_gp_ucb(domain, kernel, 0.1, expert=expert, confidence=2.0)
+    bandit = policies.sparq_gp_ucb(
+        domain, kernel=kernel, noise_variance=0.1, expert=expert, confidence=2.0
+    )
     if options:
         bandit = Bandit(replace(bandit.recipe, **options))
     for t in range(1, rewards + 1):
@@ -159,4 +161,4 @@ def test_nothing_is_changed() -> None:
 
 def test_a_time_that_is_none() -> None:
     with pytest.raises(ValueError, match="t must be a finite number, got nan"):
-        plots.beliefs(policies.gp_ucb(LINE, RBF(0.3), 0.1), np.nan)
+        plots.beliefs(policies.gp_ucb(LINE, kernel=RBF(0.3), noise_variance=0.1), np.nan)

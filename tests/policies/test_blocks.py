@@ -32,7 +32,9 @@ def test_the_thresholds_are_those_of_the_paper() -> None:
 
 
 def master(**constants: Any) -> Any:
-    return policies.master(LINE, RBF(0.2), 0.01, mean=0.0, horizon=200, seed=4, **constants)
+    return policies.master(
+        LINE, kernel=RBF(0.2), noise_variance=0.01, mean=0.0, horizon=200, seed=4, **constants
+    )
 
 
 def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
@@ -117,7 +119,14 @@ def test_the_most_uncertain_are_those_of_dense_posteriors() -> None:
 
 def test_phases_eliminate_and_start_again() -> None:
     player: Any = policies.r_perp(
-        LINE, RBF(0.2), 0.01, reset_every=70, first=5, mean=0.0, confidence=1.5, seed=3
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=0.01,
+        reset_every=70,
+        first=5,
+        mean=0.0,
+        confidence=1.5,
+        seed=3,
     )
     K, alive, rows, y, length = RBF(0.2)(LINE.X), np.arange(15), [], [], 5
     shuffled = False
@@ -174,7 +183,7 @@ def test_the_strategy_is_optimal(weight: float) -> None:
 
 def opkb(**more: Any) -> Any:
     options = {"c3": 0.5, "gain": 4.0, "horizon": 200, "seed": 2} | more
-    return policies.ada_opkb(LINE, RBF(0.2), 0.01, **options)
+    return policies.ada_opkb(LINE, kernel=RBF(0.2), noise_variance=0.01, **options)
 
 
 def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
@@ -239,7 +248,7 @@ def test_it_starts_again_when_a_replay_disagrees() -> None:
 
 
 def test_rewards_told_together_may_end_several_blocks() -> None:
-    player: Any = policies.ada_opkb(LINE, RBF(0.2), 0.01)
+    player: Any = policies.ada_opkb(LINE, kernel=RBF(0.2), noise_variance=0.01)
     plays = 4 * player.rule.length
     player.tell(player.ask(1.0, n=plays), np.zeros(plays), 1.0)
     assert player.rule.epoch.block == 2
@@ -247,7 +256,9 @@ def test_rewards_told_together_may_end_several_blocks() -> None:
 
 
 def test_next_to_no_noise_leaves_designs_that_can_be_computed() -> None:
-    player: Any = policies.ada_opkb(LINE, RBF(0.2), 1e-50, c3=0.02, gain=4.0, adaptive=False)
+    player: Any = policies.ada_opkb(
+        LINE, kernel=RBF(0.2), noise_variance=1e-50, c3=0.02, gain=4.0, adaptive=False
+    )
     for t in range(1, 13):
         player.tell(player.ask(t), [float(t % 3 == 2)], t)
     assert player.rule.epoch.block > 1

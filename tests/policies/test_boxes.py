@@ -14,7 +14,9 @@ from tvbandits.gp.kernels.terms import terms_of
 
 def played(steps: int, name: str = "ackley4", seed: int = 0) -> tuple[Bandit, Lifted]:
     problem = Lifted(name, horizon=100)
-    bandit = policies.adaptive_gp_ucb(problem.domain, None, problem.noise_variance, seed=seed)
+    bandit = policies.adaptive_gp_ucb(
+        problem.domain, noise_variance=problem.noise_variance, seed=seed
+    )
     rng = np.random.default_rng(seed)
     for t in range(1, steps + 1):
         X = bandit.ask(t)
@@ -60,7 +62,7 @@ def test_climbing_finds_a_narrow_peak_near_a_known_point() -> None:
 
 def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None:
     box, rng = Box(np.array([[0.0, 1.0]] * 3)), np.random.default_rng(0)
-    bandit = policies.adaptive_gp_ucb(box, None, 1e-4)
+    bandit = policies.adaptive_gp_ucb(box, noise_variance=1e-4)
     for t in range(1, 61):
         X = box.sample(1, rng)
         shared = np.sin(0.7 * t) + np.cos(0.41 * t)
@@ -91,7 +93,7 @@ def test_the_width_is_the_one_that_is_given() -> None:
         (None, np.zeros(20), 2.0),
         (2.5, np.zeros(20), 2.5),
     ):
-        bandit = policies.adaptive_gp_ucb(box, None, 0.01, confidence=given, learn=1000)
+        bandit = policies.adaptive_gp_ucb(box, noise_variance=0.01, confidence=given, learn=1000)
         X = box.sample(20, np.random.default_rng(0))
         bandit.tell(X, X[:, 0], times)
         bandit.ask(20.0)
@@ -109,7 +111,7 @@ def one_bump(X: np.ndarray, t: float) -> np.ndarray:
 @pytest.mark.parametrize(("reward", "best"), [(sum_of_waves, 0), (one_bump, 1)])
 def test_rewards_decide_whether_coordinates_add_up(reward: Any, best: int) -> None:
     box, rng = Box(np.array([[0.0, 1.0]] * 3)), np.random.default_rng(0)
-    bandit = policies.adaptive_gp_ucb(box, None, 1e-4)
+    bandit = policies.adaptive_gp_ucb(box, noise_variance=1e-4)
     for t in range(1, 61):
         X = box.sample(1, rng)
         bandit.tell(X, reward(X, t), t)

@@ -57,7 +57,9 @@ def frugal(
     space = RBF(0.5) if kernel is None else kernel
     parts = {"learn": LEARN, "budget": 2.0, "noise": NOISE, **more}
     noise = parts.pop("noise")
-    return policies.frugal_gp_ucb(domain, space, noise * unit**2, expert=expert, **parts)
+    return policies.frugal_gp_ucb(
+        domain, kernel=space, noise_variance=noise * unit**2, expert=expert, **parts
+    )
 
 
 def play(bandit: Bandit, times: Sequence[float], unit: float = 1.0, truth: Any = value) -> Array:

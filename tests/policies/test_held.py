@@ -40,7 +40,9 @@ def test_what_is_no_rule_is_refused() -> None:
 
 def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
     def make(base: Any) -> Any:
-        return policies.master(LINE, RBF(0.2), 0.01, base=base, mean=0.0, horizon=50, seed=4)
+        return policies.master(
+            LINE, kernel=RBF(0.2), noise_variance=0.01, base=base, mean=0.0, horizon=50, seed=4
+        )
 
     make(None).save(tmp_path / "saved")
     load(tmp_path / "saved")
@@ -83,7 +85,7 @@ def test_a_phase_goes_on_while_its_plays_are_out() -> None:
 def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
     recipe: Any, scale: float, y: float, variance: float
 ) -> None:
-    player = recipe(LINE, RBF(0.2), 0.01, scale=scale)
+    player = recipe(LINE, kernel=RBF(0.2), noise_variance=0.01, scale=scale)
     X = player.ask(1.0)
     before = to_bytes(player)
     with pytest.raises(ValueError, match=r"^in the unit .* of rewards, .* must be at "):
@@ -91,9 +93,12 @@ def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
     assert to_bytes(player) == before
 
 
-@pytest.mark.parametrize("given", [(policies.uniform,), (policies.master, RBF(0.2), 0.01)])
+@pytest.mark.parametrize(
+    "given",
+    [(policies.uniform, {}), (policies.master, {"kernel": RBF(0.2), "noise_variance": 0.01})],
+)
 def test_a_refused_ask_changes_nothing(given: Any) -> None:
-    player = given[0](Box([[0.0, 1.0]] * 2), *given[1:])
+    player = given[0](Box([[0.0, 1.0]] * 2), **given[1])
     before = to_bytes(player)
     left = chain([True], repeat(False))  # one point is chosen, and then nothing is available
     with pytest.raises(NothingAvailableError, match="none of 65536 points"):
@@ -104,7 +109,7 @@ def test_a_refused_ask_changes_nothing(given: Any) -> None:
 @pytest.mark.parametrize(
     ("player", "told"),
     [
-        (policies.master(LINE, RBF(0.2), 0.01), [1e50, 1e50, -1e50, -1e50]),
+        (policies.master(LINE, kernel=RBF(0.2), noise_variance=0.01), [1e50, 1e50, -1e50, -1e50]),
         (policies.w_dbo(LINE, noise_variance=1e100, first=1), [1e-9, 2e-9, 3e-9, 1e-9]),
     ],
 )

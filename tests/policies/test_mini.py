@@ -20,7 +20,12 @@ def reward(X: Array) -> Array:
 @pytest.mark.parametrize(("noise", "ratio"), [(0.1, 2.0), (1.0, 1.5), (0.01, 3.0), (0.1, 1.0)])
 def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
     bandit = policies.mini_gp_ucb(
-        SITES, RBF(2.0), noise, mean=0.0, ratio_bound=ratio, largest_batch=10**5
+        SITES,
+        kernel=RBF(2.0),
+        noise_variance=noise,
+        mean=0.0,
+        ratio_bound=ratio,
+        largest_batch=10**5,
     )
     X = bandit.ask(1)
     assert len(X) == 1
@@ -39,7 +44,7 @@ def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
 
 @pytest.mark.parametrize("domain", [SITES, Box([(0, 10)])], ids=str)
 def test_no_deviation_shrinks_by_more_than_the_ratio(domain: Any) -> None:
-    bandit, X = policies.mini_gp_ucb(domain, RBF(2.0), 0.1, mean=0.0), SITES.X
+    bandit, X = policies.mini_gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.1, mean=0.0), SITES.X
     for t in range(1, 12):
         played, before = bandit.ask(t), bandit.predict(X, t)[1]
         bandit.tell(played, reward(played), t)
@@ -50,13 +55,15 @@ def test_no_deviation_shrinks_by_more_than_the_ratio(domain: Any) -> None:
 
 
 def test_a_number_of_points_that_is_asked_for_is_of_different_ones() -> None:
-    bandit = policies.mini_gp_ucb(SITES, RBF(2.0), 1.0)
+    bandit = policies.mini_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=1.0)
     bandit.tell(SITES.X[:3], [0.1, 0.2, 0.3], 1)
     assert len(np.unique(bandit.ask(2, n=4), axis=0)) == 4
 
 
 def test_what_is_out_counts_and_a_batch_has_an_end() -> None:
-    bandit = policies.mini_gp_ucb(SITES, RBF(2.0), 5.0, mean=0.0, largest_batch=9)
+    bandit = policies.mini_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=5.0, mean=0.0, largest_batch=9
+    )
     bandit.tell(SITES.X[:1], [0.0], 1)
     assert len(bandit.ask(2)) == 9
     assert len(bandit.ask(2)) == 9

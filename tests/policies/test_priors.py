@@ -60,7 +60,13 @@ def plain_world(t: float) -> Any:
 def test_elimination_is_that_of_the_pseudo_code() -> None:
     lengths, rates, width, noise, delta = (0.2, 1.0, 5.0), (0.001, 0.2), 1.5, 0.04, 0.1
     player: Any = policies.pe_gp_ucb(
-        LINE, RBF(0.2), noise, lengths="0.2 1 5", rates="0.001 0.2", confidence=width, mean=0.0
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=noise,
+        lengths="0.2 1 5",
+        rates="0.001 0.2",
+        confidence=width,
+        mean=0.0,
     )
     priors = [(RBF(0.2)(LINE.X / a), r) for a in lengths for r in rates]
     left, sums = list(range(6)), [[0.0, 0.0, 0] for _ in range(6)]
@@ -107,7 +113,13 @@ def shares_of_asks(player: Any, asks: int) -> Any:
 
 def test_priors_are_weighted_by_their_evidence() -> None:
     player: Any = policies.hp_gp_ts(
-        LINE, RBF(0.2), 0.1, lengths="0.5 1", rates="0.01 0.3", mean=0.0, seed=1
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=0.1,
+        lengths="0.5 1",
+        rates="0.01 0.3",
+        mean=0.0,
+        seed=1,
     )
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
         player.tell(LINE.X[[row]], [y], t)
@@ -141,7 +153,9 @@ def test_an_arm_is_drawn_as_its_future_would_tell_it(gamma: float, noise: float,
 
 
 def test_the_best_point_of_a_predictive_draw_is_played() -> None:
-    player: Any = policies.predictive_sampling(LINE, RBF(0.2), 0.1, epsilon=0.1, mean=0.0, seed=2)
+    player: Any = policies.predictive_sampling(
+        LINE, kernel=RBF(0.2), noise_variance=0.1, epsilon=0.1, mean=0.0, seed=2
+    )
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
         player.tell(LINE.X[[row]], [y], t)
     # Over the candidates: each reads its arm in all steps to come, with this noise.
@@ -168,6 +182,8 @@ def test_boxes_are_refused(name: str) -> None:
 def test_nonsense_is_refused() -> None:
     for make in (policies.pe_gp_ucb, policies.hp_gp_ts):
         with pytest.raises(ValueError, match="rates must be numbers with spaces"):
-            make(LINE, RBF(), 1.0, rates="0.1,0.2")  # type: ignore[operator]
-        refused(ValueError, "each of lengths", make, LINE, RBF(), 1.0, lengths="0")
+            make(LINE, kernel=RBF(), noise_variance=1.0, rates="0.1,0.2")  # type: ignore[operator]
+        refused(
+            ValueError, "each of lengths", make, LINE, kernel=RBF(), noise_variance=1.0, lengths="0"
+        )
     assert numbers_in(" 1 2e-1 ", "x") == [1.0, 0.2]

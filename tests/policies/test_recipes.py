@@ -24,14 +24,14 @@ from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.plans import KDPP, LogSchedule
 
 BUMP = DriftingBump(candidates=101, horizon=150)
-PARTS: tuple[Any, Any, float] = (BUMP.domain, RBF(3.5), 0.01)
+PARTS: dict[str, Any] = {"domain": BUMP.domain, "kernel": RBF(3.5), "noise_variance": 0.01}
 EXPERT = SimulatorExpert(BUMP)
 
 
 def setting(**changes: Any) -> Setting:
     return replace(
         Setting(
-            *PARTS,
+            **PARTS,
             horizon=150,
             variation=0.1,
             scale=0.5,
@@ -46,12 +46,12 @@ def setting(**changes: Any) -> Setting:
 
 
 def recipe(**parts: Any) -> Recipe:
-    return Recipe(*PARTS, confidence=2.0, **parts)  # type: ignore[arg-type]
+    return Recipe(**PARTS, confidence=2.0, **parts)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("posterior", "step"), [("exact", 0.1), ("nystrom", 1.0), ("exact", 1e4)])
 def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any, step: float) -> None:
-    bandit = policies.tv_gp_ucb(*PARTS, first_sample=30, posterior=posterior, seed=1)
+    bandit = policies.tv_gp_ucb(**PARTS, first_sample=30, posterior=posterior, seed=1)
     epsilons = []
     for t in range(1, 101):
         X = bandit.ask(step * t)
@@ -91,11 +91,11 @@ def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed
 
 def test_no_drift_is_gp_ucb() -> None:
     options: dict[str, Any] = {"seed": 4, "confidence": 1.5}
-    still = run(policies.gp_ucb(*PARTS, **options), BUMP, 60)
+    still = run(policies.gp_ucb(**PARTS, **options), BUMP, 60)
     for other in (
-        policies.tv_gp_ucb(*PARTS, epsilon=0.0, **options),
-        policies.sw_gp_ucb(*PARTS, window=60, **options),
-        policies.r_gp_ucb(*PARTS, reset_every=61, **options),
+        policies.tv_gp_ucb(**PARTS, epsilon=0.0, **options),
+        policies.sw_gp_ucb(**PARTS, window=60, **options),
+        policies.r_gp_ucb(**PARTS, reset_every=61, **options),
     ):
         np.testing.assert_array_equal(run(other, BUMP, 60), still)
 
@@ -132,7 +132,7 @@ def test_recommended_parameters_fill_the_gaps() -> None:
         ui = made("ui-gp-ucb", {"scale": scale}).aging
         assert isinstance(ui, aging.Wiener)
         assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * scale**2, abs=0.0)
-    assert policies.tv_bbkb(*PARTS).recipe.learn == Every(spread=math.inf, in_steps=True)
+    assert policies.tv_bbkb(**PARTS).recipe.learn == Every(spread=math.inf, in_steps=True)
     assert made("sparq-gp-ucb").asking.plan == KDPP(LogSchedule(6.0))
     assert made("sparq-gp-ucb").asking.expert is EXPERT
 
@@ -146,7 +146,7 @@ def test_widths_of_a_paper() -> None:
     ):
         player: Any = POLICIES[name].make(setting(), confidence=width)
         assert player.recipe.confidence == expected
-    assert policies.thompson(*PARTS, confidence="Theory").recipe.confidence == BBKBWidth()
+    assert policies.thompson(**PARTS, confidence="Theory").recipe.confidence == BBKBWidth()
 
 
 def test_given_parameters_come_first() -> None:
@@ -176,7 +176,12 @@ def test_sparq_asks_in_bursts() -> None:
         domain = Candidates(np.arange(30.0)[:, None])
         expert = CallableExpert(lambda X, _: -np.abs(X[:, 0] - 6.0), 0.01)
         bandit = policies.sparq_gp_ucb(
-            domain, RBF(2.0), 0.01, expert=expert, queries=2.0, ask_every=ask_every
+            domain,
+            kernel=RBF(2.0),
+            noise_variance=0.01,
+            expert=expert,
+            queries=2.0,
+            ask_every=ask_every,
         )
         numbers = []
         for t in range(1, 13):
@@ -191,19 +196,26 @@ def test_sparq_asks_in_bursts() -> None:
         refused(ValueError, "ask_every", asked, wrong)
     with pytest.raises(ValueError, match="ask_every"):
         policies.sparq_gp_ucb(
-            Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=KDPP(), ask_every=2
+            Candidates([[0.0]]),
+            kernel=RBF(2.0),
+            noise_variance=0.01,
+            expert=None,
+            queries=KDPP(),
+            ask_every=2,
         )
     for many in (1e51, 2**63):
         with pytest.raises(ValueError, match=r"queries must lie in \[0, 1e\+?0?9\], got"):
-            policies.sparq_gp_ucb(Candidates([[0.0]]), RBF(2.0), 0.01, expert=None, queries=many)
+            policies.sparq_gp_ucb(
+                Candidates([[0.0]]), kernel=RBF(2.0), noise_variance=0.01, expert=None, queries=many
+            )
 
 
-@pytest.mark.parametrize("name", ["boba", "w_dbo", "uniform", "gp_ucb"])
-def test_recipes_take_no_option_by_position(name: str) -> None:
+@pytest.mark.parametrize("name", POLICIES)
+def test_recipes_take_the_domain_alone_by_position(name: str) -> None:
     """A kernel in the place of a noise variance is no noise variance."""
     line = Candidates(np.linspace(0, 1, 5)[:, None])
-    with pytest.raises(TypeError, match=name):
-        getattr(policies, name)(line, RBF(1.0), 0.01, 2.0)
+    with pytest.raises(TypeError, match="position"):
+        POLICIES[name].recipe(line, RBF(1.0))
 
 
 def test_reward_kernel_is_in_the_unit_of_reward() -> None:

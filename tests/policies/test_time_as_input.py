@@ -19,7 +19,7 @@ def test_time_is_one_more_input() -> None:
     space = Matern([0.3, 1.2], nu=2.5)(Z[:, :2])
     time = Matern(30.0, nu=2.5)(Z[:, 2:])
     np.testing.assert_allclose(time_as_input(Box([[0, 1], [0, 4]]), 100.0)(Z), space * time)
-    bandit = policies.time_gp_ucb(LINE, None, 0.01, span=50.0)
+    bandit = policies.time_gp_ucb(LINE, noise_variance=0.01, span=50.0)
     for t in range(1, 30):
         x = bandit.ask(float(t))
         bandit.tell(x, np.sin(6 * x[:, 0]), float(t))
@@ -32,16 +32,26 @@ def test_the_width_goes_through_the_best_constants() -> None:
         assert constant_width(epsilon) == pytest.approx(beta**0.5, abs=0.1)
     assert constant_width(0.1) == pytest.approx(1.46)
     assert constant_width(0.999) >= 0.0
-    bandit = policies.mk_gp_ucb(LINE, RBF(0.2), 0.01, epsilon=0.01)
+    bandit = policies.mk_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01, epsilon=0.01)
     bandit.ask()
     assert bandit.info.beta == pytest.approx(1.99)
-    twin = policies.tv_gp_ucb(LINE, RBF(0.2), 0.01, epsilon=0.01, confidence=1.99)
+    twin = policies.tv_gp_ucb(
+        LINE, kernel=RBF(0.2), noise_variance=0.01, epsilon=0.01, confidence=1.99
+    )
     for t in range(1, 15):
         x = bandit.ask(float(t)) if t > 1 else bandit.pending
         np.testing.assert_array_equal(x, twin.ask(float(t)))
         for each in (bandit, twin):
             each.tell(x, np.sin(6 * x[:, 0] + 0.1 * t), float(t))
-    refused(ValueError, "epsilon", policies.mk_gp_ucb, LINE, RBF(0.2), 0.01, epsilon=1.0)
+    refused(
+        ValueError,
+        "epsilon",
+        policies.mk_gp_ucb,
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=0.01,
+        epsilon=1.0,
+    )
 
 
 def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float) -> Any:

@@ -125,7 +125,9 @@ def test_the_value_of_a_constant_column_changes_no_decision() -> None:
     line = np.linspace(0, 1, 20)
 
     def played(column: Array) -> list[float]:
-        bandit = policies.adaptive_gp_ucb(Candidates(np.column_stack([line, column])), None, 0.01)
+        bandit = policies.adaptive_gp_ucb(
+            Candidates(np.column_stack([line, column])), noise_variance=0.01
+        )
         found = []
         for t in range(1, 6):
             x = bandit.ask(t)
@@ -152,17 +154,17 @@ def test_column_units_are_one_where_all_ranges_are_equal() -> None:
 
 def test_a_kernel_that_is_given_sees_the_coordinates_as_they_are() -> None:
     X = POINTS * [1.0, 1000.0]
-    made = policies.adaptive_gp_ucb(Candidates(X), RBF(2.0), 0.01).recipe
+    made = policies.adaptive_gp_ucb(Candidates(X), kernel=RBF(2.0), noise_variance=0.01).recipe
     assert made.kernel == structured_kernel(RBF(2.0))
 
 
 def test_units_of_the_ensemble_follow_candidates_that_are_added() -> None:
     """The range is that of all candidates known, with those that have been retired."""
-    bandit = policies.adaptive_gp_ucb(Candidates(POINTS), None, 0.01)
+    bandit = policies.adaptive_gp_ucb(Candidates(POINTS), noise_variance=0.01)
     bandit.tell(POINTS[:5], reward(POINTS[:5], 1.0), 1)
     more = np.concatenate([POINTS, [[0.5, 300.0]]])
     grown = bandit.with_candidates(more)
-    fresh = policies.adaptive_gp_ucb(Candidates(more), None, 0.01)
+    fresh = policies.adaptive_gp_ucb(Candidates(more), noise_variance=0.01)
     fresh.tell(POINTS[:5], reward(POINTS[:5], 1.0), 1)
     for a, b in zip(grown.predict(more, 2), fresh.predict(more, 2), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)

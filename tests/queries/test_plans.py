@@ -319,8 +319,8 @@ class Flaky:
 def sparq(expert: Any, plan: KDPP | None = None) -> Bandit:
     return policies.sparq_gp_ucb(
         DOMAIN,
-        RBF(1.0),
-        NOISE_CONSULTATION,
+        kernel=RBF(1.0),
+        noise_variance=NOISE_CONSULTATION,
         expert=expert,
         queries=plan or KDPP(6),
         confidence=2.0,

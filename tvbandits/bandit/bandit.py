@@ -455,7 +455,8 @@ class Bandit:
         --------
         >>> from sklearn.gaussian_process.kernels import RBF
         >>> from tvbandits import Arms, policies
-        >>> bandit = policies.sw_gp_ucb(Arms(["a", "b"]), RBF(1.0), 0.01, window=9).with_history(500)
+        >>> arms, prior = Arms(["a", "b"]), {"kernel": RBF(1.0), "noise_variance": 0.01}
+        >>> bandit = policies.sw_gp_ucb(arms, **prior, window=9).with_history(500)
         >>> info = bandit.tell(["a", "b"] * 600, [0.1, 0.2] * 600, range(1200))
         >>> print(info.told, len(bandit.history))
         1200 500
@@ -511,7 +512,7 @@ class Bandit:
         --------
         >>> from tvbandits import Arms, policies
         >>> arms = Arms(["old", "new", "bold"])
-        >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01).with_control("old")
+        >>> bandit = policies.adaptive_gp_ucb(arms, noise_variance=0.01).with_control("old")
         >>> for hour in range(1, 25):
         ...     X = bandit.ask(hour, n=2)
         ...     is_new = arms.decode(X)["arm"].to_numpy() == "new"
@@ -542,7 +543,7 @@ class Bandit:
         >>> from tvbandits import Candidates, Limit, policies
         >>> sites = Candidates([[0.0], [1.0], [2.0], [3.0]])
         >>> quiet = Limit("noise_level", at_most=60, noise_variance=1.0)
-        >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
+        >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01)
         >>> bandit = bandit.with_limits([quiet], safe=[[0.0], [1.0]])
         >>> for t in (1, 2):
         ...     X = bandit.ask(t)
@@ -655,7 +656,7 @@ class Bandit:
         --------
         >>> from sklearn.gaussian_process.kernels import RBF
         >>> from tvbandits import Candidates, policies
-        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
         >>> info = bandit.tell([[0.0], [1.0]], [0.2, 50.0], 1)
         >>> info = bandit.correct([[1.0]], [0.5], 1)
         >>> print(bandit.state.rewards.y)
@@ -688,7 +689,7 @@ class Bandit:
         --------
         >>> from sklearn.gaussian_process.kernels import RBF
         >>> from tvbandits import Candidates, policies
-        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
         >>> info = bandit.tell([[0.0]], [0.2], 8768)  # the wrong year
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
@@ -725,7 +726,7 @@ class Bandit:
         --------
         >>> from sklearn.gaussian_process.kernels import RBF
         >>> from tvbandits import Candidates, policies
-        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+        >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
         >>> info = bandit.tell([[0.0], [1.0]], [0.2, 0.5], 1)
         >>> bandit = bandit.with_candidates([[1.0], [2.0]])
         >>> print(bandit.ask(2), len(bandit.state.rewards))

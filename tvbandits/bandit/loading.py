@@ -45,7 +45,8 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     >>> import tvbandits
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> sites = Candidates([[0.0], [1.0]])
+    >>> bandit = policies.adaptive_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> bandit.save("campaign.saved")
     >>> print(tvbandits.load("campaign.saved").state == bandit.state)
     True

@@ -135,7 +135,7 @@ class Info:
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
     >>> print(info.told, info.failed)
     1 1
@@ -291,7 +291,7 @@ class State(Record):
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> info = bandit.tell([[0.0]], [0.2], 1)
     >>> again = Bandit.from_state(bandit.recipe, bandit.state)
     >>> print(again.state == bandit.state, len(again.state.rewards))

@@ -94,7 +94,8 @@ class Campaign:
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Campaign, Candidates, policies
-    >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [2.0]]), RBF(1.0), 0.01)
+    >>> sites = Candidates([[0.0], [1.0], [2.0]])
+    >>> bandit = policies.adaptive_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> Campaign.create("campaign.db", bandit).close()
     >>> with Campaign.open("campaign.db") as campaign:  # any process, any number of times
     ...     X = campaign.ask(1, key="ask 1")

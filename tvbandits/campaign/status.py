@@ -45,7 +45,7 @@ class Status:
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Campaign, Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
     ...     X = campaign.ask(1)
     ...     print(campaign.status.told, campaign.status.pending)
@@ -105,7 +105,7 @@ class VerifiedCampaign:
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Campaign, Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
     ...     X = campaign.ask(1)
     ...     verified = campaign.verify()

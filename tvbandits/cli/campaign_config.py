@@ -238,12 +238,13 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
     more = {key: said[key] for key in ("seed", "minimise") if key in said}
-    given = (domain, _kernel(said, domain, policy.learns_kernel, unit), _noise_variance(said))
+    more["kernel"] = _kernel(said, domain, policy.learns_kernel, unit)
+    more["noise_variance"] = _noise_variance(said)
     try:
-        signature.bind(*given, **more, **options)
+        signature.bind(domain, **more, **options)
     except TypeError as error:  # an option without which it is nothing
         raise ValueError(f"[policy.options] {name}: {error}") from error
-    made = policy.recipe(*given, **more, **options)
+    made = policy.recipe(domain, **more, **options)
     if not isinstance(made, Bandit):
         raise ValueError(NO_MODEL.format(name))
     return made

@@ -101,7 +101,7 @@ def history_columns(
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
     >>> print(bandit.history[["time", "x0", "reward", "kind"]])  # made of `history_columns`
        time   x0  reward    kind

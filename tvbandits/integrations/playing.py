@@ -50,7 +50,13 @@ def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Band
     """
     kernel = inspect.signature(policy).parameters.get("kernel")
     learns = kernel is not None and kernel.default is None
-    made = policy(space, None if learns else space.kernel(), None, minimise=minimise, seed=seed)
+    made = policy(
+        space,
+        kernel=None if learns else space.kernel(),
+        noise_variance=None,
+        minimise=minimise,
+        seed=seed,
+    )
     if not isinstance(made, Bandit):
         raise TypeError(f"policy must make a Bandit, got {shown(made)}")
     return made

@@ -202,7 +202,8 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, plots, policies
-    >>> bandit = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 10, 21)[:, None]), RBF(1.0), 0.01)
+    >>> sites = Candidates(np.linspace(0, 10, 21)[:, None])
+    >>> bandit = policies.adaptive_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> info = bandit.tell([[2.0], [8.0]], [0.1, 0.7], 1)
     >>> figure = plots.beliefs(bandit, unit="mg/l")
     >>> figure.savefig("beliefs.png")

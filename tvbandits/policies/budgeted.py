@@ -63,9 +63,9 @@ from tvbandits.policies.setting import (
 )
 def bkb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     oversampling: float = 2.0,
     keep: bool = True,
     confidence: Width = DEFAULT_WIDTH,
@@ -90,7 +90,7 @@ def bkb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.bkb(sites, RBF(1.0), 0.01)
+    >>> bandit = policies.bkb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -110,9 +110,9 @@ BBKB_WIDTHS = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 @listed("the same in batches, rule=global|local", paper="Calandriello 2020", widths=BBKB_WIDTHS)
 def bbkb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     ratio_bound: float = 2.0,
     rule: Literal["global", "local"] = "global",
     oversampling: float = 2.0,
@@ -150,7 +150,7 @@ def bbkb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.bbkb(sites, RBF(1.0), 0.01, rule="global")
+    >>> bandit = policies.bbkb(sites, kernel=RBF(1.0), noise_variance=0.01, rule="global")
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -177,9 +177,9 @@ def bbkb(
 )
 def tv_bbkb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     epsilon: float | None = None,
     learn: Learn | None = None,
     ratio_bound: float = 2.0,
@@ -222,7 +222,7 @@ def tv_bbkb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.tv_bbkb(sites, RBF(1.0), 0.01, epsilon=0.05)
+    >>> bandit = policies.tv_bbkb(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.05)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -246,9 +246,9 @@ def tv_bbkb(
 @listed("GP-UCB in batches", paper="Desautels 2014")
 def gp_bucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
@@ -271,7 +271,7 @@ def gp_bucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.gp_bucb(sites, RBF(1.0), 0.01, ratio_bound=2.0)
+    >>> bandit = policies.gp_bucb(sites, kernel=RBF(1.0), noise_variance=0.01, ratio_bound=2.0)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -312,9 +312,9 @@ class RepeatedUpperBound(UpperConfidenceBound):
 @listed("few points, each many times", paper="Calandriello 2022")
 def mini_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     ratio_bound: float = 2.0,
     largest_batch: int = USUAL_LARGEST,
     **common: Unpack[Common],
@@ -335,7 +335,7 @@ def mini_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.mini_gp_ucb(sites, RBF(1.0), 0.01)
+    >>> bandit = policies.mini_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -350,9 +350,9 @@ def mini_gp_ucb(
 @listed("batches of posterior samples", paper="Kandasamy 2018", widths={"theory": BBKBWidth})
 def thompson(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     batch: int = 30,
     confidence: Width = 1.0,
     posterior: Posterior | None = None,
@@ -376,7 +376,7 @@ def thompson(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.thompson(sites, RBF(1.0), 0.01, batch=2)
+    >>> bandit = policies.thompson(sites, kernel=RBF(1.0), noise_variance=0.01, batch=2)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

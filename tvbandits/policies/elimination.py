@@ -147,9 +147,9 @@ def recommended_period(setting: Setting, given: Mapping[str, Any]) -> int:
 )
 def r_perp(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     reset_every: int,
     first: int = 4,
     scale: float = 1.0,
@@ -174,7 +174,7 @@ def r_perp(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.r_perp(sites, RBF(1.0), 0.01, reset_every=20)
+    >>> bandit = policies.r_perp(sites, kernel=RBF(1.0), noise_variance=0.01, reset_every=20)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

@@ -209,9 +209,9 @@ INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 @listed("asks an expert about queries * log t points", paper="Mauduit 2025", first_comparison=8)
 def sparq_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     expert: Expert | None,
     queries: plans.QueryPlan | float = 6.0,
     ask_every: int = 1,
@@ -254,7 +254,7 @@ def sparq_gp_ucb(
     >>> from tvbandits.experts import CallableExpert
     >>> sites = Candidates(np.arange(9.0)[:, None])
     >>> station = CallableExpert(lambda X, t: -np.abs(X[:, 0] - 6.0), 0.01)
-    >>> bandit = policies.sparq_gp_ucb(sites, RBF(2.0), 0.01, expert=station)
+    >>> bandit = policies.sparq_gp_ucb(sites, kernel=RBF(2.0), noise_variance=0.01, expert=station)
     >>> for t in range(1, 31):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -np.abs(X[:, 0] - 6.0), t)
@@ -304,9 +304,9 @@ PlanName = Literal["next", "plausible", "kdpp", "random"]
 @listed("learns the drift, and asks budget questions a step or fewer", paper="this package")
 def frugal_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    *,
     expert: Expert | None,
     budget: float = 3.0,
     plan: PlanName | plans.QueryPlan | None = None,
@@ -364,7 +364,7 @@ def frugal_gp_ucb(
     >>> from tvbandits.experts import CallableExpert
     >>> sites = Candidates(np.arange(9.0)[:, None])
     >>> station = CallableExpert(lambda X, t: -np.abs(X[:, 0] - 6.0), 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, budget=2)
+    >>> bandit = policies.frugal_gp_ucb(sites, noise_variance=0.01, expert=station, budget=2)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -np.abs(X[:, 0] - 6.0), t)
@@ -390,9 +390,9 @@ def frugal_gp_ucb(
 @listed("learns by itself how the reward drifts", paper="this package")
 def adaptive_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    *,
     learn: Learn | None = None,
     confidence: Width | None = None,
     posterior: Posterior | None = None,
@@ -424,7 +424,7 @@ def adaptive_gp_ucb(
     --------
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01)
+    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

@@ -44,7 +44,7 @@ from tvbandits.policies.setting import (
 
 @listed("never forgets", paper="Srinivas 2010", first_comparison=2)
 def gp_ucb(
-    domain: Domain, kernel: Any, noise_variance: float | None, **common: Unpack[Common]
+    domain: Domain, *, kernel: Any, noise_variance: float | None, **common: Unpack[Common]
 ) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten.
 
@@ -53,7 +53,7 @@ def gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.gp_ucb(sites, RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -71,9 +71,9 @@ def gp_ucb(
 )
 def r_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     reset_every: int,
     **common: Unpack[Common],
 ) -> Bandit:
@@ -89,7 +89,7 @@ def r_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.r_gp_ucb(sites, RBF(1.0), 0.01, reset_every=20)
+    >>> bandit = policies.r_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, reset_every=20)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -109,9 +109,9 @@ def r_gp_ucb(
 )
 def sw_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     window: int,
     **common: Unpack[Common],
 ) -> Bandit:
@@ -127,7 +127,7 @@ def sw_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.sw_gp_ucb(sites, RBF(1.0), 0.01, window=20)
+    >>> bandit = policies.sw_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, window=20)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -147,9 +147,9 @@ def sw_gp_ucb(
 )
 def w_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     discount: float | None = None,
     learn: Learn | None = None,
     **common: Unpack[Learning],
@@ -168,7 +168,7 @@ def w_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.w_gp_ucb(sites, RBF(1.0), 0.01, discount=0.95)
+    >>> bandit = policies.w_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, discount=0.95)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -196,9 +196,9 @@ def forgetting_kernel(kernel: Any, epsilon: float | None) -> Any:
 @listed("a kernel that forgets at rate epsilon", paper="Bogunovic 2016", first_comparison=6)
 def tv_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     epsilon: float | None = None,
     first_sample: int | None = None,
     **common: Unpack[Learning],
@@ -218,7 +218,7 @@ def tv_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.tv_gp_ucb(sites, RBF(1.0), 0.01, epsilon=0.05)
+    >>> bandit = policies.tv_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.05)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -256,9 +256,9 @@ def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float:
 )
 def ui_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     rate: float | None = None,
     growth: Literal["wiener", "linear"] = "wiener",
     learn: Learn | None = None,
@@ -280,7 +280,7 @@ def ui_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.ui_gp_ucb(sites, RBF(1.0), 0.01, rate=0.01)
+    >>> bandit = policies.ui_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, rate=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -301,9 +301,9 @@ def ui_gp_ucb(
 @listed("starts afresh when a reward is a surprise", paper="Brunzema 2025")
 def et_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     delta: float = 0.1,
     **common: Unpack[Common],
 ) -> Bandit:
@@ -321,7 +321,7 @@ def et_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.et_gp_ucb(sites, RBF(1.0), 0.01, delta=0.1)
+    >>> bandit = policies.et_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, delta=0.1)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

@@ -136,7 +136,9 @@ class Master:
         """A copy of the base of this seed."""
         recipe = gp_ucb if self.base is None else self.base
         options: Any = {"confidence": self.confidence, "mean": self.centre.given}
-        return recipe(self.domain, self.kernel, self.noise, seed=child, **options)
+        return recipe(
+            self.domain, kernel=self.kernel, noise_variance=self.noise, seed=child, **options
+        )
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
@@ -212,9 +214,9 @@ class Master:
 @listed("copies of a bandit on many scales, and two tests", paper="Wei & Luo 2021")
 def master(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     base: Base | None = None,
     horizon: int = 500,
     delta: float = 0.05,
@@ -229,7 +231,7 @@ def master(
     Parameters
     ----------
     base : callable, optional
-        Makes the bandit, as a recipe does, from (domain, kernel, noise_variance, confidence=, mean=,
+        Makes the bandit, as a recipe does, from (domain, kernel=, noise_variance=, confidence=, mean=,
         seed=). GP-UCB by default; tvbandits.policies:w_gp_ucb on the command line.
     horizon : int
         T, which the tests depend on.
@@ -247,7 +249,7 @@ def master(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.master(sites, RBF(1.0), 0.01, horizon=50)
+    >>> bandit = policies.master(sites, kernel=RBF(1.0), noise_variance=0.01, horizon=50)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

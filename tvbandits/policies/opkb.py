@@ -355,9 +355,9 @@ class Opkb:
 )
 def ada_opkb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     c0: float = 1.0,
     c1: float = 1.0,
     c2: float = 1.0,
@@ -399,7 +399,7 @@ def ada_opkb(
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
     for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
         not_negative(name, value)

@@ -374,9 +374,9 @@ class PosteriorOfPriors(SeveralPriors):
 @listed("draws what all future rewards would still confirm", paper="Liu 2023")
 def predictive_sampling(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     epsilon: float,
     scale: float = 1.0,
     confidence: float = 1.0,
@@ -398,7 +398,7 @@ def predictive_sampling(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.predictive_sampling(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> bandit = policies.predictive_sampling(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.03)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -426,9 +426,9 @@ def priors_of(kernel: Any, arms: Candidates, lengths: str, rates: str) -> list[M
 @listed("the most optimistic of several priors, with elimination", paper="Ziomek 2025")
 def pe_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     lengths: str = LENGTHS,
     rates: str = RATES,
     delta: float = 0.1,
@@ -456,7 +456,7 @@ def pe_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.pe_gp_ucb(sites, RBF(1.0), 0.01)
+    >>> bandit = policies.pe_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -475,9 +475,9 @@ def pe_gp_ucb(
 @listed("Thompson sampling of a prior, then of the reward", paper="Sandberg & Chehreghani 2026")
 def hp_gp_ts(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     lengths: str = LENGTHS,
     rates: str = RATES,
     scale: float = 1.0,
@@ -502,7 +502,7 @@ def hp_gp_ts(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.hp_gp_ts(sites, RBF(1.0), 0.01)
+    >>> bandit = policies.hp_gp_ts(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

@@ -202,10 +202,9 @@ def described(recipe: F, widths: Widths = MappingProxyType({})) -> F:
     @functools.wraps(recipe)
     def called(*given: Any, **options: Any) -> Any:
         if len(given) > len(by_place):
-            rest = ", ".join(name for name in parameters if name not in by_place)
-            taken = " and ".join(by_place)
             raise TypeError(
-                f"{recipe.__name__} takes {taken} by position, got {len(given)} values; by name: {rest}"
+                f"{recipe.__name__} takes the domain alone by position, got {len(given)} values; by "
+                f"name: {', '.join([*parameters][1:])}"
             )
         for name in options:
             if name not in parameters:
@@ -287,7 +286,7 @@ class Setting:
     >>> from tvbandits import compare, policies
     >>> from tvbandits.datasets import DriftingBump
     >>> def fading(setting):  # what a comparison hands to a maker
-    ...     return policies.w_gp_ucb(*setting.parts, discount=0.9, seed=setting.seed)
+    ...     return policies.w_gp_ucb(**setting.parts, discount=0.9, seed=setting.seed)
     >>> rows = compare(DriftingBump(candidates=51, horizon=5), {"fading": fading}, seeds=1)
     >>> print(len(list(rows)))
     5
@@ -306,9 +305,9 @@ class Setting:
     seed: int
 
     @property
-    def parts(self) -> tuple[Domain, Any, float | None]:
-        """Domain, kernel and noise variance of a `Recipe`, which standardises rewards itself."""
-        return self.domain, self.kernel, self.noise_variance
+    def parts(self) -> dict[str, Any]:
+        """Domain, kernel and noise variance, as recipes and `Recipe` take them by keyword."""
+        return {"domain": self.domain, "kernel": self.kernel, "noise_variance": self.noise_variance}
 
     @property
     def reward_kernel(self) -> Any:

@@ -49,9 +49,9 @@ def time_as_input(domain: Domain, span: float) -> Any:
 @listed("GP-UCB to which time is one more input", paper="Bardou 2024")
 def time_gp_ucb(
     domain: Domain,
-    kernel: Any | None,
-    noise_variance: float | None,
     *,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     span: float = 500.0,
     learn: Learn = 10,
     confidence: Width = DEFAULT_WIDTH,
@@ -73,7 +73,7 @@ def time_gp_ucb(
     --------
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.time_gp_ucb(sites, None, 0.01)
+    >>> bandit = policies.time_gp_ucb(sites, noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -102,9 +102,9 @@ def constant_width(epsilon: float) -> float:
 @listed("TV-GP-UCB, the width decided by epsilon", paper="Mandl & Kekkonen 2026")
 def mk_gp_ucb(
     domain: Domain,
+    *,
     kernel: Any,
     noise_variance: float | None,
-    *,
     epsilon: float,
     confidence: Width | None = None,
     **common: Unpack[Modelled],
@@ -123,7 +123,7 @@ def mk_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.mk_gp_ucb(sites, RBF(1.0), 0.01, epsilon=0.03)
+    >>> bandit = policies.mk_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.03)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

@@ -393,7 +393,7 @@ class PlausibleMaximisers(_WithBudget):
     >>> from tvbandits.queries import PlausibleMaximisers
     >>> plan, sites = PlausibleMaximisers(2), Candidates([[0.0], [1.0], [2.0]])
     >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, plan=plan)
+    >>> bandit = policies.frugal_gp_ucb(sites, noise_variance=0.01, expert=station, plan=plan)
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
     2
     """
@@ -462,7 +462,7 @@ class NextDecision(_WithBudget):
     >>> from tvbandits.queries import NextDecision
     >>> plan, sites = NextDecision(2), Candidates([[0.0], [1.0], [2.0]])
     >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
-    >>> bandit = policies.frugal_gp_ucb(sites, None, 0.01, expert=station, plan=plan)
+    >>> bandit = policies.frugal_gp_ucb(sites, noise_variance=0.01, expert=station, plan=plan)
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
     2
     """

@@ -22,7 +22,7 @@ NAN = float("nan")
 
 
 def campaign(folder: Path, bandit: Any = None, **about: str) -> Campaign:
-    player = bandit or policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01)
+    player = bandit or policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01)
     return Campaign.create(folder / "c.db", player, about={"names": json.dumps(NAMES), **about})
 
 
@@ -73,7 +73,9 @@ def test_a_biased_station(
     tmp_path: Path, offset: float, pairs: int, troubles: tuple[str, ...]
 ) -> None:
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
-    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)
+    bandit = policies.frugal_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=None, budget=2
+    )
     with campaign(tmp_path, bandit) as made:
         for t in range(1, pairs + 1):
             made.tell(SITES.X[[1]], [np.sin(t)], float(t))
@@ -83,7 +85,9 @@ def test_a_biased_station(
 
 
 def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
-    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=None, budget=2)
+    bandit = policies.frugal_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=None, budget=2
+    )
     with campaign(tmp_path, bandit) as made:
         for t in range(1, 6):
             made.tell(SITES.X[[1]], [0.5], float(t))
@@ -97,7 +101,9 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
         return np.sin(X[:, 0] + t) + 0.8
 
     expert = Calibrated(Budgeted(CallableExpert(said, 0.01), total=500), probe=True)
-    bandit = policies.frugal_gp_ucb(SITES, RBF(2.0), 0.01, expert=expert, budget=2)
+    bandit = policies.frugal_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=expert, budget=2
+    )
     with campaign(tmp_path, bandit) as made:
         assert Facts(made).calibrations == []
         rng = np.random.default_rng(1)
@@ -113,7 +119,7 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("minimise", [False, True])
 def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        SITES, RBF(2.0), 0.01, epsilon=0.01, minimise=minimise, confidence=3.0
+        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimise=minimise, confidence=3.0
     )
     with campaign(tmp_path, bandit) as made:
         for t, row in enumerate([0, 1, 2, 3, 1, 2], start=1):
@@ -135,7 +141,9 @@ def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
 
 @pytest.mark.parametrize("minimise", [False, True])
 def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimise: bool) -> None:
-    bandit = policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01, minimise=minimise)
+    bandit = policies.tv_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimise=minimise
+    )
     with campaign(tmp_path, bandit, unit="ppb") as made:
         for t, row in enumerate([0, 1, 2, 3], start=1):
             made.tell(SITES.X[[row]], [[0.0, 100.0, -100.0, 20.0][row]], float(t))
@@ -163,7 +171,7 @@ def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     with Campaign.create(
         tmp_path / "c.db",
-        policies.tv_gp_ucb(SITES, RBF(2.0), 0.01, epsilon=0.01),
+        policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01),
         clock=Clock("1h", "2024-01-01"),
     ) as made:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
@@ -183,7 +191,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
 )
 def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(1.0)
-    bandit = policies.tv_gp_ucb(domain, kernel, 0.01, epsilon=0.01)
+    bandit = policies.tv_gp_ucb(domain, kernel=kernel, noise_variance=0.01, epsilon=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as made:
         X = made.ask(1.0)
         made.tell(X, [0.5], 1.0)

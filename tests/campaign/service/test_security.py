@@ -256,7 +256,8 @@ def test_key_must_be_a_text(shared: Served, path: str, key: object) -> None:
 def test_number_of_points_asked_for_is_limited_where_each_is_searched_for(tmp_path: Path) -> None:
     place = tmp_path / "box.db"
     campaign = Campaign.create(
-        place, policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.05)
+        place,
+        policies.tv_gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, epsilon=0.05),
     )
     with serving(tmp_path, campaign=campaign, place=place) as served:
         begun = time.monotonic()
@@ -274,7 +275,8 @@ def test_shutdown_does_not_wait_for_a_refused_number_of_points(
 ) -> None:
     place = tmp_path / "box.db"
     Campaign.create(
-        place, policies.tv_gp_ucb(Box([(0.0, 1.0)]), RBF(0.3), 0.01, epsilon=0.05)
+        place,
+        policies.tv_gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, epsilon=0.05),
     ).close()
     with Tokens(place) as tokens:
         token = tokens.new("anna", ["ask"])

@@ -144,7 +144,9 @@ def test_repeated_request_has_the_same_reply(served: Served) -> None:
 
 
 def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
-    brought = policies.frugal_gp_ucb(DOMAIN, RBF(1.0), 0.01, expert=None, budget=2, seed=3)
+    brought = policies.frugal_gp_ucb(
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
+    )
     with serving(tmp_path, brought) as served:
         said = {"points": ["S1", "S2"], "values": [1.0, None], "t": 1, "variance": 0.1, "key": "k"}
         first = served.post("/answer", **said).json()
@@ -187,10 +189,14 @@ def test_control(tmp_path: Path) -> None:
 
 
 def test_questions_and_answers(tmp_path: Path) -> None:
-    brought = policies.frugal_gp_ucb(DOMAIN, RBF(1.0), 0.01, expert=None, budget=2, seed=3)
+    brought = policies.frugal_gp_ucb(
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
+    )
     with serving(tmp_path, brought) as served:
         remote = remote_of(served)
-        twin: Any = policies.frugal_gp_ucb(DOMAIN, RBF(1.0), 0.01, expert=None, budget=2, seed=3)
+        twin: Any = policies.frugal_gp_ucb(
+            DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
+        )
         for t in range(1, 5):
             for each in (remote, twin):
                 X = each.ask(t)
@@ -271,7 +277,7 @@ def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.Mon
 def test_context(tmp_path: Path) -> None:
     space = Space(x=(0.0, 1.0), context={"outside": (-15, 20)})
     place = tmp_path / "c.db"
-    campaign = Campaign.create(place, policies.gp_ucb(space, RBF(1.0), 0.01))
+    campaign = Campaign.create(place, policies.gp_ucb(space, kernel=RBF(1.0), noise_variance=0.01))
     with serving(tmp_path, campaign=campaign, place=place) as served:
         remote = remote_of(served)
         X = remote.ask(1, context={"outside": 3.2})
@@ -301,7 +307,7 @@ def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) 
     place = tmp_path / "documented.db"
     campaign = Campaign.create(
         place,
-        policies.frugal_gp_ucb(sites, None, 1.0, expert=None, budget=2),
+        policies.frugal_gp_ucb(sites, noise_variance=1.0, expert=None, budget=2),
         about={"names": json.dumps(["AQ01", "AQ07"])},
         clock=Clock(unit="1h", origin="2026-01-01"),
     )

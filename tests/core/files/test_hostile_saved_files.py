@@ -72,7 +72,7 @@ PLAYED: dict[str, Any] = {
     "sparse": lambda: made("bbkb"),
     "sparse filter": lambda: made("tv-bbkb"),
     "state space": lambda: policies.tv_gp_ucb(
-        LINE, KERNEL, NOISE, epsilon=0.05, posterior=StateSpace()
+        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, posterior=StateSpace()
     ),
     "no model": lambda: made("evolution", INTERVAL),
     "rival": lambda: made("pe-gp-ucb"),

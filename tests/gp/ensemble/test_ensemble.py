@@ -392,7 +392,9 @@ def test_beginning_again_comes_to_about_what_one_reading_after_the_other_does() 
 
 def test_of_many_candidates_a_few_hundred_tell_another_point_as_all_do(monkeypatch) -> None:
     rng = np.random.default_rng(0)
-    bandit = policies.adaptive_gp_ucb(Candidates(rng.uniform(0.0, 1.0, (300, 2))), None, 0.01)
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(rng.uniform(0.0, 1.0, (300, 2))), noise_variance=0.01
+    )
     for t in range(1, 13):
         X = bandit.ask(t)
         bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)

@@ -271,7 +271,7 @@ def conditioned(bandit: Any, now: float) -> ArmsPosterior:
 
 
 def new() -> Any:
-    return policies.adaptive_gp_ucb(ARMS, None, 1.0)
+    return policies.adaptive_gp_ucb(ARMS, noise_variance=1.0)
 
 
 def test_beliefs_are_those_of_dense_processes_weighted_by_evidence() -> None:

@@ -381,7 +381,9 @@ def reward(x: Array, t: float) -> float:
 
 def bandit_of(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more: Any) -> Bandit:
     space = RBF(0.8) if kernel is None else kernel
-    return policies.adaptive_gp_ucb(DOMAIN, space, NOISE * unit**2, learn=learn, **more)
+    return policies.adaptive_gp_ucb(
+        DOMAIN, kernel=space, noise_variance=NOISE * unit**2, learn=learn, **more
+    )
 
 
 def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
@@ -422,7 +424,10 @@ def test_rounding_does_not_change_a_form() -> None:
 def test_another_recipe_learns_anew() -> None:
     bandit = bandit_of()
     play(bandit, range(1, 14))
-    for other in (bandit_of(kernel=Matern(0.8, nu=1.5)), policies.gp_ucb(DOMAIN, RBF(1.0), NOISE)):
+    for other in (
+        bandit_of(kernel=Matern(0.8, nu=1.5)),
+        policies.gp_ucb(DOMAIN, kernel=RBF(1.0), noise_variance=NOISE),
+    ):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.kernel is other.recipe.kernel
         assert taken.state.model.learned is None

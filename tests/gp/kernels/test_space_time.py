@@ -401,10 +401,10 @@ def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
 def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
     domain, _ = DOMAINS[name]
     if recipe == "tv":
-        made = policies.adaptive_gp_ucb(domain, None, 0.01, learn=True).recipe
+        made = policies.adaptive_gp_ucb(domain, noise_variance=0.01, learn=True).recipe
     else:
         expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
-        made = policies.frugal_gp_ucb(domain, None, 0.01, expert=expert, learn=True).recipe
+        made = policies.frugal_gp_ucb(domain, noise_variance=0.01, expert=expert, learn=True).recipe
     smooth, rough = space_kernels(domain)
     assert made.kernel == structured_kernel(smooth)
     assert made.learn is not None

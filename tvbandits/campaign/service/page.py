@@ -106,7 +106,7 @@ def campaign_page(campaign: Campaign) -> str:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Campaign, Candidates, policies
     >>> from tvbandits.campaign.service.page import campaign_page
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
     ...     written = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
     >>> print(written > 1000)

@@ -53,7 +53,7 @@ class Tokens:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Campaign, Candidates, policies
     >>> from tvbandits.campaign.service import Tokens
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.01)
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> Campaign.create("campaign.db", bandit).close()
     >>> with Tokens("campaign.db") as tokens:
     ...     token = tokens.new("station.3", ["tell"])  # shown once; the database has its hash

@@ -236,7 +236,7 @@ class IndependentArms(PosteriorRule):
     --------
     >>> from tvbandits import Arms, policies
     >>> arms = Arms(["red", "green", "blue"])
-    >>> bandit = policies.adaptive_gp_ucb(arms, None, 0.01)
+    >>> bandit = policies.adaptive_gp_ucb(arms, noise_variance=0.01)
     >>> for t in range(1, 41):
     ...     name = arms.decode(bandit.ask(t))["arm"].tolist()
     ...     info = bandit.tell(name, [float(name == ["green"])], t)
