@@ -181,12 +181,12 @@ class Sampler:
 
 
 PLAYERS: dict[str, Callable[[int], Player]] = {
-    "adaptive_gp_ucb": lambda seed: Ours(policies.adaptive_gp_ucb(SPACE, minimise=True, seed=seed)),
+    "adaptive_gp_ucb": lambda seed: Ours(policies.adaptive_gp_ucb(SPACE, minimize=True, seed=seed)),
     "25 lines, UCB": lambda seed: ByHand(seed, "UCB"),
     "25 lines, EI": lambda seed: ByHand(seed, "EI"),
     "tv_gp_ucb": lambda seed: Ours(
         policies.tv_gp_ucb(
-            SPACE, kernel=SPACE.kernel(), noise_variance=None, minimise=True, seed=seed
+            SPACE, kernel=SPACE.kernel(), noise_variance=None, minimize=True, seed=seed
         )
     ),
     "TPESampler": lambda seed: Sampler("TPESampler", seed),

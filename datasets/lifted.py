@@ -1,12 +1,12 @@
 """Problems on boxes of several dimensions: a test function whose last coordinate is time.
 
-Test functions of global optimisation, to be minimised, in closed form.
+Test functions of global optimisation, to be minimized, in closed form.
 
 Each is written as it stands in the literature (Surjanovic and Bingham, Virtual library of simulation
 experiments, 2013; docs/references.md), for points (n, d) at once.
 
-`near` are points close to the minimisers over the first d - 1 coordinates where the last one is known:
-minimisers in closed form where there are any, and otherwise the centres from which a descent finds them.
+`near` are points close to the minimizers over the first d - 1 coordinates where the last one is known:
+minimizers in closed form where there are any, and otherwise the centres from which a descent finds them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Near = Callable[[float], Array]
 
 
 class Function(NamedTuple):
-    """A function to be minimised on a cube, and where its minimisers are for each last coordinate.
+    """A function to be minimized on a cube, and where its minimizers are for each last coordinate.
 
     `formula` maps points (n, dimension) to values (n,), and every coordinate is within `bounds`;
     `near(last)` are points (m, dimension - 1), from one of which a descent ends at the minimum.

@@ -196,7 +196,7 @@ def _location(difference: Array, total: Array, clip: float) -> float:
     deviation, precision = np.sqrt(total), 1.0 / total
     mean = float((precision * difference).sum() / precision.sum())
     if (np.abs(difference - mean) <= clip * deviation).all():
-        return mean  # what is minimised is convex, so that this is the only solution
+        return mean  # what is minimized is convex, so that this is the only solution
 
     def pull(centre: float) -> float:
         return float((np.clip((difference - centre) / deviation, -clip, clip) / deviation).sum())

@@ -1,4 +1,4 @@
-"""One adapter with ask and tell for each peer. Points are in the box's own unit; rewards are maximised.
+"""One adapter with ask and tell for each peer. Points are in the box's own unit; rewards are maximized.
 
 Each is used as its documentation says, with its defaults; what it cannot be told (drift, noise) it is
 not told. Where a package knows contexts, time is one. All of them have the same interface:
@@ -140,7 +140,7 @@ class OptunaTPE(OptunaGP):
 
 
 class Skopt(_Peer):
-    """scikit-optimize's Optimizer with its defaults, which knows nothing of time and minimises."""
+    """scikit-optimize's Optimizer with its defaults, which knows nothing of time and minimizes."""
 
     package = "scikit-optimize"
 

@@ -210,7 +210,7 @@ def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
 
         def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
             seen.append(decision.deviation()(sites.X))
-            x, _ = decision.domain.maximise(decision.deviation(), rng)
+            x, _ = decision.domain.maximize(decision.deviation(), rng)
             return x[None]
 
     looking = Bandit.from_state(replace(bandit.recipe, acquisition=MostUncertain()), bandit.state)

@@ -262,7 +262,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         learn=learn,
         reset=EventTrigger() if rng.random() < 0.15 else None,
         lead=float(rng.choice([0.0, 1.0])),
-        minimise=bool(rng.random() < 0.3),
+        minimize=bool(rng.random() < 0.3),
     )
     made_of = {"kernel": kind, "posterior": type(posterior).__name__, "noise": noise, "unit": unit}
     return recipe, truth, made_of

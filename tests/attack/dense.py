@@ -162,4 +162,4 @@ def _least_squares(
     centre = state.model.scaling.centre(left.T @ left, origin)
     mean = centre + asked @ (w[:, 0] - (centre - origin) * w[:, 1])
     known = (linalg.solve_triangular(R, asked.T, trans="T") ** 2).sum(axis=0)
-    return (-mean if bandit.recipe.minimise else mean), known
+    return (-mean if bandit.recipe.minimize else mean), known

@@ -123,7 +123,7 @@ def use_as_a_part(made: Any) -> None:
             others = {"aging": Wiener(0.1)} if name == "learn" else {}
             play(Bandit(Recipe(line(), RBF(1.5), 0.01, **{name: made}, **others)))
             return
-    if hasattr(made, "maximise") and hasattr(made, "dimension"):
+    if hasattr(made, "maximize") and hasattr(made, "dimension"):
         bandit = Bandit(Recipe(made, RBF(1.5), 0.01))
         bandit.tell(bandit.ask(1.0, n=1), [0.5], 1.0)
         bandit.ask(2.0)

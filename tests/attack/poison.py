@@ -96,7 +96,7 @@ def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
         "rate": abs(some(rng)),
         "ratio_bound": 1.0 + abs(some(rng)),
         "mean": "online" if rng.random() < 0.6 else some(rng),
-        "minimise": bool(rng.random() < 0.3),
+        "minimize": bool(rng.random() < 0.3),
         "confidence": float(rng.choice([2.0, 0.0, 1e10, 1e100, 1e300])),
         "consult": str(rng.choice(["after tell", "before ask"])),
     }

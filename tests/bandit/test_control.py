@@ -115,7 +115,7 @@ def test_the_control_comes_first_and_once() -> None:
 
 
 def test_history_and_predictions_are_relative_to_the_control() -> None:
-    bandit = policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.01, minimise=True).with_control(
+    bandit = policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.01, minimize=True).with_control(
         [0.0]
     )
     bandit.tell(SITES.X[[0, 3]], [10.0, 8.0], 1)

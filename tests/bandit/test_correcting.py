@@ -23,7 +23,7 @@ MAKERS: dict[str, Callable[[], Bandit]] = {
         SITES, kernel=RBF(3.0), noise_variance=0.01, learn=5
     ),
     "frugal": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None),
-    "minimise": lambda: policies.gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01, minimise=True),
+    "minimize": lambda: policies.gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01, minimize=True),
     "box": lambda: policies.gp_ucb(Box([(0, 10), (0, 5)]), kernel=RBF(3.0), noise_variance=0.01),
 }
 

@@ -102,7 +102,7 @@ def test_a_noise_that_is_given_is_that_of_readings_whose_noise_was_learned(here:
 
 
 def test_nothing_else_changes() -> None:
-    there = played(policies.adaptive_gp_ucb(THERE, minimise=True), 12, sign=-1.0)
+    there = played(policies.adaptive_gp_ucb(THERE, minimize=True), 12, sign=-1.0)
     limited = (
         policies.adaptive_gp_ucb(HERE).with_limits([Limit("q", at_most=900)]).with_move_cost(0.1)
     )

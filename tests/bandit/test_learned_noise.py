@@ -49,8 +49,8 @@ MAKERS: dict[str, Callable[[], Bandit]] = {
     "fitted": lambda: policies.adaptive_gp_ucb(DOMAIN, learn=True),
     "box": lambda: policies.adaptive_gp_ucb(Box([(0, 10), (0, 1)])),
     "frugal": lambda: policies.frugal_gp_ucb(DOMAIN, expert=EXPERT, budget=1),
-    "minimise": lambda: policies.gp_ucb(
-        DOMAIN, kernel=RBF(1.5), noise_variance=None, minimise=True
+    "minimize": lambda: policies.gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, minimize=True
     ),
 }
 

@@ -111,7 +111,7 @@ def test_a_relative_name_stays_the_file_that_it_was(
 POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     "fresh dictionaries": lambda domain: bbkb(domain, keep=False),
     "a minimum batch": lambda domain: bbkb(domain, minimum_batch=5),
-    "a wide bound": lambda domain: bbkb(domain, ratio_bound=4.0, mean=0.3, minimise=True),
+    "a wide bound": lambda domain: bbkb(domain, ratio_bound=4.0, mean=0.3, minimize=True),
     "bkb": lambda domain: policies.bkb(
         domain, kernel=Matern(0.5, nu=2.5), noise_variance=0.01, confidence="theory"
     ),

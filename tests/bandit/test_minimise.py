@@ -1,4 +1,4 @@
-"""Smaller is better: the mirror image of maximising, to the last bit."""
+"""Smaller is better: the mirror image of maximizing, to the last bit."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,11 +26,11 @@ def test_every_policy_can() -> None:
 
 
 def pair(variant: str, domain: Any = LINE, **more: Any) -> tuple[Any, Any, Known, Known]:
-    """One that maximises, and one that minimises the negative, each with an expert of its own."""
+    """One that maximizes, and one that minimizes the negative, each with an expert of its own."""
     upper, lower = Known(1.0), Known(-1.0)
     mirrored = {"mean": -more["mean"]} if isinstance(more.get("mean"), float) else {}
     one = made(variant, domain, upper, **more)
-    return one, made(variant, domain, lower, **{**more, **mirrored}, minimise=True), upper, lower
+    return one, made(variant, domain, lower, **{**more, **mirrored}, minimize=True), upper, lower
 
 
 def assert_mirrored(one: Any, other: Any, t: float) -> None:
@@ -90,10 +90,10 @@ def test_it_is_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
 def test_questions_to_carry_are_mirrored_too(variant: str) -> None:
     one, other = (
         Bandit.from_state(
-            _without_expert(made(variant, minimise=minimise).recipe),
-            made(variant, minimise=minimise).state,
+            _without_expert(made(variant, minimize=minimize).recipe),
+            made(variant, minimize=minimize).state,
         )
-        for minimise in (False, True)
+        for minimize in (False, True)
     )
     for t in map(float, range(1, 12)):
         X = one.ask(t)

@@ -56,8 +56,8 @@ MAKERS: dict[str, Callable[..., Bandit]] = {
         SITES, kernel=RBF(2.0), noise_variance=0.01, expert=NOBODY, **more
     ),
     "learned noise": lambda **more: policies.adaptive_gp_ucb(SITES, **more),
-    "minimising": lambda **more: policies.tv_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, minimise=True, **more
+    "minimizing": lambda **more: policies.tv_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, minimize=True, **more
     ),
 }
 

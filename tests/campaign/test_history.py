@@ -19,7 +19,7 @@ BANDITS = {
     "window": lambda: policies.sw_gp_ucb(
         SITES, kernel=RBF(1.0), noise_variance=0.01, window=5, mean=0.0
     ),
-    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimise=True),
+    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimize=True),
 }
 
 

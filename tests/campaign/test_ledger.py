@@ -42,7 +42,7 @@ RECIPES: dict[str, Callable[[], Bandit]] = {
     "limits": lambda: policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01).with_limits(
         [LOUD], SITES.X[:2]
     ),
-    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimise=True),
+    "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimize=True),
     "expert": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=EXPERT, budget=2),
     "one query's answers": lambda: policies.sparq_gp_ucb(
         SITES, kernel=RBF(1.0), noise_variance=0.01, expert=EXPERT

@@ -41,7 +41,7 @@ def test_candidates_keep_a_read_only_copy() -> None:
     assert (len(candidates), candidates.dimension) == (2, 2)
     with pytest.raises(ValueError, match="read-only"):
         candidates.X[0] = 1.0
-    found, _ = candidates.maximise(lambda Z: Z[:, 0], generator())
+    found, _ = candidates.maximize(lambda Z: Z[:, 0], generator())
     found[:] = 9.0
     np.testing.assert_array_equal(candidates.X, [[1.0, 2.0], [3.0, 4.0]])
 
@@ -126,7 +126,7 @@ def test_exact_ties_are_broken_uniformly() -> None:
     counts = np.zeros(10)
     for _ in range(1000):
         counts[row_of_largest(values, candidates.X, rng)] += 1
-        x, _ = candidates.maximise(lambda X: values[X[:, 0].astype(int)], rng)
+        x, _ = candidates.maximize(lambda X: values[X[:, 0].astype(int)], rng)
         counts[int(x[0])] += 1
     assert counts[::2].sum() == 0
     assert chisquare(counts[1::2]).pvalue > 0.01
@@ -138,7 +138,7 @@ def test_values_are_checked() -> None:
     with pytest.raises(ValueError, match=r"must have shape \(4,\), got \(3,\)"):
         row_of_largest([0.0, 1.0, 2.0], SQUARE.X, generator())
     with pytest.raises(ValueError, match=r"acquisition is NaN at the point \[1.0, 0.0\] \(row 2\)"):
-        SQUARE.maximise(lambda X: np.where(X[:, 0] > X[:, 1], np.nan, 0.0), generator())
+        SQUARE.maximize(lambda X: np.where(X[:, 0] > X[:, 1], np.nan, 0.0), generator())
 
 
 def test_candidates_are_sampled_uniformly() -> None:
@@ -230,7 +230,7 @@ class Counted:
 
 def check_maximum(box: Box, surface: Surface, best: float, spread: float, seed: int) -> None:
     acquisition = Counted(surface)
-    x, value = box.maximise(acquisition, generator(seed))
+    x, value = box.maximize(acquisition, generator(seed))
     assert x.shape == (box.dimension,)
     np.testing.assert_array_equal(box.check(x), x[None, :])
     assert value == pytest.approx(float(surface(x[None, :])[0]), rel=1e-9, abs=1e-9)
@@ -269,7 +269,7 @@ def test_box_is_as_good_as_a_dense_grid(d: int, length_scale: float) -> None:
 def test_a_plateau_gives_a_uniform_point() -> None:
     box, rng = Box([(2.0, 4.0), (0.0, 1.0)]), generator(5)
     flat = Counted(lambda X: np.full(len(X), 1.5))
-    found = [box.maximise(flat, rng) for _ in range(400)]
+    found = [box.maximize(flat, rng) for _ in range(400)]
     X = np.array([x for x, _ in found])
     assert {value for _, value in found} == {1.5}
     assert kstest(X[:, 0], "uniform", (2.0, 2.0)).pvalue > 0.01
@@ -283,17 +283,17 @@ def test_box_lives_with_infinite_values_and_refuses_nan() -> None:
     def forbidden(X: np.ndarray) -> np.ndarray:
         return np.where(X[:, 0] > 0.5, -np.inf, X.sum(axis=1))
 
-    x, value = box.maximise(forbidden, generator())
+    x, value = box.maximize(forbidden, generator())
     assert value > 1.5 - 1e-3
     assert x[0] <= 0.5
-    assert box.maximise(lambda X: np.full(len(X), -np.inf), generator())[1] == -np.inf
-    x, value = box.maximise(lambda X: np.where(X[:, 1] < 0.2, np.inf, 0.0), generator())
+    assert box.maximize(lambda X: np.full(len(X), -np.inf), generator())[1] == -np.inf
+    x, value = box.maximize(lambda X: np.where(X[:, 1] < 0.2, np.inf, 0.0), generator())
     assert value == np.inf
     assert x[1] < 0.2
     with pytest.raises(ValueError, match="acquisition is NaN at the point"):
-        box.maximise(lambda X: np.where(X[:, 0] == 1.0, np.nan, X[:, 0]), generator())
+        box.maximize(lambda X: np.where(X[:, 0] == 1.0, np.nan, X[:, 0]), generator())
     with pytest.raises(ValueError, match=r"must have shape \(1024,\), got \(1024, 2\)"):
-        box.maximise(lambda X: X, generator())
+        box.maximize(lambda X: X, generator())
 
 
 @given(
@@ -304,7 +304,7 @@ def test_box_is_indifferent_to_units(
 ) -> None:
     top = np.array([data.draw(st.floats(0.0, 1.0)) for _ in range(d)])
     box = Box([(low, low + width)] * d)
-    x, value = box.maximise(
+    x, value = box.maximize(
         lambda X: -height * (((X - low) / width - top) ** 2).sum(axis=1), generator()
     )
     assert value >= -1e-5 * height

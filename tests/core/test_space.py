@@ -204,7 +204,7 @@ def test_a_finite_space_is_searched_exactly(seed: int) -> None:
     X = DICE.candidates().X
     heights = generator(seed).standard_normal(len(X))
     rows = {point.tobytes(): i for i, point in enumerate(X)}
-    found, height = DICE.maximise(
+    found, height = DICE.maximize(
         lambda Z: np.array([heights[rows[z.tobytes()]] for z in Z]), generator(seed)
     )
     np.testing.assert_array_equal(found, X[heights.argmax()])
@@ -215,7 +215,7 @@ def test_ties_are_broken_by_the_generator() -> None:
     def red(X: Array) -> Array:
         return X[:, 2]
 
-    found = [tuple(DICE.maximise(red, generator(seed))[0]) for seed in range(720)]
+    found = [tuple(DICE.maximize(red, generator(seed))[0]) for seed in range(720)]
     assert all(point[2] == 1.0 for point in found)
     counts = pd.Series(found).value_counts()
     assert len(counts) == 36
@@ -225,7 +225,7 @@ def test_ties_are_broken_by_the_generator() -> None:
 @pytest.mark.parametrize("space", [OVEN, Space(a=Integer(1, 10**6), b=["x", "y"])])
 def test_a_plateau_is_drawn_from_uniformly(space: Space) -> None:
     found = np.array(
-        [space.maximise(lambda X: np.zeros(len(X)), generator(seed))[0] for seed in range(400)]
+        [space.maximize(lambda X: np.zeros(len(X)), generator(seed))[0] for seed in range(400)]
     )
     low, high = space.parameters[0].low, space.parameters[0].high  # type: ignore[union-attr]
     assert kstest(found[:, 0], "uniform", (low, high - low)).pvalue > 0.01
@@ -265,7 +265,7 @@ def brute_force(space: Space, f: Any, points: int) -> float:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_mixed_space_against_brute_force(seed: int) -> None:
     best = brute_force(OVEN, wavy, 5001)
-    found, height = OVEN.maximise(wavy, generator(seed))
+    found, height = OVEN.maximize(wavy, generator(seed))
     assert height >= best - 1e-9
     assert height == pytest.approx(best, abs=1e-3)
     np.testing.assert_array_equal(OVEN.check(found), found[None, :])
@@ -278,7 +278,7 @@ def test_long_ranges_against_brute_force(seed: int) -> None:
     a, b = np.meshgrid(np.arange(1001.0), np.arange(-50.0, 51.0), indexing="ij")
     codes = np.column_stack([a.ravel() / 1000, a.ravel(), b.ravel(), np.ones(a.size)])
     best = float(rugged(LONG._points(codes)).max())
-    found, height = LONG.maximise(rugged, generator(seed))
+    found, height = LONG.maximize(rugged, generator(seed))
     assert height == pytest.approx(best, abs=1e-6)
     np.testing.assert_array_equal(LONG.check(found), found[None, :])
 
@@ -286,7 +286,7 @@ def test_long_ranges_against_brute_force(seed: int) -> None:
         return rugged(np.column_stack([X[:, 0] / 1000, X]))
 
     assert ONLY_WHOLE.size > 20_000
-    found, height = ONLY_WHOLE.maximise(whole, generator(seed))
+    found, height = ONLY_WHOLE.maximize(whole, generator(seed))
     assert height == best
 
 
@@ -297,7 +297,7 @@ def test_intervals_alone_are_a_box() -> None:
         return np.asarray(-((X - 0.3) ** 2).sum(axis=1))
 
     np.testing.assert_array_equal(
-        space.maximise(f, generator(1))[0], box.maximise(f, generator(1))[0]
+        space.maximize(f, generator(1))[0], box.maximize(f, generator(1))[0]
     )
 
 

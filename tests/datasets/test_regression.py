@@ -250,7 +250,7 @@ def test_tables_of_the_paper(make: Make, name: str, rows: int, target: str, unif
 
 # --- test functions with time as the last coordinate: their printed minima, and an independent search
 
-# Minimisers and minima as they are printed (Surjanovic and Bingham 2013), and to which digit.
+# Minimizers and minima as they are printed (Surjanovic and Bingham 2013), and to which digit.
 MINIMA = {
     "ackley4": ([0.0] * 4, 0.0, 1e-12),
     "eggholder": ([512.0, 404.2319], -959.6407, 1e-4),

@@ -1,4 +1,4 @@
-"""`Calibrated`: estimates against plain maximisation, coverage over seeds, and what makes a pair."""
+"""`Calibrated`: estimates against plain maximization, coverage over seeds, and what makes a pair."""
 
 import math
 import pickle
@@ -47,7 +47,7 @@ def log_likelihood(columns: tuple[Array, Array, Array], ratio: float) -> float:
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 10.0])
 @pytest.mark.parametrize("n", [1, 4, 40])
-def test_without_a_clip_it_maximises_the_likelihood(n: int, ratio: float) -> None:
+def test_without_a_clip_it_maximizes_the_likelihood(n: int, ratio: float) -> None:
     columns = drawn(3, n, bias=0.7, ratio=ratio)
     found = estimate(*columns, clip=math.inf)
     grid = np.linspace(math.log(0.02), math.log(60), 400)
@@ -61,7 +61,7 @@ def test_without_a_clip_it_maximises_the_likelihood(n: int, ratio: float) -> Non
 
 
 def restated_score(columns: tuple[Array, Array, Array], ratio: float, clip: float) -> float:
-    """The left side of the equation of the ratio, by minimising and integrating."""
+    """The left side of the equation of the ratio, by minimizing and integrating."""
     difference, stated, reward = with_the_made_up_pair(columns)
     variance = ratio * stated + reward
 

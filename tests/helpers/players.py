@@ -100,7 +100,7 @@ WITH_MODEL = [name for name in VARIANTS if name not in RULES]
 FINITE_ONLY = [name for name in VARIANTS if name.startswith(("thompson", *FINITE_RULES))]
 ON_INTERVAL = [name for name in VARIANTS if name not in FINITE_ONLY]
 MINIMISING = [
-    name for name, (policy, _) in VARIANTS.items() if "minimise" in POLICIES[policy].parameters
+    name for name, (policy, _) in VARIANTS.items() if "minimize" in POLICIES[policy].parameters
 ]
 
 

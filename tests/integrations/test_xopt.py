@@ -95,7 +95,7 @@ def test_it_plays_what_a_bandit_would_that_is_told_the_data(direction: str) -> N
     rows = X.data.to_dict("records")
     for i, row in enumerate(rows):
         seed = int(np.random.SeedSequence((0, i, 0)).generate_state(1)[0])
-        bandit = quick(space, minimise=direction == "MINIMIZE", seed=seed)
+        bandit = quick(space, minimize=direction == "MINIMIZE", seed=seed)
         if i:
             known = [[[1.0, 2.5, 4.0].index(each["k"]), (each["x"] + 1) / 2] for each in rows[:i]]
             bandit.tell(known, [each["y"] for each in rows[:i]], 1.5 * np.arange(i))

@@ -145,7 +145,7 @@ def test_candidates_by_rank() -> None:
 
 def test_the_smallest_first_where_small_is_good() -> None:
     table = OVEN.table(OVEN.decode(OVEN.sample(10, np.random.default_rng(0))))
-    (ax,) = panels(plots.beliefs(played(table, minimise=True)))
+    (ax,) = panels(plots.beliefs(played(table, minimize=True)))
     means = np.asarray(ax.lines[0].get_xdata())
     assert (np.diff(means) >= 0).all()
     star = next(part for part in ax.collections if part.get_label() == "_recommended")

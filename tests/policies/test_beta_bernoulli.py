@@ -58,7 +58,7 @@ def test_the_order_of_rewards_does_not_matter() -> None:
 
 
 def test_fewer_successes_are_better_where_less_is() -> None:
-    more, less = (policies.discounted_thompson(ARMS, minimise=m, seed=2) for m in (False, True))
+    more, less = (policies.discounted_thompson(ARMS, minimize=m, seed=2) for m in (False, True))
     for t in range(1, 40):
         np.testing.assert_array_equal(more.ask(t), less.ask(t))
         X = ARMS.X[[t % 4]]
@@ -106,8 +106,8 @@ def test_a_rate_counts_as_many_trials_as_it_is_of() -> None:
     np.testing.assert_allclose(shares.rule.counts[2], [0.81 * 500, 0.0])
 
 
-def test_a_rate_to_be_minimised_counts_its_trials() -> None:
-    player: Any = policies.discounted_thompson(ARMS, minimise=True)
+def test_a_rate_to_be_minimized_counts_its_trials() -> None:
+    player: Any = policies.discounted_thompson(ARMS, minimize=True)
     player.tell(ARMS.X[[0]], rate([3], [10]), 1)
     np.testing.assert_allclose(player.rule.counts[0], [7.0, 3.0])
 

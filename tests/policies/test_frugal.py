@@ -16,7 +16,7 @@ from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.policies.expert import INFORMED_WIDTH
-from tvbandits.queries import OnAverage, PlausibleMaximisers, RandomPoints
+from tvbandits.queries import OnAverage, PlausibleMaximizers, RandomPoints
 
 LINE = Candidates.grid([[0, 3]], 10)
 LEARN = Every(steps=8, first=(4,), observations=40, iterations=2)
@@ -95,7 +95,7 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
 
 
 def test_the_plan_is_the_one_that_is_given() -> None:
-    assert frugal(Asked(), budget=2.5).recipe.asking.plan == PlausibleMaximisers(OnAverage(2.5))
+    assert frugal(Asked(), budget=2.5).recipe.asking.plan == PlausibleMaximizers(OnAverage(2.5))
     assert frugal(Asked(), plan=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
 
 

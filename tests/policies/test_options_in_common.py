@@ -18,7 +18,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "mean": ("offline", True, np.nan, 1e60, [1.0]),
     "scale": ("1", True, 1e-300, 1e300),
     "span": ("9", True, 0.0, 1e-300, 1e300),
-    "minimise": ("yes", 1, None),
+    "minimize": ("yes", 1, None),
     "robust": ("yes", 1, None),
 }
 

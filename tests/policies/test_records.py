@@ -67,7 +67,7 @@ EXAMPLES = dict(
     each.strip().split("=")
     for each in """
     largest_batch=7, noise_variance=none, confidence=1.5, posterior=exact, mean=0.5,
-    minimise=true, consult=before ask, about=domain, informed_width=1, learn=false,
+    minimize=true, consult=before ask, about=domain, informed_width=1, learn=false,
     reset_every=9, window=9, discount=0.9, epsilon=0.1, ask_every=2,
     rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, budget=2,
     plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
@@ -160,6 +160,6 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     assert len(regret) == 3
     assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
-    options = ["noise_variance", "life", "confidence", "posterior", "mean", "minimise"]
+    options = ["noise_variance", "life", "confidence", "posterior", "mean", "minimize"]
     assert list(HALVING.parameters) == options
     assert documented(halving)["seed"]

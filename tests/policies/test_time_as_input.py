@@ -60,10 +60,10 @@ def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float) -> Any:
     return -beta * first + second
 
 
-@pytest.mark.parametrize("minimise", [False, True])
-def test_the_desired_outcome_is_sought_as_the_formula_says(minimise: bool) -> None:
-    sign = -1.0 if minimise else 1.0
-    bandit = policies.boba(LINE, noise_variance=0.04, outcome=sign, beta=0.7, minimise=minimise)
+@pytest.mark.parametrize("minimize", [False, True])
+def test_the_desired_outcome_is_sought_as_the_formula_says(minimize: bool) -> None:
+    sign = -1.0 if minimize else 1.0
+    bandit = policies.boba(LINE, noise_variance=0.04, outcome=sign, beta=0.7, minimize=minimize)
     rng = np.random.default_rng(0)
     for t in range(1, 20):
         if t > 1:

@@ -43,7 +43,7 @@ from tvbandits.queries.plans import (
     NextDecision,
     OnAverage,
     PerStep,
-    PlausibleMaximisers,
+    PlausibleMaximizers,
     Pool,
     RandomPoints,
     as_budget,
@@ -100,7 +100,7 @@ def test_how_many(plan: Any) -> None:
     assert len(plan(OnAverage(3.0)).choose(pool(5, 15), rng())) == 0
 
 
-@pytest.mark.parametrize(("plan", "free"), [(NextDecision, (0, N)), (PlausibleMaximisers, (0,))])
+@pytest.mark.parametrize(("plan", "free"), [(NextDecision, (0, N)), (PlausibleMaximizers, (0,))])
 def test_a_question_that_is_not_asked_costs_nothing(plan: Any, free: tuple[int, ...]) -> None:
     shut = Pool(POINTS, 5, lambda: PRIOR, None)
     for k in free:
@@ -109,7 +109,7 @@ def test_a_question_that_is_not_asked_costs_nothing(plan: Any, free: tuple[int, 
         plan(3).choose(shut, rng())
 
 
-@pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximisers])
+@pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximizers])
 def test_ties_go_by_their_order_and_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
     last_bits = 1e-14 * rng().standard_normal(N)
     shown = beliefs(last_bits, K=np.eye(N), deviation=1.0 + last_bits)
@@ -119,13 +119,13 @@ def test_ties_go_by_their_order_and_the_beliefs_that_are_shown_stay_as_they_were
     np.testing.assert_array_equal([shown.deviation, shown.mean], before)
 
 
-@pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximisers])
+@pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximizers])
 def test_a_budget_that_is_none(plan: Any) -> None:
     with pytest.raises(ValueError, match=r"budget must be a whole number of at least 0, got -2"):
         plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
 
 
-# --- plausible maximisers -------------------------------------------------------------------------
+# --- plausible maximizers -------------------------------------------------------------------------
 
 
 AMPLITUDE = np.random.default_rng(2).permutation(np.linspace(0.3, 1.7, N))
@@ -188,13 +188,13 @@ def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = 
     asked=st.integers(0, 9),
 )
 @settings(deadline=None, max_examples=60)
-def test_plausible_maximisers_of_any_pool(seed: int, k: int, beta: float, asked: int) -> None:
+def test_plausible_maximizers_of_any_pool(seed: int, k: int, beta: float, asked: int) -> None:
     mean = np.random.default_rng(seed).normal(0.0, 1.0, N)
-    rows = PlausibleMaximisers(k).choose(uneven(asked, mean, beta), rng()).tolist()
+    rows = PlausibleMaximizers(k).choose(uneven(asked, mean, beta), rng()).tolist()
     assert rows == by_hand(k, asked, mean, beta, ties=rows)
 
 
-@pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximisers])
+@pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximizers])
 def test_no_point_is_asked_about_twice_however_little_an_answer_says(plan: Any) -> None:
     for seed in range(20):
         mean = np.random.default_rng(seed).normal(0.0, 0.1, N)

@@ -349,9 +349,9 @@ class Allowed:
             If none is found.
         """
         if self.everything:  # with its slopes, where it has any
-            return self._domain.maximise(function, rng)[0].copy()
+            return self._domain.maximize(function, rng)[0].copy()
         worth = self.only(function)
-        return self.checked(self._domain.maximise(worth, rng)[0], worth, rng)
+        return self.checked(self._domain.maximize(worth, rng)[0], worth, rng)
 
     def best_of(self, values: Array, rng: np.random.Generator) -> Array:
         """The available candidate of the largest of `values` (A,)."""

@@ -301,7 +301,7 @@ class FantasyModel:
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
-        x, self.largest = self.domain.maximise(self.bounds, rng)
+        x, self.largest = self.domain.maximize(self.bounds, rng)
         return x
 
     def add(self, x: Array) -> BatchStep:
@@ -438,7 +438,7 @@ class PlainFantasy(FantasyModel):
         smooth = (
             None if self.width.smooth is None else self.width.smooth(self.now, self.width.times)
         )
-        x, self.largest = self.domain.maximise(self.bounds if smooth is None else smooth, rng)
+        x, self.largest = self.domain.maximize(self.bounds if smooth is None else smooth, rng)
         return x
 
     def variances(self, X: Array) -> Array:

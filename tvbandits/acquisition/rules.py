@@ -197,7 +197,7 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> A
 class UpperConfidenceBound(Acquisition):
     """Plays where mean + beta deviation is largest.
 
-    One point is the maximiser. In a batch the width is inflated by the rule's bound on the ratio of
+    One point is the maximizer. In a batch the width is inflated by the rule's bound on the ratio of
     deviations, and variances shrink from point to point; so they do around points that are out.
 
     Examples
@@ -242,7 +242,7 @@ class UpperConfidenceBound(Acquisition):
         if decision.leaders is not None:
             decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
             view = decision.view
-        _, largest = decision.domain.maximise(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
+        _, largest = decision.domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
         return largest > noise / smallest
 
     def _chosen(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
@@ -256,7 +256,7 @@ class UpperConfidenceBound(Acquisition):
             if len(decision.taken) > 0 or decision.restricted:
                 x = decision.allowed().best(bound, rng)
             else:
-                x, _ = decision.domain.maximise(bound, rng)
+                x, _ = decision.domain.maximize(bound, rng)
             if decision.rest > -math.inf:
                 worth = decision.allowed().only(bound)
                 if decision.overtakes(float(worth(x[None, :])[0])):

@@ -262,7 +262,7 @@ class Bandit:
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
         state, view, _ = self._conditioned_for(t)
         mean, deviation = view.shown(points)
-        mean = -mean if self._recipe.minimise else mean
+        mean = -mean if self._recipe.minimize else mean
         levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
         if relative or not len(levels):
             return mean, deviation

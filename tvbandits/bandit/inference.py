@@ -90,7 +90,7 @@ class Model:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self._sign = -1.0 if recipe.minimise else 1.0
+        self._sign = -1.0 if recipe.minimize else 1.0
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
         self._self_learning = recipe.posterior.self_learning
@@ -135,8 +135,8 @@ class Model:
         learned = state.model.noise
         return seen if learned is None else seen.with_noise(learned.variance)
 
-    def _maximised(self, state: State, seen: Observations) -> Observations:
-        """The same, of what is maximised."""
+    def _maximized(self, state: State, seen: Observations) -> Observations:
+        """The same, of what is maximized."""
         if state.model.noise is not None:
             seen = self.known(state, seen)
         return seen if self._sign > 0 else seen.with_values(-seen.y)
@@ -294,7 +294,7 @@ class Model:
                 latest = was.answers.t.max(initial=-math.inf if was.time is None else was.time)
                 if fresh.t.min(initial=math.inf) <= latest:
                     continue
-            fresh = self._maximised(state, fresh)
+            fresh = self._maximized(state, fresh)
             made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
             if made is not None:
                 return made
@@ -485,7 +485,7 @@ class Model:
     def _paced(self, state: State) -> State:
         """With the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
-        scaled, rewards = model.scaling, self._maximised(state, state.rewards)
+        scaled, rewards = model.scaling, self._maximized(state, state.rewards)
         before = state.gone.rewards
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
@@ -543,7 +543,7 @@ class Model:
         seen = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
             seen = seen.joined(state.answers)
-        seen = self._maximised(state, seen)
+        seen = self._maximized(state, seen)
         if _ages_nothing(state):
             return seen, seen.variance, np.ones(len(seen), dtype=bool)
         ages = Ages.of(seen, latest, state.gone.rewards + start)

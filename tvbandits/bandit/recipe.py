@@ -124,7 +124,7 @@ class Recipe:
         A decision at time t takes the ages of observations as of t - lead, though never before the
         newest one: 0 is the age at the decision; 1 is the convention of SparQ-GP-UCB, which decides
         for step t + 1 with the ages of step t.
-    minimise : bool
+    minimize : bool
         Smaller rewards are better. Everything that is told or shown keeps its sign.
     limits : sequence of Limit
         On further outcomes: only points that are known to satisfy them are played. What is believed of
@@ -178,7 +178,7 @@ class Recipe:
     learn: Every | None = None
     reset: EventTrigger | None = None
     lead: float = 0.0
-    minimise: bool = False
+    minimize: bool = False
     limits: tuple[Limit, ...] = ()
     safe: Any = ()
     move_cost: MoveCost | None = None
@@ -204,7 +204,7 @@ class Recipe:
             learn: Every | None = None,
             reset: EventTrigger | None = None,
             lead: float = 0.0,
-            minimise: bool = False,
+            minimize: bool = False,
             limits: Sequence[Limit] = (),
             safe: Any = (),
             move_cost: MoveCost | None = None,
@@ -384,7 +384,7 @@ class Recipe:
             noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
         not_negative("lead", self.lead)
-        flag("minimise", self.minimise)
+        flag("minimize", self.minimize)
         flag("robust", self.robust)
         check_move_cost(self.move_cost)
         if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
@@ -408,7 +408,7 @@ NEEDED_POSTERIOR = "Exact(), Nystrom(), StateSpace() or ModelEnsemble()"
 
 # The parts: what each must be, and the method or the class that tells it.
 _PARTS: tuple[tuple[str, str, str | type], ...] = (
-    ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximise"),
+    ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximize"),
     ("kernel", "a scikit-learn kernel object", Kernel),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
     ("posterior", NEEDED_POSTERIOR, "condition"),
@@ -569,7 +569,7 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
 
 
 def _first_scaling(recipe: Recipe) -> Scaling:
-    sign = -1.0 if recipe.minimise else 1.0
+    sign = -1.0 if recipe.minimize else 1.0
     return Scaling(0.0 if recipe.mean == "online" else sign * recipe.mean, 1.0)
 
 

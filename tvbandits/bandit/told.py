@@ -172,7 +172,7 @@ def calibrated(model: Model, state: State, told: Observations) -> IntervalCalibr
     late = 0 if state.time is None else int((told.t < state.time).sum())
     if late >= MANY_LATE:
         return known
-    sign, count = -1.0 if recipe.minimise else 1.0, 0
+    sign, count = -1.0 if recipe.minimize else 1.0, 0
     for i in elsewhere:
         more = told.take(slice(count, i))
         if len(more):

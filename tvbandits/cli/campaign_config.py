@@ -63,7 +63,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "limits": ("at_least", "at_most", "each", "name", "noise_sd", "noise_variance", "probability"),
     "policy": (
-        *("kernel", "length_scale", "minimise", "name", "noise_sd", "noise_variance", "options"),
+        *("kernel", "length_scale", "minimize", "name", "noise_sd", "noise_variance", "options"),
         *("seed", "smoothness"),
     ),
     "clock": ("origin", "unit"),
@@ -237,7 +237,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
     elif asks:
         asking = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
-    more = {key: said[key] for key in ("seed", "minimise") if key in said}
+    more = {key: said[key] for key in ("seed", "minimize") if key in said}
     more["kernel"] = _kernel(said, domain, policy.learns_kernel, unit)
     more["noise_variance"] = _noise_variance(said)
     try:

@@ -265,7 +265,7 @@ def forecast_command(
         X = campaign.placed(where, campaign.names.context(actions.joined(context)))
         predicted = campaign.predict(X, t, outcome, relative=relative)
         mean, deviation = (each.tolist() for each in predicted)
-        lower_first = bool(campaign.recipe.minimise)
+        lower_first = bool(campaign.recipe.minimize)
         order = sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
         unit = campaign.about.get("unit", "") if outcome is None else ""
         rows, lines = [], []

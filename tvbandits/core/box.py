@@ -60,7 +60,7 @@ class Box:
 
     Notes
     -----
-    Without slopes `maximise` takes 20 to 90 calls of the acquisition: about 1,200 points at d = 1, 3,000
+    Without slopes `maximize` takes 20 to 90 calls of the acquisition: about 1,200 points at d = 1, 3,000
     at d = 2, 25,000 to 30,000 at d = 6. Its accuracy is not known beyond d = 6.
 
     Examples
@@ -140,7 +140,7 @@ class Box:
         """`n` points drawn uniformly, shape (n, d)."""
         return self.from_unit(rng.random((n, self.dimension)))
 
-    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+    def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
 
         A randomly shifted Sobol sample with the corners and a part of it pushed to the boundary,

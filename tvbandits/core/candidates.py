@@ -337,7 +337,7 @@ class Candidates:
         """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
         return self._points_at(rng.integers(len(self), size=n))
 
-    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+    def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
         if self.held:
             values = acquisition(self.X)
@@ -433,10 +433,10 @@ class CandidatesInContext:
         """All candidates at one value of the context, as columns (c,)."""
         return Candidates(joined(self.chosen.X, values), retired=self.chosen.retired)
 
-    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+    def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
         contexts = self.sample(64, rng)[:, self.chosen.dimension :]
-        found = [self._at(values).maximise(acquisition, rng) for values in contexts]
+        found = [self._at(values).maximize(acquisition, rng) for values in contexts]
         return max(found, key=lambda each: each[1])
 
 

@@ -244,12 +244,12 @@ class AtContext:
         """`n` points drawn uniformly at this value, shape (n, d)."""
         return joined(self.chosen.sample(n, rng), self.values)
 
-    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+    def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found at this value, and that value."""
         sliced: Acquisition = _Sliced(acquisition, self.values)
         if isinstance(acquisition, Smooth):
             sliced = _Sloped(acquisition, self.values)
-        x, height = self.chosen.maximise(sliced, rng)
+        x, height = self.chosen.maximize(sliced, rng)
         return np.concatenate([x, self.values]), height
 
 

@@ -1,11 +1,11 @@
 """What it costs to move from one point to the next, and how far one may go.
 
 A move from x to z costs c(x, z) once, and brings its gain at every play from then on. How long one will
-stay nobody knows; after k plays at x the guess is k more. What is played maximises
+stay nobody knows; after k plays at x the guess is k more. What is played maximizes
 
     u(z) - c(x, z) / k
 
-for what a rule maximises, u: one leaves as soon as what k plays here have missed, as it is believed now,
+for what a rule maximizes, u: one leaves as soon as what k plays here have missed, as it is believed now,
 would have paid for the move. It is how long to rent skis before one buys them [Karl]: before each move
 one has missed no more than what it costs, by what is believed then.
 

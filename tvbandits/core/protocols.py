@@ -83,7 +83,7 @@ class Domain(Protocol):
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
 
-    def maximise(
+    def maximize(
         self, acquisition: Callable[[Array], Array], rng: np.random.Generator
     ) -> tuple[Array, float]:
         """The point (d,) of largest acquisition, and that value; exact ties are broken by `rng`.

@@ -83,7 +83,7 @@ class Space:
 
     Notes
     -----
-    `maximise` looks at every point of a finite space of at most 20,000. Spaces of intervals alone are
+    `maximize` looks at every point of a finite space of at most 20,000. Spaces of intervals alone are
     searched like a `Box`, others by evolution, refinement of the intervals and moves to neighbours in
     the rest, in 40 to 80 calls of the acquisition.
 
@@ -240,7 +240,7 @@ class Space:
         """`n` points drawn uniformly, with replacement, shape (n, d)."""
         return self.from_unit(rng.random((n, len(self.names))))
 
-    def maximise(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
+    def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`."""
         every = self._every
         if every is not None:
@@ -248,7 +248,7 @@ class Space:
             best = row_of_largest(values, every, rng)
             return every[best].copy(), float(values[best])
         if all(isinstance(part, Real) for part in self.parameters):
-            return Box(self.bounds).maximise(acquisition, rng)
+            return Box(self.bounds).maximize(acquisition, rng)
 
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
         return best_point(acquisition, self, kinds, 256, rng)

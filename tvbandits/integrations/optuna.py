@@ -257,8 +257,8 @@ class TVSampler(optuna.samplers.BaseSampler):
             run, of = self._run, (study.study_name, origin)
             if run is None or run.study != of or run.coded.distributions != search_space:
                 coded = Coded(search_space)
-                minimise = study.direction == optuna.study.StudyDirection.MINIMIZE
-                made = bandit_on(self._policy, coded.space, minimise=minimise, seed=self._seed)
+                minimize = study.direction == optuna.study.StudyDirection.MINIMIZE
+                made = bandit_on(self._policy, coded.space, minimize=minimize, seed=self._seed)
                 run = self._run = StudyRun(of, coded, made)
             new = [each for each in trials if each.number not in run.told and run.coded.has(each)]
             finished = [each for each in new if each.state in FINISHED]

@@ -16,7 +16,7 @@ from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Plays
 from tvbandits.core.space import Space
 
-# `maker(space, kernel, None, minimise=..., seed=...)`: a recipe, or a function like one.
+# `maker(space, kernel, None, minimize=..., seed=...)`: a recipe, or a function like one.
 Maker: TypeAlias = Callable[..., Bandit]
 
 
@@ -40,7 +40,7 @@ def value_at(share: float, low: float, high: float) -> float:
     return min(max(low * (1.0 - share) + high * share, low), high)
 
 
-def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Bandit:
+def bandit_on(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Bandit:
     """The bandit of a policy; who learns no kernel gets that of the space.
 
     Raises
@@ -54,7 +54,7 @@ def bandit_on(policy: Maker, space: Space, *, minimise: bool, seed: int) -> Band
         space,
         kernel=None if learns else space.kernel(),
         noise_variance=None,
-        minimise=minimise,
+        minimize=minimize,
         seed=seed,
     )
     if not isinstance(made, Bandit):

@@ -61,7 +61,7 @@ class TVGenerator(Generator):
     Parameters
     ----------
     vocs : VOCS
-        Variables with a range or with values, one objective to minimise or maximise, and no constraints.
+        Variables with a range or with values, one objective to minimize or maximize, and no constraints.
     time_column : str
         The column of the data with the time of each reading: numbers, or dates with a time zone.
     added_time : float
@@ -152,8 +152,8 @@ class TVGenerator(Generator):
         numbers = self.seed, len(X), len(self._pending)
         seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
         (objective,) = self.vocs.objectives.values()
-        minimise = isinstance(objective, MinimizeObjective)
-        bandit = bandit_on(self.policy, variables.space, minimise=minimise, seed=seed)
+        minimize = isinstance(objective, MinimizeObjective)
+        bandit = bandit_on(self.policy, variables.space, minimize=minimize, seed=seed)
         if len(X):
             bandit.tell(X, y, t - origin)
         inside, waiting = variables.encode(self._pending)

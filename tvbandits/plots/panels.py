@@ -339,7 +339,7 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     ax, domain = where[0], picture.bandit.recipe.domain
     assert isinstance(domain, Candidates)
     mean, deviation = picture.predict(domain.X)
-    sign = 1.0 if picture.bandit.recipe.minimise else -1.0
+    sign = 1.0 if picture.bandit.recipe.minimize else -1.0
     top = np.argsort(sign * mean, kind="stable")[:RANKED]
     places = np.arange(len(top), dtype=np.float64)
     ax.errorbar(mean[top], places, xerr=BAND * deviation[top], **WHISKER)

@@ -100,7 +100,7 @@ def discounted_thompson(
     """
     arms = ruled.finite(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
-    worst = -1.0 if common.get("minimise") else 0.0
+    worst = -1.0 if common.get("minimize") else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
     return ruled.adapted(domain, rule, **common)
 

@@ -293,7 +293,7 @@ def sparq_gp_ucb(
 # Query plans by name, each made from a budget.
 PLANS: dict[str, Callable[[plans.Budget], plans.QueryPlan]] = {
     "next": plans.NextDecision,
-    "plausible": plans.PlausibleMaximisers,
+    "plausible": plans.PlausibleMaximizers,
     "kdpp": plans.KDPP,
     "random": plans.RandomPoints,
 }
@@ -327,7 +327,7 @@ def frugal_gp_ucb(
 
     Elsewhere, and where you give a kernel, `learn` or `mean`, the kernel is a sum of a shared level, a
     static field and two drifting fields, whose amplitudes and scales it learns by log evidence. It asks
-    about plausible maximisers anywhere in the domain. As the questions explore, a decision after an
+    about plausible maximizers anywhere in the domain. As the questions explore, a decision after an
     answer takes a width of at most `INFORMED_WIDTH`. Either way answers are observations like any
     other, and age as it has learned.
 

@@ -309,7 +309,7 @@ class PredictiveSampling(SeveralPriors):
 class Elimination(SeveralPriors):
     """PE-GP-UCB ([Zi]): the most optimistic of the priors that nothing speaks against.
 
-    (x, p) maximises m_p(x) + b sd_p(x) over points and priors that are left. With S_p the rounds
+    (x, p) maximizes m_p(x) + b sd_p(x) over points and priors that are left. With S_p the rounds
     that p was chosen in, p goes once
 
         |sum_{S_p} (y_i - m_p(x_i))|

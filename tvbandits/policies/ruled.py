@@ -246,7 +246,7 @@ def adapted(
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
     for what is chosen on the domain (`chosen_of`).
     """
-    rng, sign = as_generator(common.get("seed", 0)), -1.0 if common.get("minimise") else 1.0
+    rng, sign = as_generator(common.get("seed", 0)), -1.0 if common.get("minimize") else 1.0
     record = Record.of_nothing(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
@@ -282,7 +282,7 @@ def in_unit(
     mean = common.get("mean", "online")
     if mean == "online":
         return scale, first_noise(noise_variance, scale), mean
-    return 1.0, first_noise(noise_variance, 1.0), -mean if common.get("minimise") else mean
+    return 1.0, first_noise(noise_variance, 1.0), -mean if common.get("minimize") else mean
 
 
 def numbers_in(text: str, name: str, **bounds: float) -> list[float]:

@@ -50,7 +50,7 @@ Learn: TypeAlias = Every | int | bool
 class Shared(TypedDict, total=False):
     """Options of every policy; `assembled` describes them, and those below."""
 
-    minimise: bool
+    minimize: bool
     seed: Seed
 
 
@@ -81,7 +81,7 @@ def assembled(
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior = "exact",
     mean: Mean = "online",
-    minimise: bool = False,
+    minimize: bool = False,
     robust: bool = False,
     seed: Seed = 0,
     **parts: Any,
@@ -110,7 +110,7 @@ def assembled(
         A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
         "online" learns a centre and a scale from the rewards seen; the kernel then describes the
         standardised reward.
-    minimise : bool
+    minimize : bool
         Smaller rewards are better; rewards and predictions keep their sign.
     robust : bool
         Set grossly wrong readings aside, until others agree with them.
@@ -124,7 +124,7 @@ def assembled(
         confidence=as_confidence(confidence),
         posterior=as_posterior(posterior),
         mean=mean,
-        minimise=minimise,
+        minimize=minimize,
         robust=robust,
         **parts,
     )
@@ -249,7 +249,7 @@ IN_COMMON: Mapping[str, Callable[[Any], object]] = {
     "mean": check_mean,
     "scale": lambda given: finite_number("scale", given, low=1 / LARGEST_VALUE, high=LARGEST_VALUE),
     "span": lambda given: finite_number("span", given, low=1e-50, high=LARGEST_TIME),
-    "minimise": lambda given: flag("minimise", given),
+    "minimize": lambda given: flag("minimize", given),
     "robust": lambda given: flag("robust", given),
 }
 

@@ -170,7 +170,7 @@ class DesiredOutcome(Acquisition):
         allowed = decision.allowed(out)
         view, outcome = decision.view, self.outcome
         if outcome is None:
-            _, outcome = decision.domain.maximise(lambda X: view.upper_bound(X, 2.0), rng)
+            _, outcome = decision.domain.maximize(lambda X: view.upper_bound(X, 2.0), rng)
 
         def less(X: Array) -> Array:
             mean, deviation = view.predict(X)
@@ -228,6 +228,6 @@ def boba(
     10 [2.]
     """
     rule, kernel = DesiredOutcome(outcome, beta), time_as_input(domain, span)
-    if outcome is not None and common.get("minimise"):
+    if outcome is not None and common.get("minimize"):
         rule = DesiredOutcome(-outcome, beta)
     return assembled(domain, kernel, noise_variance, learn=Every(10), acquisition=rule, **common)

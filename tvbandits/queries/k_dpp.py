@@ -102,7 +102,7 @@ class SwapChain:
             threshold = rng.random(size)
             first = 0
             while first < size:
-                # Minimises (time of the blocks needed) + (time on proposals behind the first swap).
+                # Minimizes (time of the blocks needed) + (time on proposals behind the first swap).
                 block = slice(first, first + 1 + int(math.sqrt(2 * overhead * max(wait, waited))))
                 ratios = self.ratios(removed[block], added[block])
                 # Line 8: accepted with probability min(1, ratio); the 1/2 is in `sample_mcmc`.

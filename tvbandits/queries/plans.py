@@ -5,7 +5,7 @@ plan                   looks at                              asks about
 =====================  ====================================  =======================================
 `KDPP`                 inputs                                points that are far apart (the paper)
 `NextDecision`         the posterior                         what helps the next decision most
-`PlausibleMaximisers`  the posterior                         what could be the best, until it is settled
+`PlausibleMaximizers`  the posterior                         what could be the best, until it is settled
 `RandomPoints`         nothing                               points at random
 =====================  ====================================  =======================================
 
@@ -372,10 +372,10 @@ DISCOVER_EVERY = 4
 
 
 @dataclass(frozen=True)
-class PlausibleMaximisers(_WithBudget):
+class PlausibleMaximizers(_WithBudget):
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
-    Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximiser
+    Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximizer
     while the bounds hold. Among those that promise most (`PROMISE`), the one of the largest gain is
     asked about (`JointPosterior.gains`: how much its answer raises the best mean, on average), as if
     those before were known. The gain looks one decision ahead, and by itself may never ask about what is
@@ -390,8 +390,8 @@ class PlausibleMaximisers(_WithBudget):
     Examples
     --------
     >>> from tvbandits import Candidates, experts, policies
-    >>> from tvbandits.queries import PlausibleMaximisers
-    >>> plan, sites = PlausibleMaximisers(2), Candidates([[0.0], [1.0], [2.0]])
+    >>> from tvbandits.queries import PlausibleMaximizers
+    >>> plan, sites = PlausibleMaximizers(2), Candidates([[0.0], [1.0], [2.0]])
     >>> station = experts.CallableExpert(lambda X, t: X[:, 0], 0.01)
     >>> bandit = policies.frugal_gp_ucb(sites, noise_variance=0.01, expert=station, plan=plan)
     >>> print(bandit.tell([[1.0]], [0.5], 1).queries.total_asked)
@@ -448,7 +448,7 @@ class RandomPoints(_WithBudget):
 class NextDecision(_WithBudget):
     """One after the other the point whose answer helps the next decision most; some look elsewhere.
 
-    Unlike `PlausibleMaximisers` it spends its budget at once, and what it discovers need not be
+    Unlike `PlausibleMaximizers` it spends its budget at once, and what it discovers need not be
     plausible.
 
     Parameters

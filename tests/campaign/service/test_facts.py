@@ -116,10 +116,10 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
     assert f": {expert.report()}." in sentence
 
 
-@pytest.mark.parametrize("minimise", [False, True])
-def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
+@pytest.mark.parametrize("minimize", [False, True])
+def test_what_is_left_to_lose(tmp_path: Path, minimize: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimise=minimise, confidence=3.0
+        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimize=minimize, confidence=3.0
     )
     with campaign(tmp_path, bandit) as made:
         for t, row in enumerate([0, 1, 2, 3, 1, 2], start=1):
@@ -128,10 +128,10 @@ def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
             made.tell(SITES.X[[row]], [[0.0, 1.0, -1.0, 0.2][row]], float(t))
         made.ask(6.0)
         facts = Facts(made)
-        assert facts.names[facts.best] == ("south" if minimise else "mill")
+        assert facts.names[facts.best] == ("south" if minimize else "mill")
         assert facts.width == 3.0
         mean, deviation = made.predict(SITES.X, 6.0)
-        worth = -mean if minimise else mean
+        worth = -mean if minimize else mean
         best = int(np.argmax(worth))
         brute = max(
             (worth[i] + 3 * deviation[i]) - (worth[best] - 3 * deviation[best]) for i in range(4)
@@ -139,10 +139,10 @@ def test_what_is_left_to_lose(tmp_path: Path, minimise: bool) -> None:
         assert facts.most_regret == pytest.approx(brute)
 
 
-@pytest.mark.parametrize("minimise", [False, True])
-def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimise: bool) -> None:
+@pytest.mark.parametrize("minimize", [False, True])
+def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimize: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimise=minimise
+        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimize=minimize
     )
     with campaign(tmp_path, bandit, unit="ppb") as made:
         for t, row in enumerate([0, 1, 2, 3], start=1):

@@ -205,9 +205,9 @@ def test_tooltips_and_labels(network: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("played", [False, True])
-def test_a_line_that_is_minimised(tmp_path: Path, played: bool) -> None:
+def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        Box([[0, 10]]), kernel=RBF(1.5), noise_variance=0.01, epsilon=0.03, minimise=True
+        Box([[0, 10]]), kernel=RBF(1.5), noise_variance=0.01, epsilon=0.03, minimize=True
     )
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         for t in range(1, 6 if played else 1):

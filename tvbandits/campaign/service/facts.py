@@ -108,9 +108,9 @@ class Facts:
         return f"{mean:.4g} ± {float(f'{HALF_WIDTH * deviation:.2g}'):g} {unit}".rstrip()
 
     @property
-    def minimises(self) -> bool:
+    def minimizes(self) -> bool:
         """Lower is better."""
-        return bool(self.campaign.recipe.minimise)
+        return bool(self.campaign.recipe.minimize)
 
     @cached_property
     def width(self) -> float:
@@ -141,13 +141,13 @@ class Facts:
     def best(self) -> int:
         """The place of the best mean."""
         mean, _ = self.belief
-        return int(np.argmin(mean) if self.minimises else np.argmax(mean))
+        return int(np.argmin(mean) if self.minimizes else np.argmax(mean))
 
     @cached_property
     def ranked(self) -> Index:
         """Rows of all places, the best first."""
         mean, _ = self.belief
-        return np.argsort(mean if self.minimises else -mean)
+        return np.argsort(mean if self.minimizes else -mean)
 
     @property
     def best_guess(self) -> str:
@@ -166,7 +166,7 @@ class Facts:
             if row == self.best:
                 found.append((name, f"{name} is the best guess: {said}."))
             else:
-                sign = -1 if self.minimises else 1
+                sign = -1 if self.minimizes else 1
                 bound = mean[row] + sign * self.width * deviation[row]
                 found.append(
                     (name, f"{name} may reach {bound:.4g} ({said}); best guess: {self.best_guess}.")
@@ -177,7 +177,7 @@ class Facts:
     def most_regret(self) -> float:
         """What the best place could lose at most, as far as the width holds."""
         mean, deviation = self.belief
-        sign = -1.0 if self.minimises else 1.0
+        sign = -1.0 if self.minimizes else 1.0
         hoped = sign * mean + self.width * deviation
         kept = sign * mean[self.best] - self.width * deviation[self.best]
         return max(float(hoped.max() - kept), 0.0)

@@ -152,7 +152,7 @@ def network_settings() -> tuple[ModelSpec, ...]:
     Twice the length scales with thrice the variance of the trend had some per cent less regret on four
     networks (within noise), and intervals too wide where all places are read (coverage up to 0.995).
 
-    Models may learn a covariance over places from readings, by expectation maximisation from that by
+    Models may learn a covariance over places from readings, by expectation maximization from that by
     distance. They had 0.92 times the regret on the 14 networks that they were made on, with three
     answers a step. On 13 others they had 1.00 times (standard error 0.012), so that there are none.
 
