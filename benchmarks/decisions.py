@@ -155,14 +155,14 @@ def dropped(run: Run, t: int) -> None:
 def available(run: Run, t: int) -> None:
     """A third of the candidates is out of use at each step."""
     size = len(run.problem.domain().X)
-    X = run.ask(t, among=(np.arange(size) + t) % 3 > 0)
+    X = run.ask(t, available=(np.arange(size) + t) % 3 > 0)
     run.bandit.tell(X, run.rewards(X, t), t)
 
 
 def inside(run: Run, t: int) -> None:
     """Half of a box is out of use at each second step."""
     limit = 0.5 if t % 2 else 1.0
-    X = run.ask(t, among=lambda X: X[:, 0] <= limit)
+    X = run.ask(t, available=lambda X: X[:, 0] <= limit)
     run.bandit.tell(X, run.rewards(X, t), t)
 
 

@@ -126,7 +126,7 @@ class Knowing:
     def ask(self, t: float) -> Array:
         """Among the points that satisfy it."""
         holds = self.problem.limit.holds(self.problem.outcome_at(t))
-        return self.bandit.ask(t, among=holds)
+        return self.bandit.ask(t, available=holds)
 
     def tell(self, X: Array, y: Array, t: float) -> Any:
         """Learn."""

@@ -46,7 +46,7 @@ def main(out: Path = HERE) -> float:
     late: list[tuple[np.ndarray, np.ndarray, int]] = []
     missed, of_the_best = [], []
     for day in range(1, DAYS + 1):
-        X = bandit.ask(day, n=A_DAY, among=working(day))
+        X = bandit.ask(day, n=A_DAY, available=working(day))
         for points, values, then in late:
             arrived = rng.random(len(points)) > 0.1
             bandit.tell(points[arrived], values[arrived], then)

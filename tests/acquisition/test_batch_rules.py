@@ -378,7 +378,7 @@ def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any)
     bandit = make(LINE, KERNEL, NOISE_THOMPSON, mean=0.3, seed=3)
     bandit.tell(X, Y, t=1.0)
     there = np.arange(13) != 6
-    shares = LINE.index(bandit.ask(2.0, n=4000, among=there))
+    shares = LINE.index(bandit.ask(2.0, n=4000, available=there))
     mean, covariance = dense(None)
     rng = np.random.default_rng(1)
     draws = rng.multivariate_normal(mean[there], covariance[there][:, there], 4000, method="eigh")

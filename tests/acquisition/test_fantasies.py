@@ -304,8 +304,8 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)
         noise = known.pending_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
-        among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
-        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
+        available = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
+        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(available, C[rows]))
         share = lasting_share(known.ensemble, t)
         best, *others = (
             int((mean[:, 0] + 2.0 * width * np.sqrt(each)).argmax())

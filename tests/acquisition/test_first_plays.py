@@ -52,7 +52,7 @@ def test_what_is_not_available_is_not_played_and_a_batch_is_of_different_points(
     some = np.arange(5, 20)
     made = bandit(SpreadFirst())
     made.tell(SITES.X[:3], [0.1, 0.9, 0.2], [1, 1, 1])
-    batch = SITES.index(made.ask(2, n=8, among=some))
+    batch = SITES.index(made.ask(2, n=8, available=some))
     assert len(set(batch.tolist())) == 8
     assert set(batch.tolist()) <= set(some.tolist())
 

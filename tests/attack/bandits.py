@@ -330,10 +330,10 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
     """What an honest user may call at one time; `bandit` is one that has done all before."""
     domain = bandit.recipe.domain
     n = int(rng.choice([2, 3])) if rng.random() < 0.2 else None
-    among = None
+    available = None
     if rng.random() < 0.2 and isinstance(domain, Candidates):
-        among = rng.random(len(domain)) < 0.7
-        among[int(rng.integers(len(among)))] = True
+        available = rng.random(len(domain)) < 0.7
+        available[int(rng.integers(len(available)))] = True
     points, ahead = domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0]))
     looks = [
         Call("predict", lambda b: b.predict(points, ahead)),
@@ -344,7 +344,7 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
     if len(bandit.state.rewards) or len(bandit.state.answers):
         looks.append(Call("recommend", lambda b: b.recommend(now)))
     yield one_of(looks, rng)
-    yield Call("ask", lambda b: b.ask(now, n, among))
+    yield Call("ask", lambda b: b.ask(now, n, available))
     if bandit.recipe.asking is not None and rng.random() < 0.6:
         yield Call("questions", lambda b: b.questions())
         answers = truth(points, now)

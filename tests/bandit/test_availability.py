@@ -48,7 +48,7 @@ def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
         forms += [rows, rows[::-1].tolist()]
     players = [warmed(made(variant)) for _ in forms]
     for t in (10.0, 11.0):
-        found = [p.ask(t, n=3, among=form) for p, form in zip(players, forms, strict=True)]
+        found = [p.ask(t, n=3, available=form) for p, form in zip(players, forms, strict=True)]
         assert right(found[0]).all()
         for player, X in zip(players, found, strict=True):
             np.testing.assert_array_equal(X, found[0])
@@ -59,10 +59,10 @@ def test_it_is_the_best_of_what_is_available() -> None:
     bandit = warmed(made("gp-ucb"))
     mean, deviation = bandit.predict(LINE.X, 10.0)
     rows = np.argsort(mean + 2.0 * deviation)[:11]  # the worst ones
-    assert LINE.index(bandit.ask(10.0, among=rows))[0] == rows[-1]
+    assert LINE.index(bandit.ask(10.0, available=rows))[0] == rows[-1]
     bandit.drop(bandit.pending)
     best = rows[np.argmax(mean[rows])]
-    np.testing.assert_array_equal(bandit.recommend(10.0, among=rows), LINE.X[best])
+    np.testing.assert_array_equal(bandit.recommend(10.0, available=rows), LINE.X[best])
     np.testing.assert_array_equal(bandit.recommend(10.0), LINE.X[np.argmax(mean)])
 
 
@@ -70,11 +70,11 @@ def test_it_is_the_best_of_what_is_available() -> None:
 def test_a_function_on_a_box(variant: str) -> None:
     player = warmed(made(variant, INTERVAL), INTERVAL)
     for t in (10.0, 11.0, 12.0):
-        X = player.ask(t, n=2, among=right)
+        X = player.ask(t, n=2, available=right)
         assert right(X).all()
         player.tell(X, noisy(X, t), t)
     if isinstance(player, Bandit):
-        assert right(player.recommend(13.0, among=right)[None]).all()
+        assert right(player.recommend(13.0, available=right)[None]).all()
 
 
 @pytest.mark.parametrize("variant", ["gp-ucb", "frugal-gp-ucb"])
@@ -82,7 +82,7 @@ def test_ranges_on_a_box_say_the_same_as_a_function(variant: str, tmp_path: Path
     players = [warmed(made(variant, INTERVAL), INTERVAL) for _ in range(2)]
     for t in (10.0, 11.0):
         forms: list[Any] = [{"x0": (2.0, 3.0)}, lambda X: (X[:, 0] >= 2.0) & (X[:, 0] <= 3.0)]
-        found = [player.ask(t, among=form) for player, form in zip(players, forms, strict=True)]
+        found = [player.ask(t, available=form) for player, form in zip(players, forms, strict=True)]
         np.testing.assert_array_equal(*found)
         assert ((found[0] >= 2.0) & (found[0] <= 3.0)).all()
         for player in players:
@@ -94,7 +94,7 @@ def test_ranges_on_a_space_hold_numbers_and_categories() -> None:
     space = Space(heat=(10.0, 80.0), fuel=["gas", "oil", "wood"])
     bandit = policies.adaptive_gp_ucb(space, noise_variance=0.01)
     bandit.tell(space.sample(6, np.random.default_rng(0)), np.arange(6.0), 1.0)
-    X = bandit.ask(2.0, n=6, among={"heat": (20, 30), "fuel": ["oil", "wood"]})
+    X = bandit.ask(2.0, n=6, available={"heat": (20, 30), "fuel": ["oil", "wood"]})
     frame = space.decode(X)
     assert frame["heat"].between(20, 30).all()
     assert set(frame["fuel"]) <= {"oil", "wood"}
@@ -104,7 +104,7 @@ def test_ranges_on_candidates_are_those_of_a_mask() -> None:
     one, other = (warmed(made("gp-ucb")) for _ in range(2))
     inside = (LINE.X[:, 0] >= 3.0) & (LINE.X[:, 0] <= 4.0)
     np.testing.assert_array_equal(
-        one.ask(10.0, among={"x0": (3.0, 4.0)}), other.ask(10.0, among=inside)
+        one.ask(10.0, available={"x0": (3.0, 4.0)}), other.ask(10.0, available=inside)
     )
 
 
@@ -116,14 +116,16 @@ def test_wrong_ranges_are_named_and_change_nothing(ranges: Any, value: str) -> N
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
     before = bandit.state
     with pytest.raises(ValueError, match=value):
-        bandit.ask(10.0, among=ranges)
+        bandit.ask(10.0, available=ranges)
     assert bandit.state is before
 
 
 def test_a_part_of_a_box_that_a_search_hardly_meets() -> None:
     """A strip of a thousandth: the sample of the search does not meet it, points at random do."""
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
-    found = [bandit.ask(10.0, n=1, among=lambda X: abs(X[:, 0] - 6.0) < 0.005) for _ in range(2)]
+    found = [
+        bandit.ask(10.0, n=1, available=lambda X: abs(X[:, 0] - 6.0) < 0.005) for _ in range(2)
+    ]
     assert (abs(np.concatenate(found) - 6.0) < 0.005).all()
 
 
@@ -131,7 +133,7 @@ def test_the_best_part_of_a_box_is_climbed() -> None:
     bandit = made("gp-ucb", INTERVAL, mean=0.0)
     bandit.tell([[1.0], [4.0], [9.5]], [0.2, 1.5, -1.0], 1.0)
     mean, deviation = bandit.predict(np.linspace(4.5, 6.0, 1501)[:, None], 2.0)
-    x = bandit.ask(2.0, among=lambda X: (X[:, 0] >= 4.5) & (X[:, 0] <= 6.0))
+    x = bandit.ask(2.0, available=lambda X: (X[:, 0] >= 4.5) & (X[:, 0] <= 6.0))
     bound = mean + 2.0 * deviation
     found = bandit.predict(x, 2.0)
     assert float(found[0][0] + 2.0 * found[1][0]) >= bound.max() - 1e-3
@@ -179,11 +181,11 @@ def test_a_context_is_given_and_not_chosen() -> None:
 
 def test_a_context_and_a_mask_are_both_kept() -> None:
     bandit = policies.gp_ucb(CONTEXTS, kernel=RBF([1.0, 1.0]), noise_variance=NOISE)
-    X = bandit.ask(1.0, n=3, among=CONTEXTS.X[:, 0] > 3.9, context=[1.0])
+    X = bandit.ask(1.0, n=3, available=CONTEXTS.X[:, 0] > 3.9, context=[1.0])
     assert (X[:, 0] > 3.9).all()
     assert (X[:, 1] == 1.0).all()
     with pytest.raises(NothingAvailableError, match=r"in the context \[2\.0\]"):
-        bandit.ask(1.0, among=CONTEXTS.X[:, 1] == 0.0, context=[2.0])
+        bandit.ask(1.0, available=CONTEXTS.X[:, 1] == 0.0, context=[2.0])
 
 
 # --- maintenance ----------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult:
         def free(X: Array, left: bool = left) -> Array:
             return np.asarray(X[:, 0] < 5.0) if left else np.asarray(X[:, 0] >= 5.0)
 
-        X = bandit.ask(t, among=free)
+        X = bandit.ask(t, available=free)
         assert free(X).all()
         bandit.tell(X, noisy(X, t), t)
     asked = [(points, t) for points, t in expert.asked if len(points)]
@@ -217,17 +219,17 @@ def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult:
 def test_questions_to_carry_keep_to_what_is_available() -> None:
     recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(NextDecision(3), about="domain"))
     bandit = Bandit(recipe, seed=1)
-    assert right(bandit.questions(1.0, among=right)).all()
-    bandit.ask(2.0, among=np.arange(5))
+    assert right(bandit.questions(1.0, available=right)).all()
+    bandit.ask(2.0, available=np.arange(5))
     assert set(LINE.index(bandit.questions(2.0))) <= set(range(5))  # those of the decision
-    bandit.ask(3.0, among=np.arange(5))
-    assert right(bandit.questions(3.0, among=right)).all()  # or what is said now
+    bandit.ask(3.0, available=np.arange(5))
+    assert right(bandit.questions(3.0, available=right)).all()  # or what is said now
 
 
 def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
     """So that a bandit on a box can be saved whatever says what is available."""
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
-    bandit.ask(10.0, among=lambda X: X[:, 0] > 3.0)
+    bandit.ask(10.0, available=lambda X: X[:, 0] > 3.0)
     assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
     assert bandit.state.questions.available is None
 
@@ -242,7 +244,7 @@ def test_a_bandit_that_was_told_a_function_goes_on_from_its_file(
     recipe = Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult=consult)
     bandit = warmed(Bandit(recipe, seed=1), INTERVAL)
     for near in (None, 4.0):
-        X = bandit.ask(bandit.state.decision_time, among=lambda X: X[:, 0] > 5.0, near=near)
+        X = bandit.ask(bandit.state.decision_time, available=lambda X: X[:, 0] > 5.0, near=near)
         bandit.save(tmp_path / "saved")
         expert = Known()
         twins = [
@@ -265,7 +267,7 @@ def test_a_policy_with_an_expert_is_saved_after_it_was_told_a_function(
     setting = Setting(INTERVAL, KERNEL, NOISE, 60, 0.1, 1.0, 0.03, 10.0, None, Known, 1)
     bandit: Any = POLICIES[name].make(setting)
     for t in (1.0, 2.0, 3.0):
-        X = bandit.ask(t, among=lambda X: X[:, 0] > 5.0)
+        X = bandit.ask(t, available=lambda X: X[:, 0] > 5.0)
         bandit.save(tmp_path / "saved")
         assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
         bandit.tell(X, noisy(X, t), t)
@@ -274,7 +276,7 @@ def test_a_policy_with_an_expert_is_saved_after_it_was_told_a_function(
 def test_questions_may_be_about_what_was_chosen_of_a_function() -> None:
     asking = Asking(RandomPoints(4), Known(), about="played")
     bandit = Bandit(Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult="after tell"), seed=1)
-    x = bandit.ask(1.0, among=lambda X: X[:, 0] > 5.0)
+    x = bandit.ask(1.0, available=lambda X: X[:, 0] > 5.0)
     bandit.tell([[1.0], *x.tolist()], [0.1, 0.2], 1.0)
     (points, _), *_ = [each for each in asking.expert.asked if len(each[0])]
     np.testing.assert_array_equal(points, x)
@@ -283,7 +285,7 @@ def test_questions_may_be_about_what_was_chosen_of_a_function() -> None:
 def test_availability_of_another_domain_is_left_behind() -> None:
     asking = Asking(RandomPoints(2), Known(), about="domain")
     bandit = Bandit(Recipe(LINE, KERNEL, NOISE, asking=asking), seed=1)
-    x = bandit.ask(1.0, among=np.arange(20))
+    x = bandit.ask(1.0, available=np.arange(20))
     wider = Candidates(np.linspace(0.0, 20.0, 81)[:, None])
     again = Bandit.from_state(Recipe(wider, KERNEL, NOISE, asking=asking), bandit.state)
     again.tell(x, [0.3], 1.0)
@@ -297,7 +299,7 @@ def test_availability_of_another_domain_is_left_behind() -> None:
 def test_a_function_of_a_space_is_given_its_names() -> None:
     space = Space(flow=(30, 60), mode=["eco", "loud"])
     bandit = policies.gp_ucb(space, kernel=space.kernel(), noise_variance=0.01)
-    X = bandit.ask(1, n=3, among=lambda frame: (frame["flow"] < 40) & (frame["mode"] == "eco"))
+    X = bandit.ask(1, n=3, available=lambda frame: (frame["flow"] < 40) & (frame["mode"] == "eco"))
     points = space.decode(X)
     assert (points["flow"] < 40).all()
     assert (points["mode"] == "eco").all()

@@ -394,11 +394,11 @@ def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]
         return np.zeros(len(X), dtype=bool)
 
     return {
-        "nothing near": (line, {"among": far, "near": 1e-6}),
+        "nothing near": (line, {"available": far, "near": 1e-6}),
         "near is no distance": (line, {"near": -1.0}),
         "near is not a number": (line, {"near": NAN}),
-        "no candidate": (line, {"among": np.zeros(len(LINE), dtype=bool)}),
-        "wrong mask": (line, {"among": [True]}),
+        "no candidate": (line, {"available": np.zeros(len(LINE), dtype=bool)}),
+        "wrong mask": (line, {"available": [True]}),
         "wrong n": (line, {"n": 0}),
         "n too large": (line, {"n": 10**9}),
         "wrong time": (line, {"t": float("inf")}),
@@ -406,10 +406,10 @@ def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]
         "a context that there is not": (line, {"context": [1.0]}),
         "no room beside the control": (on(LINE, alone, control=LINE.X[0]), {"n": 1}),
         "nothing near a box's last point": (
-            plane, {"near": 0.1, "among": lambda X: X[:, 0] > 0.9},
+            plane, {"near": 0.1, "available": lambda X: X[:, 0] > 0.9},
         ),
-        "nothing of a box": (plane, {"among": free}),
-        "a box's mask of a wrong shape": (plane, {"among": lambda _: np.ones(1, dtype=bool)}),
+        "nothing of a box": (plane, {"available": free}),
+        "a box's mask of a wrong shape": (plane, {"available": lambda _: np.ones(1, dtype=bool)}),
     }  # fmt: skip
 
 
@@ -444,7 +444,7 @@ def test_late_questions_are_not_put_for_a_call_that_is_refused() -> None:
     bandit.ask(2.0)
     assert len(expert.asked) == 1
     with pytest.raises(NothingAvailableError):
-        bandit.ask(3.0, among=LINE.X[:, 0] == LINE.X[-1, 0], near=1e-9)
+        bandit.ask(3.0, available=LINE.X[:, 0] == LINE.X[-1, 0], near=1e-9)
     assert len(expert.asked) == 1
     bandit.ask(3.0)
     assert len(expert.asked) == 2

@@ -111,7 +111,7 @@ def test_the_control_comes_first_and_once() -> None:
     assert len(bandit.ask(2)) == 2
     assert ARMS.decode(bandit.ask(3, n=40))["arm"].tolist()[:10] == ["new"] * 10
     refused(ValueError, "at least 2 points, got n=1 at t = 4", bandit.ask, 4, n=1)
-    assert "new" not in ARMS.decode(bandit.ask(4, n=2, among=[0, 2]))["arm"].tolist()
+    assert "new" not in ARMS.decode(bandit.ask(4, n=2, available=[0, 2]))["arm"].tolist()
 
 
 def test_history_and_predictions_are_relative_to_the_control() -> None:

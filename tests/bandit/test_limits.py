@@ -222,10 +222,10 @@ def test_where_no_point_is_known_to_hold_the_likeliest_is_played() -> None:
 def test_what_is_available_is_kept_to_as_well() -> None:
     bandit = limited()
     played(bandit, 25)
-    X = bandit.ask(26, among=lambda X: X[:, 0] > 2.0)
+    X = bandit.ask(26, available=lambda X: X[:, 0] > 2.0)
     assert 2.0 < X[0, 0] < 7.0
     with pytest.raises(NothingAvailableError):
-        bandit.ask(26, among=lambda X: X[:, 0] > 99.0)
+        bandit.ask(26, available=lambda X: X[:, 0] > 99.0)
 
 
 def test_points_that_are_out_spread_a_batch_and_make_nothing_safer() -> None:

@@ -162,7 +162,7 @@ def test_means_in_single_precision_are_upper_bounds() -> None:
         assert (above - mean).max() < 1e57
 
 
-@pytest.mark.parametrize("asked", [{"n": 7}, {"among": np.arange(5, COUNT, 3)}, {"n": 150}])
+@pytest.mark.parametrize("asked", [{"n": 7}, {"available": np.arange(5, COUNT, 3)}, {"n": 150}])
 def test_what_is_asked_for_is_equal(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def made() -> Array:
         return play(bbkb(Candidates(POINTS)), 40, **asked)
@@ -264,8 +264,8 @@ def test_a_measured_context_needs_candidates_in_memory(tmp_path: Path) -> None:
     ("context", "asked"),
     [
         ((), {"near": 0.4}),
-        ((), {"among": lambda X: X[:, 0] > 0.5}),
-        ((2,), {"among": np.flatnonzero(POINTS[:, 2] == POINTS[7, 2])}),
+        ((), {"available": lambda X: X[:, 0] > 0.5}),
+        ((2,), {"available": np.flatnonzero(POINTS[:, 2] == POINTS[7, 2])}),
     ],
 )
 def test_part_of_a_file(context: tuple[int, ...], asked: dict[str, Any], tmp_path: Path) -> None:

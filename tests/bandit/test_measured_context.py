@@ -116,14 +116,14 @@ def test_a_context_of_words() -> None:
 
 
 def test_only_what_is_available_is_played_at_a_context() -> None:
-    for domain, n, among in (
+    for domain, n, available in (
         (BOX, 3, lambda X: X[:, 0] + X[:, 2] < 2.5),
         (SPACE, 3, lambda frame: (frame["heat"] + frame["outside"] < 2.5).to_numpy()),
         (SITES, 3, np.arange(11) < 5),
         (SITES, 9, np.arange(11) < 5),
     ):
         bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
-        X = bandit.ask(1, n=n, among=among, context={"outside": 2.0})
+        X = bandit.ask(1, n=n, available=available, context={"outside": 2.0})
         assert len(X) == n
         assert (X[:, 0] <= 0.5).all()
         assert (X[:, -1] == 2.0).all()

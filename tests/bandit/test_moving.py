@@ -128,7 +128,7 @@ def test_nothing_within_reach(made: Any) -> None:
     bandit = made(LINE)
     bandit.tell([[0.0]], [0.0], 1)
     with pytest.raises(NothingAvailableError, match=r"within near=2 of \[0.0\]"):
-        bandit.ask(2, near=2, among=[10, 11])
+        bandit.ask(2, near=2, available=[10, 11])
 
 
 def test_a_context_is_no_way_to_go() -> None:

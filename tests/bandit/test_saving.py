@@ -204,13 +204,15 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
     )
     for domain in (space, Table(space, frame, context=["mode"])):
         player = policies.gp_ucb(domain, kernel=space.kernel(), noise_variance=NOISE)
-        among = [0, 2] if isinstance(domain, Table) else None  # in one context
+        available = [0, 2] if isinstance(domain, Table) else None  # in one context
         for t in (1.0, 2.0):
-            player.tell(player.ask(t, among=among), [0.1 * t])
+            player.tell(player.ask(t, available=available), [0.1 * t])
         player.save(tmp_path / "saved")
         other = load(tmp_path / "saved")
         assert other.recipe.domain == player.recipe.domain
-        assert np.array_equal(player.ask(3.0, among=among), other.ask(3.0, among=among))
+        assert np.array_equal(
+            player.ask(3.0, available=available), other.ask(3.0, available=available)
+        )
         assert player.state == other.state
 
 

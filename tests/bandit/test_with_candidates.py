@@ -78,7 +78,7 @@ def test_in_a_measured_context_what_is_chosen_changes() -> None:
 def test_a_reading_of_a_retired_arm_that_is_out_is_welcome() -> None:
     bandit = taught(MAKERS["gp_ucb"](Candidates(OLD)), 6)
     bandit.tell(OLD[[3]], [5.0], 7)
-    X = bandit.ask(8, among=[4])
+    X = bandit.ask(8, available=[4])
     went = bandit.with_candidates(NEW)
     np.testing.assert_array_equal(went.pending, X)
     mean, _ = went.predict([[5.5]])
@@ -105,8 +105,10 @@ def test_only_what_is_offered_is_played_recommended_shared_and_asked_about() -> 
     assert went.recommend()[0] in NEW
     assert set(went.ask(7, n=50)[:, 0]) <= set(NEW[:, 0])
     assert sorted(went.ask(8, n=4)[:, 0]) == sorted(NEW[:, 0])
-    np.testing.assert_array_equal(went.ask(9, among=[1]), NEW[[1]])
-    refused(NothingAvailableError, "none of the 7 candidates is available", went.ask, 9, among=[5])
+    np.testing.assert_array_equal(went.ask(9, available=[1]), NEW[[1]])
+    refused(
+        NothingAvailableError, "none of the 7 candidates is available", went.ask, 9, available=[5]
+    )
 
 
 def test_what_is_wrong_is_named() -> None:

@@ -47,9 +47,17 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5\.0: a reward at t = 8"),
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
         # what is available
-        ("mask short", lambda b: b.ask(9.0, among=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
-        ("one row", lambda b: b.ask(9.0, among=3), "mask or row numbers of the candidates, got 3"),
-        ("function of text", lambda b: b.ask(9.0, among=lambda X: "all"), r"True or False for 41"),  # noqa: ARG005
+        ("mask short", lambda b: b.ask(9.0, available=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
+        (
+            "one row",
+            lambda b: b.ask(9.0, available=3),
+            "mask or row numbers of the candidates, got 3",
+        ),
+        (
+            "function of text",
+            lambda b: b.ask(9.0, available=lambda X: "all"),
+            r"True or False for 41",
+        ),  # noqa: ARG005
         # what is told, predicted and recommended
         ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
         ("point NaN", lambda b: b.tell([[NAN]], [1.0]), r"X must be finite, got \[nan\] in row 0"),
@@ -80,10 +88,14 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ),
     ],
     "box": [
-        ("rows of a box", lambda b: b.ask(9.0, among=[0, 1]), r"got \[0, 1\]"),
+        ("rows of a box", lambda b: b.ask(9.0, available=[0, 1]), r"got \[0, 1\]"),
         ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "context is for Candidates"),
-        ("nothing of a box", lambda b: b.ask(9.0, among=nothing), "none of 65536 points of Box"),
-        ("function of shape", lambda b: b.ask(9.0, among=lambda X: X > 0), "True or False for"),
+        (
+            "nothing of a box",
+            lambda b: b.ask(9.0, available=nothing),
+            "none of 65536 points of Box",
+        ),
+        ("function of shape", lambda b: b.ask(9.0, available=lambda X: X > 0), "True or False for"),
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
     ],
     "plane": [
@@ -92,7 +104,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (
             "context and mask",
-            lambda b: b.ask(9.0, among=PLANE.reshape(-1, 2)[:, 1] > 0.5, context=[0.0]),
+            lambda b: b.ask(9.0, available=PLANE.reshape(-1, 2)[:, 1] > 0.5, context=[0.0]),
             r"none of the 22 candidates is available in the context \[0\.0\]",
         ),
     ],
@@ -160,10 +172,10 @@ SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "n zero": (lambda p: p.ask(10.0, n=0), "n must be a whole number of at least 1, got 0"),
     "n a float": (lambda p: p.ask(10.0, n=2.0), "n must be a whole number .* got 2.0"),
     "rows outside": (
-        lambda p: p.ask(10.0, among=[41]),
-        "row numbers in among must be from 0 to 40, got 41",
+        lambda p: p.ask(10.0, available=[41]),
+        "row numbers in available must be from 0 to 40, got 41",
     ),
-    "nothing": (lambda p: p.ask(10.0, among=[]), "none of the 41 candidates is available"),
+    "nothing": (lambda p: p.ask(10.0, available=[]), "none of the 41 candidates is available"),
     "context": (lambda p: p.ask(10.0, context=[1.0]), "have no context columns"),
     "a date": (lambda p: p.ask(NOON), "as a Clock"),
     "tell a date": (lambda p: p.tell(LINE.X[[3]], [0.1], NOON), "as a Clock"),
@@ -189,7 +201,7 @@ def test_every_policy_names_them_alike(variant: str) -> None:
 SEARCHED = {
     "box": (Box([(0.0, 1.0)] * 2), {}, 100),
     "large space": (Space(heat=(0.0, 1.0), mode=("a", "b")), {}, 100),
-    "box with among": (Box([(0.0, 1.0)] * 2), {"among": lambda X: X[:, 0] < 0.5}, 15),
+    "box with among": (Box([(0.0, 1.0)] * 2), {"available": lambda X: X[:, 0] < 0.5}, 15),
 }
 
 

@@ -212,7 +212,7 @@ def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     assert np.array_equal(two.pending, X)
     two.tell(X, [np.nan])
     assert (one.status.failed, one.status.pending, one.status.time) == (1, 0, 5.0)
-    one.ask("2026-01-01T06:00+01:00", n=2, among=[3, 4, 7])
+    one.ask("2026-01-01T06:00+01:00", n=2, available=[3, 4, 7])
     two.drop(one.pending[:1])
     for t in (1e9, [1e9]):  # no date, of which nobody could read the history
         refused(ValueError, "is more than 292 years from 1970", one.tell, X, [1.0], t)
@@ -422,7 +422,7 @@ def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "campaign.db", box) as campaign:
         assert campaign.ask(1.0).shape == (1, 1)
         with pytest.raises(ValueError, match="a function of points cannot be written down"):
-            campaign.ask(1.0, among=lambda X: X[:, 0] > 0.5)
+            campaign.ask(1.0, available=lambda X: X[:, 0] > 0.5)
 
 
 def test_ranges_on_a_box_are_on_record_and_played_again(tmp_path: Path) -> None:
@@ -430,13 +430,13 @@ def test_ranges_on_a_box_are_on_record_and_played_again(tmp_path: Path) -> None:
     box = policies.tv_gp_ucb(Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, epsilon=0.05)
     with Campaign.create(place, box) as campaign:
         for t in (1.0, 2.0, 3.0):
-            X = campaign.ask(t, among={"x0": (0.5, 0.75)}, key=f"ask {t}")
+            X = campaign.ask(t, available={"x0": (0.5, 0.75)}, key=f"ask {t}")
             assert 0.5 <= X.item() <= 0.75
             campaign.tell(X, [0.1 * t], t)
-        again = campaign.ask(3.0, among={"x0": (0.5, 0.75)}, key="ask 3.0")
+        again = campaign.ask(3.0, available={"x0": (0.5, 0.75)}, key="ask 3.0")
         np.testing.assert_array_equal(again, X)
         with pytest.raises(ConflictError):
-            campaign.ask(3.0, among={"x0": (0.5, 0.8)}, key="ask 3.0")
+            campaign.ask(3.0, available={"x0": (0.5, 0.8)}, key="ask 3.0")
     with Campaign.open(place) as fresh:
         assert fresh.verify().fine
 

@@ -316,8 +316,8 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
         "[]",
         "7",
         "{}",
-        '{"t":1,"n":null,"among":null,"got":7}',
-        '{"t":{},"n":[],"among":7,"got":[]}',
+        '{"t":1,"n":null,"available":null,"got":7}',
+        '{"t":{},"n":[],"available":7,"got":[]}',
     ],
 )
 def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) -> None:

@@ -51,7 +51,7 @@ def tell(command: Command, site: str, reward: float, at: int) -> None:
 
 def test_history_has_names_and_dates(command: Command) -> None:
     tell(command, "AQ02", 21.0, 8)
-    fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
+    fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     (told, out) = fine(command("history", "c.db")).splitlines()[1:]
     assert told.startswith(f"{hour(8)},8.0,AQ02,")
     assert out.startswith(f"{hour(9)},9.0,AQ05,")
@@ -82,7 +82,7 @@ def test_errors_speak_as_people_do(command: Command, line: tuple[object, ...], e
 def test_python_takes_names_and_dates(command: Command) -> None:
     del command
     with Campaign.open("c.db") as campaign:
-        X = campaign.ask(hour(8), among=["AQ04"])
+        X = campaign.ask(hour(8), available=["AQ04"])
         assert campaign.names.name(X[0]) == "AQ04"
         campaign.tell("aq04", 20.0, hour(8))
         campaign.tell(["AQ01", "AQ02"], [21.0, 22.0], hour(9))
@@ -90,7 +90,7 @@ def test_python_takes_names_and_dates(command: Command) -> None:
         assert mean[1] > mean[0]
         campaign.correct("AQ04", 30.0)
         campaign.retract("AQ02", hour(9))
-        best = campaign.recommend(hour(10), among=["AQ01", "AQ04"])
+        best = campaign.recommend(hour(10), available=["AQ01", "AQ04"])
         assert campaign.names.name(best) == "AQ04"
         with pytest.raises(ValueError, match=r'unknown site "AQ9"; there are: AQ01, '):
             campaign.tell(["AQ01", "AQ9"], [1.0, 2.0], hour(11))
@@ -101,7 +101,7 @@ def test_python_takes_names_and_dates(command: Command) -> None:
 
 
 def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
-    fine(command("ask", "c.db", "--at", hour(8), "--among", "AQ05"))
+    fine(command("ask", "c.db", "--at", hour(8), "--available", "AQ05"))
     out = fine(command("status", "c.db"))
     assert " UTC, 0 min ago);" in out
     assert "overdue" not in out
@@ -118,13 +118,13 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
 def test_each_who_was_sent_to_one_place_is_named() -> None:
     with Campaign.open("c.db") as campaign:
         for who in ("anna", "bert"):
-            campaign.ask(8.0, among=["AQ05"], who=who)
+            campaign.ask(8.0, available=["AQ05"], who=who)
         assert [each.who for each in campaign.outstanding] == ["anna", "bert"]
 
 
 def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
     for at in (8, 9):
-        fine(command("ask", "c.db", "--at", hour(at), "--among", "AQ05,AQ03", "-n", 1))
+        fine(command("ask", "c.db", "--at", hour(at), "--available", "AQ05,AQ03", "-n", 1))
     tell(command, "AQ02", 21.0, 10)
     fine(command("ask", "c.db", "--at", hour(13)))
     with Campaign.open("c.db") as campaign:
@@ -150,7 +150,7 @@ def test_title_unit_and_map(command: Command) -> None:
     from tvbandits.campaign.service.page import campaign_page, sites_map
 
     tell(command, "AQ02", 21.0, 8)
-    fine(command("ask", "c.db", "--at", hour(9), "--among", "AQ05"))
+    fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
         facts, text = Facts(campaign), campaign_page(campaign)
@@ -182,8 +182,8 @@ def served(command: Command, tmp_path: Path) -> Iterator[Any]:
 
 @pytest.mark.slow
 def test_a_script_speaks_in_names(served: Any) -> None:
-    assert served.post("/ask", t=hour(8), among=["AQ01"]).json()["sites"] == ["AQ01"]
-    assert served.post("/ask", t=hour(8), among=["AQ03"]).json()["sites"] == ["AQ03"]
+    assert served.post("/ask", t=hour(8), available=["AQ01"]).json()["sites"] == ["AQ01"]
+    assert served.post("/ask", t=hour(8), available=["AQ03"]).json()["sites"] == ["AQ03"]
     assert served.get("/status").json()["title"] == "Ozone in town"
     for path, body in (
         ("/tell", {"points": ["AQ01"], "rewards": [20.0], "t": hour(8)}),

@@ -44,7 +44,13 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     "said",
-    [{}, {"among": ["a", "b"]}, {"among": [0, 1]}, {"among": np.arange(4) < 2}, {"without": ["a"]}],
+    [
+        {},
+        {"available": ["a", "b"]},
+        {"available": [0, 1]},
+        {"available": np.arange(4) < 2},
+        {"without": ["a"]},
+    ],
     ids=["all", "names", "rows", "mask", "without"],
 )
 def test_repeated_ask_has_the_same_result_after_sites_changed(
@@ -56,21 +62,21 @@ def test_repeated_ask_has_the_same_result_after_sites_changed(
     assert np.array_equal(campaign.ask(1.0, 2, **said, key="k"), first)
     assert len(campaign.journal()) == rows
     with pytest.raises(ConflictError, match="'k' is taken"):
-        campaign.ask(1.0, 2, among=["c"], key="k")
+        campaign.ask(1.0, 2, available=["c"], key="k")
     assert campaign.verify().fine
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("among", [None, ["a", "b"]])
+@pytest.mark.parametrize("available", [None, ["a", "b"]])
 def test_repeated_questions_have_the_same_result_after_sites_changed(
-    campaign: Campaign, change: str, among: Any
+    campaign: Campaign, change: str, available: Any
 ) -> None:
-    first = campaign.questions(1.0, among, key="k")
+    first = campaign.questions(1.0, available, key="k")
     assert len(first) == 2
     campaign.change_sites(**CHANGES[change])
-    assert np.array_equal(campaign.questions(1.0, among, key="k"), first)
+    assert np.array_equal(campaign.questions(1.0, available, key="k"), first)
     with pytest.raises(ConflictError, match="'k' is taken"):
-        campaign.questions(2.0, among, key="k")
+        campaign.questions(2.0, available, key="k")
 
 
 def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) -> None:
@@ -111,8 +117,8 @@ def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Pat
     domain = CandidatesInContext(SITES, {"outside": (0.0, 10.0)})
     bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, about=NAMED) as campaign:
-        campaign.ask(1.0, among=["b"], context={"outside": 3.0})
-        campaign.ask(2.0, among=["c"], context={"outside": 5.0})
+        campaign.ask(1.0, available=["b"], context={"outside": 3.0})
+        campaign.ask(2.0, available=["c"], context={"outside": 5.0})
         calls: list[Callable[[], Any]] = [
             lambda: campaign.drop(["c"], key="drop"),
             lambda: campaign.tell(["b"], [1.0], 1.0, key="tell"),

@@ -45,7 +45,7 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         refused(ValueError, "^A is retired already", campaign.change_sites, retire=["B", "A"])
     with Campaign.open(tmp_path / "c.db") as campaign:
         assert campaign.sites == ["B", "C", "D"]
-        assert campaign.ask(3, n=3, among=["C", "D", "B"]).shape == (3, 2)
+        assert campaign.ask(3, n=3, available=["C", "D", "B"]).shape == (3, 2)
         campaign.change_sites(["A"])
         assert campaign.sites == ["A", "B", "C", "D"]
         assert campaign.verify().fine

@@ -108,7 +108,7 @@ def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
 
 def test_only_some_sites_are_there(command: Command, place: Path) -> None:
     for t in range(1, 5):
-        out = fine(command("ask", place, "--at", t, "--among", "mill; EAST"))
+        out = fine(command("ask", place, "--at", t, "--available", "mill; EAST"))
         assert out.strip() in ("mill", "east")
         out = fine(command("ask", place, "--at", t, "--without", "mill, east"))
         assert out.strip() in ("north", "south")
@@ -121,7 +121,7 @@ def test_a_name_with_a_comma_is_one_name(
     arms = '[domain]\narms = ["hall, west", "mill"]\n[policy]\nname = "adaptive-gp-ucb"\n'
     Path("a.toml").write_text(arms)
     assert command("new", "a.db", "--config", "a.toml").status == 0
-    for option, name in (("--among", "hall, west"), ("--without", "mill")):
+    for option, name in (("--available", "hall, west"), ("--without", "mill")):
         assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
     missing = "must be columns site, and .*; there are: arm, time, successes, trials$"
@@ -205,12 +205,12 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
     Path("box.toml").write_text(text)
     made = fine(command("new", "box.db", "--config", "box.toml"))
     assert made == "box.db: a campaign on Box([[0.0, 100000.0], [0.0, 0.001]])\n"
-    strip = ("--among", "x0=2e4..3e4", "--among", "x1=0..1e-4")
+    strip = ("--available", "x0=2e4..3e4", "--available", "x1=0..1e-4")
     inside = fine(command("ask", "box.db", "--at", 0, *strip)).strip().split(",")
     assert 2e4 <= float(inside[0]) <= 3e4
     assert 0 <= float(inside[1]) <= 1e-4
-    assert "x7" in command("ask", "box.db", "--at", 0, "--among", "x7=0..1").err
-    assert "x0=0..5" in command("ask", "box.db", "--at", 0, "--among", "A7").err
+    assert "x7" in command("ask", "box.db", "--at", 0, "--available", "x7=0..1").err
+    assert "x0=0..5" in command("ask", "box.db", "--at", 0, "--available", "A7").err
     fine(command("drop", "box.db", "--site", ",".join(inside)))
     site = fine(command("ask", "box.db", "--at", 1)).strip()
     said = command("tell", "box.db", "--site", site, "--reward", 1, "--at", 1)
@@ -398,7 +398,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "no campaign either": ("status sites.csv", r"sites\.csv: it is no campaign"),
     "ask at a word": ("ask c.db --at soon", "soon"),
     "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
-    "ask elsewhere": ("ask c.db --at 1 --among north,west", 'unknown site "west"; there are: north'),
+    "ask elsewhere": ("ask c.db --at 1 --available north,west", 'unknown site "west"; there are: north'),
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a text"),
     "tell nothing": ("tell c.db --at 1", "tell needs --site and --reward, or --csv"),
     "tell of nowhere": ("tell c.db --reward 1", "tell needs --site"),

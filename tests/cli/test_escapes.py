@@ -22,9 +22,9 @@ def on_sites(place: Path) -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     about = {"names": json.dumps([EVIL, "d"]), "title": EVIL, "unit": EVIL, "places": EVIL}
     with Campaign.create(place, bandit, about=about) as campaign:
-        campaign.ask(1.0, among=[0])
+        campaign.ask(1.0, available=[0])
         campaign.tell([[0.0]], [1.0], 1.0)
-        campaign.ask(2.0, among=[0])
+        campaign.ask(2.0, available=[0])
 
 
 def on_words(place: Path) -> None:

@@ -15,10 +15,10 @@ from tvbandits.cli.main import app
 # Options that take several values, and the test here or elsewhere that all of them are used.
 SEVERAL = {
     ("campaign", "answer"): set[str](),
-    ("campaign", "ask"): {"--among", "--without", "--context"},
+    ("campaign", "ask"): {"--available", "--without", "--context"},
     ("campaign", "correct"): {"--outcome"},
     ("campaign", "forecast"): {"--context"},
-    ("campaign", "questions"): {"--among"},
+    ("campaign", "questions"): {"--available"},
     ("campaign", "serve"): {"--name"},
     ("campaign", "status"): {"--context"},
     ("campaign", "tell"): {"--outcome", "--context"},
@@ -111,7 +111,7 @@ def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) 
 
 
 def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
-    said = "campaign", "ask", place, "--at", 1, "-n", 2, "--among", "A", "--among", "D"
+    said = "campaign", "ask", place, "--at", 1, "-n", 2, "--available", "A", "--available", "D"
     assert {*fine(command(*said)).strip().split("; ")} == {"A", "D"}
     only = "campaign", "ask", place, "--at", 2, *said[-4:]
     assert fine(command(*only, "--without", "D")) == "A\n"

@@ -30,7 +30,7 @@ def plain_trajectory(
         quantile = stats.t(degrees).ppf(limit.probability)
         known = mean + quantile * sd <= limit.at_most
         may = mean - quantile * sd <= limit.at_most
-        (x,) = bandit.ask(t, among=known)
+        (x,) = bandit.ask(t, available=known)
         x = opening(sites, limit, bandit, beliefs, t, x, known, may & ~known, quantile)
         rows.append(x)
         bandit.drop(bandit.pending)

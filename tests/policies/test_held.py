@@ -102,7 +102,7 @@ def test_a_refused_ask_changes_nothing(given: Any) -> None:
     before = to_bytes(player)
     left = chain([True], repeat(False))  # one point is chosen, and then nothing is available
     with pytest.raises(NothingAvailableError, match="none of 65536 points"):
-        player.ask(1.0, 2, among=lambda X: np.full(len(X), next(left)))
+        player.ask(1.0, 2, available=lambda X: np.full(len(X), next(left)))
     assert to_bytes(player) == before
 
 

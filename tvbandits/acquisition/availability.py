@@ -21,7 +21,7 @@ from tvbandits.core.space import Space
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).
-Among = ArrayLike | Mapping[str, Sequence[float | str]] | Callable[[Array], ArrayLike] | None
+Availability = ArrayLike | Mapping[str, Sequence[float | str]] | Callable[[Array], ArrayLike] | None
 
 
 class NothingAvailableError(ValueError):
@@ -51,11 +51,13 @@ class Ranges:
         for name, given in self._ranges.items():
             if name not in self._names:
                 there = ", ".join(self._names)
-                raise ValueError(f"among: unknown coordinate {shown(name)}; there are: {there}")
+                raise ValueError(f"available: unknown coordinate {shown(name)}; there are: {there}")
             numbers = len(given) == 2 and all(map(is_finite_number, given))
             if not (numbers and given[0] <= given[1]) and not self._texts(given):  # type: ignore[operator]
                 needs = "a lowest and a highest number, or texts"
-                raise ValueError(f"among: the range of {name} must be {needs}, got {shown(given)}")
+                raise ValueError(
+                    f"available: the range of {name} must be {needs}, got {shown(given)}"
+                )
 
     @staticmethod
     def _texts(given: list[float | str]) -> bool:
@@ -124,27 +126,29 @@ class Available:
     __hash__ = None  # type: ignore[assignment]
 
 
-def at_hand(domain: Domain, among: Among, context: Context) -> tuple[Domain, Available | None]:
+def decision_domain(
+    domain: Domain, available: Availability, context: Context
+) -> tuple[Domain, Available | None]:
     """The domain of a decision, which is that at a context where one is measured, and what is available.
 
     Raises
     ------
     NothingAvailableError, ValueError
-        As `available`; or if a context that is measured is not given, or not all of it.
+        As `availability_of`; or if a context that is measured is not given, or not all of it.
     """
     here = opened(domain, context)
-    return here, available(here, among, context if here is domain else None)
+    return here, availability_of(here, available, context if here is domain else None)
 
 
-def available(
-    domain: Domain, among: Among, context: Context, *, any_context: bool = False
+def availability_of(
+    domain: Domain, available: Availability, context: Context, *, any_context: bool = False
 ) -> Available | None:
     """What a decision may choose from; None: everything.
 
     Parameters
     ----------
     domain : Domain
-    among : mask, row numbers, ranges of coordinates by name, or function, optional
+    available : mask, row numbers, ranges of coordinates by name, or function, optional
     context : array of shape (c,), optional
         Values of the context columns: the rows that have them are available.
     any_context : bool
@@ -155,25 +159,25 @@ def available(
     NothingAvailableError
         If no candidate is left.
     ValueError
-        If `among` or `context` is not of a form that suits the domain; or it has context columns, and
+        If `available` or `context` is not of a form that suits the domain; or it has context columns, and
         neither says what the context is.
     """
-    if isinstance(among, Allowed):  # of a rule around a bandit: of arrays, on a space, too
-        return narrowed(domain, None, among)
-    if isinstance(among, Mapping):
-        among = Ranges(domain, among)
+    if isinstance(available, Allowed):  # of a rule around a bandit: of arrays, on a space, too
+        return narrowed(domain, None, available)
+    if isinstance(available, Mapping):
+        available = Ranges(domain, available)
     chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
     retires = isinstance(domain, Candidates) and bool(domain.retired)
-    if among is None and context is None and not chooses and not retires:
+    if available is None and context is None and not chooses and not retires:
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
             raise ValueError(f"context is for Candidates with context columns, got {shown(domain)}")
-        if callable(among):
-            return Available(domain, None, among)
+        if callable(available):
+            return Available(domain, None, available)
         needs = f"ranges by name or a function from points (m, d) to a mask (m,) on {domain!r}"
-        raise ValueError(f"among must be {needs}, got {shown(among)}")
-    mask = np.ones(len(domain), dtype=bool) if among is None else _mask_of(domain, among)
+        raise ValueError(f"available must be {needs}, got {shown(available)}")
+    mask = np.ones(len(domain), dtype=bool) if available is None else _mask_of(domain, available)
     if context is not None:
         in_context = np.zeros(len(domain), dtype=bool)
         in_context[domain.rows_of(context)] = True
@@ -211,16 +215,18 @@ def _named(domain: Domain, X: Array) -> Any:
     return X if decode is None else decode(X)
 
 
-def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
+def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
     """A mask of the candidates, out of a mask, row numbers or a function."""
-    if isinstance(among, type):
-        raise ValueError(f"among must be a mask, row numbers or a function, got {shown(among)}")
-    if callable(among):
-        return domain._of_all(lambda X: _as_mask(among(_named(domain, X)), len(X))).copy()
-    if np.ma.is_masked(among):
-        raise ValueError(f"among must have no masked values, got {shown(among)}")
+    if isinstance(available, type):
+        raise ValueError(
+            f"available must be a mask, row numbers or a function, got {shown(available)}"
+        )
+    if callable(available):
+        return domain._of_all(lambda X: _as_mask(available(_named(domain, X)), len(X))).copy()
+    if np.ma.is_masked(available):
+        raise ValueError(f"available must have no masked values, got {shown(available)}")
     try:
-        given = np.asarray(among)
+        given = np.asarray(available)
     except ValueError:
         given = np.empty(0)  # ragged: it is no mask
     if given.dtype == bool:
@@ -228,9 +234,9 @@ def _mask_of(domain: Candidates, among: Any) -> NDArray[np.bool_]:
     mask = np.zeros(len(domain), dtype=bool)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
         what = "a mask or row numbers of the candidates"
-        raise ValueError(f"among must be {what}, got {shown(among)}")
+        raise ValueError(f"available must be {what}, got {shown(available)}")
     # What is meant as a mask of zeros and ones would name the first two rows again and again.
-    mask[as_rows(given, len(domain), "row numbers in among")] = True
+    mask[as_rows(given, len(domain), "row numbers in available")] = True
     return mask
 
 
@@ -238,7 +244,7 @@ def _as_mask(said: ArrayLike, n: int) -> NDArray[np.bool_]:
     mask = np.asarray(said)
     if mask.dtype != bool or mask.shape != (n,):
         raise ValueError(
-            f"among must say True or False for {n} points, got shape {mask.shape} of {mask.dtype}"
+            f"available must say True or False for {n} points, got shape {mask.shape} of {mask.dtype}"
         )
     return mask
 
@@ -388,6 +394,6 @@ class Allowed:
             free = self(X)
         if not free.any():
             raise NothingAvailableError(
-                f"among says that none of {TRIED} points of {self._domain!r} is available"
+                f"available says that none of {TRIED} points of {self._domain!r} is available"
             )
         return X[free]

@@ -17,7 +17,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Among, Available, at_hand, available
+from tvbandits.acquisition.availability import (
+    Availability,
+    Available,
+    decision_domain,
+    availability_of,
+)
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import (
@@ -60,7 +65,7 @@ from tvbandits.gp.posteriors.predictions import View
 # Most points of one ask.
 MOST_POINTS = 100_000
 
-# Most points of one ask where each is searched for, without and with restrictions (limits, `among`,
+# Most points of one ask where each is searched for, without and with restrictions (limits, `available`,
 # `near` or a move cost): below about 10 s. In 4 dimensions a point takes 0.04 s without, 0.6 s with
 # a limit.
 MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100, 15
@@ -76,7 +81,7 @@ def check_searched(n: int, domain: Domain, *, restricted: bool) -> None:
     if n > most:
         points = "domain.sample(1000, rng)"
         drawn = f"domain.table({points})" if isinstance(chosen, Space) else f"Candidates({points})"
-        why = " within limits, `among`, `near` or move costs" if restricted else ""
+        why = " within limits, `available`, `near` or move costs" if restricted else ""
         raise ValueError(
             f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
             f"fewer, or play on points that are drawn from it, as {drawn}"
@@ -270,14 +275,14 @@ class Bandit:
 
     @in_turn
     def recommend(
-        self, t: float | None = None, among: Among = None, context: Context = None
+        self, t: float | None = None, available: Availability = None, context: Context = None
     ) -> Array:
         """The point (d,) of the best posterior mean at time `t`, by default the next decision's.
 
         Parameters
         ----------
         t : float, optional
-        among, context
+        available, context
             What is available, as for `ask`.
 
         Raises
@@ -287,7 +292,7 @@ class Bandit:
         NothingAvailableError
             If nothing is available.
         """
-        domain, free = at_hand(self._recipe.domain, among, context)
+        domain, free = decision_domain(self._recipe.domain, available, context)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
         return self._best(t, free, domain)
@@ -339,7 +344,7 @@ class Bandit:
         self,
         t: float | None = None,
         n: int | None = None,
-        among: Among = None,
+        available: Availability = None,
         context: Context = None,
         near: float | None = None,
     ) -> Array:
@@ -361,15 +366,15 @@ class Bandit:
             shares). A control counts among the `n`, and comes first unless it was asked or told for that
             time already: then at least 2, and by default one more than the batch rule says. Where each
             point is searched for, on a box or a large space, at most 100, and at most 15 with limits,
-            `among`, `near` or a move cost.
-        among : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
+            `available`, `near` or a move cost.
+        available : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers; of any domain the range of each
             coordinate that has one, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points
             to a mask; on a space the points are a frame with its names.
         context : mapping of str to values, or array of shape (c,), optional
             What you measure now, where the domain has a context: `{"outside": 3.2}`; the points returned
             end with it. Or values of the context columns of `Candidates`: only rows with these are
-            available. Needed where the domain has either, unless all rows of `among` have one context.
+            available. Needed where the domain has either, unless all rows of `available` have one context.
         near : float, optional
             No point may be farther than this from the last one played, or asked and not dropped
             (`core.moving.distances`).
@@ -378,7 +383,7 @@ class Bandit:
         ------
         ValueError
             If `t` is not finite, or before a time already told; if `n` is not a whole number of at least
-            1, or more than can be searched for; if `among` or `context` do not suit the domain; if
+            1, or more than can be searched for; if `available` or `context` do not suit the domain; if
             `near` is not above 0, or no point was played yet.
         NothingAvailableError
             If nothing is available.
@@ -392,11 +397,11 @@ class Bandit:
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
             limited = self._recipe.limits or self._recipe.move_cost is not None
-            restricted = bool(limited) or among is not None or near is not None
+            restricted = bool(limited) or available is not None or near is not None
             check_searched(n, self._recipe.domain, restricted=restricted)
         recipe, model, domain, free = self._recipe, self._model, self._recipe.domain, None
-        if not (recipe.offers_all and among is None and context is None):
-            domain, free = at_hand(domain, among, context)
+        if not (recipe.offers_all and available is None and context is None):
+            domain, free = decision_domain(domain, available, context)
         place = None
         if not (recipe.chooses_plainly and near is None):
             place = placement(recipe, state, domain, free, now, n, near)
@@ -714,7 +719,7 @@ class Bandit:
         Parameters
         ----------
         X : array of shape (A, d), or names
-            The candidates from now on; `among=` goes by these rows. On `Arms`, names: known names keep
+            The candidates from now on; `available=` goes by these rows. On `Arms`, names: known names keep
             their rows, and new ones come last.
 
         Raises
@@ -757,7 +762,7 @@ class Bandit:
         self._state = replace(state, pending=state.pending.dropped(points))
 
     @in_turn
-    def questions(self, t: float | None = None, among: Among = None) -> Array:
+    def questions(self, t: float | None = None, available: Availability = None) -> Array:
         """The questions of the query plan now, for experts whose answers take time.
 
         The questions count as asked. There are none once the decision has had its own.
@@ -767,7 +772,7 @@ class Bandit:
         t : float, optional
             The time that the questions are about; by default that of the pending decision, or else
             the latest time told ("after tell") or the next decision's ("before ask").
-        among : mask, row numbers or function, optional
+        available : mask, row numbers or function, optional
             Points that you can ask about now, as for `ask`.
 
         Returns
@@ -777,13 +782,13 @@ class Bandit:
         Raises
         ------
         ValueError
-            If the recipe has no query plan, or `t` or `among` cannot be used.
+            If the recipe has no query plan, or `t` or `available` cannot be used.
         """
         recipe, state = self._recipe, self._state
         if recipe.asking is None:
             raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
         about = consulting.question_time(recipe, state, t)
-        free = available(recipe.domain, among, None, any_context=True)
+        free = availability_of(recipe.domain, available, None, any_context=True)
         rng = self._model.generator(state.random)
         state, points = consulting.asked_out(self._model, state, about, free, rng)
         self._state = replace(state, random=self._model.stored(rng))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Available, available as available_of
+from tvbandits.acquisition.availability import Available, availability_of
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
@@ -226,7 +226,7 @@ def _askable(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     else:
         points = domain.X
     if available is None and isinstance(domain, Candidates) and domain.retired:  # not asked about
-        available = available_of(domain, None, None, any_context=True)
+        available = availability_of(domain, None, None, any_context=True)
     return points if available is None else points[available(points)]
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Among
+from tvbandits.acquisition.availability import Availability
 from tvbandits.bandit.told import zero_or_one
 from tvbandits.campaign.ledger import Ledger, NotFollowedError, OnRecord, columns_of
 from tvbandits.campaign.naming import (
@@ -263,11 +263,13 @@ class Campaign:
             place, now = self.names.points(X), number_of(self.clock, t)
             return follower.bandit.predict(place, now, outcome, context, relative=relative)
 
-    def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
+    def recommend(
+        self, t: Any = None, available: Availability = None, context: Context = None
+    ) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
         with self._read() as follower:
             return follower.bandit.recommend(
-                number_of(self.clock, t), self.names.rows(among), context
+                number_of(self.clock, t), self.names.rows(available), context
             )
 
     @property
@@ -430,7 +432,7 @@ class Campaign:
         self,
         t: Any = None,
         n: int | None = None,
-        among: Among = None,
+        available: Availability = None,
         context: Context = None,
         near: float | None = None,
         *,
@@ -457,10 +459,10 @@ class Campaign:
         if near is not None:
             given["near"] = positive_number("near", near)
         out = [*several("without", without, "names of sites")]
-        given |= _as_sent(among=among, **({"without": out} if out else {}))
+        given |= _as_sent(available=available, **({"without": out} if out else {}))
         row = self._repeated("asked", given, key)
         if row is None:
-            given["among"] = self.names.free(among, context, out)
+            given["available"] = self.names.free(available, context, out)
             row, _ = self._done("asked", given, key, who)
         return self._points(row.body)
 
@@ -680,13 +682,18 @@ class Campaign:
             self._done("sites", {**given, **self.names.change(known, gone)}, key, who)
 
     def questions(
-        self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
+        self,
+        t: Any = None,
+        available: Availability = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        given = {"t": number_of(self.clock, t), **_as_sent(among=among)}
+        given = {"t": number_of(self.clock, t), **_as_sent(available=available)}
         row = self._repeated("questions", given, key)
         if row is None:
-            given["among"] = self.names.free(among, None, any_context=True)
+            given["available"] = self.names.free(available, None, any_context=True)
             row, _ = self._done("questions", given, key, who)
         return self._points(row.body)
 

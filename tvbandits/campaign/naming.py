@@ -16,7 +16,12 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Among, NothingAvailableError, at_hand, available
+from tvbandits.acquisition.availability import (
+    Availability,
+    NothingAvailableError,
+    decision_domain,
+    availability_of,
+)
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, as_name, points
 from tvbandits.core.arrays import (
@@ -183,16 +188,16 @@ class Names:
             [self.point(x) if isinstance(x, str) else self._domain.check([x]) for x in found]
         )
 
-    def rows(self, among: Any) -> Any:
+    def rows(self, available: Any) -> Any:
         """Row numbers out of the names of sites; what is no text stays as it is."""
-        found = texts(among)
+        found = texts(available)
         if found is None:
-            return among
+            return available
         return [self.row(each) if isinstance(each, str) else each for each in found]
 
     def free(
         self,
-        among: Among,
+        available: Availability,
         context: Context,
         without: Sequence[str | int] = (),
         *,
@@ -200,16 +205,16 @@ class Names:
     ) -> list[int] | dict[str, list[float | str]] | None:
         """What is available, as it can be written down: row numbers, or ranges of coordinates."""
         try:
-            rows = self.rows(among)
+            rows = self.rows(available)
         except ValueError as error:
-            raise ValueError(f"among: {error}") from error
+            raise ValueError(f"available: {error}") from error
         if any_context:
-            found = available(self._domain, rows, None, any_context=True)
+            found = availability_of(self._domain, rows, None, any_context=True)
         else:
-            _, found = at_hand(self._domain, rows, context)
+            _, found = decision_domain(self._domain, rows, context)
         if found is not None and found.mask is None and not isinstance(rows, Mapping):
             raise ValueError(
-                "among: a function of points cannot be written down in a campaign: give ranges by name, "
+                "available: a function of points cannot be written down in a campaign: give ranges by name, "
                 'such as {"x0": (0, 5)}'
             )
         mask = None if found is None else found.mask

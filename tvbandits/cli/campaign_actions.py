@@ -81,12 +81,12 @@ def available(campaign: Campaign, given: list[str] | None) -> list[str] | dict[s
         low, dots, high = (piece.strip() for piece in value.partition(".."))
         if not (name and equals and value) or name in ranges:
             raise ValueError(
-                f'--among on a box or a space takes a range for each name, "x0=0..5", got "{part}"'
+                f'--available on a box or a space takes a range for each name, "x0=0..5", got "{part}"'
             )
         try:
             ranges[name] = [float(low), float(high)] if dots else as_names(value)
         except ValueError as error:
-            raise ValueError(f'--among: "{part}": {error}') from error
+            raise ValueError(f'--available: "{part}": {error}') from error
     return ranges
 
 

@@ -28,7 +28,7 @@ COMMAS = "again for others, or A,B; a name with a comma alone, or as A; B."
 
 ON_A_BOX = "On a box or a space: ranges, as x0=0..5."
 
-Among = Annotated[
+Availability = Annotated[
     Texts, Option(metavar="SITE,...", help=f"Only these sites are available: {COMMAS} {ON_A_BOX}")
 ]
 
@@ -97,7 +97,7 @@ def ask_command(
     call: Change,
     at: At = None,
     n: Annotated[int | None, Option("-n", help="So many points.")] = None,
-    among: Among = None,
+    available: Availability = None,
     without: Without = None,
     near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
     context: Context = None,
@@ -108,7 +108,7 @@ def ask_command(
         t = actions.time_of(campaign, at)
         if t is not None:
             actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
-        free, out = actions.available(campaign, among), actions.listed(campaign, without) or []
+        free, out = actions.available(campaign, available), actions.listed(campaign, without) or []
         where = campaign.names.context(actions.joined(context))
         X = campaign.ask(t, n, free, where, near, without=out, key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X)
@@ -141,11 +141,11 @@ def tell_command(
 
 
 @command(app, "questions")
-def questions_command(call: Change, at: At = None, among: Among = None) -> None:
+def questions_command(call: Change, at: At = None, available: Availability = None) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
     with actions.opened(call, decides=True) as campaign:
         t = actions.time_of(campaign, at)
-        X = campaign.questions(t, actions.available(campaign, among), key=call.key)
+        X = campaign.questions(t, actions.available(campaign, available), key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
         actions.say(call, text, {"questions": actions.for_json(campaign, X), "t": t})
 

@@ -148,10 +148,10 @@ class Master:
             active.bandit = Bandit.from_state(active.bandit.recipe, state)
         bandit = active.bandit
         try:
-            x: Array = bandit.ask(now, among=None if allowed.everything else allowed)[0]
+            x: Array = bandit.ask(now, available=None if allowed.everything else allowed)[0]
         except NothingAvailableError:
             allowed.sample(rng)  # all of a small space is taken: it may be chosen again
-            x = bandit.ask(now, among=allowed)[0]
+            x = bandit.ask(now, available=allowed)[0]
         mean, deviation = bandit.predict(x[None], now)
         optimistic = float(mean[0] + bandit.info.beta * deviation[0])
         waiting = {each.tobytes() for each in out.X}

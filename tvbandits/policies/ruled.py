@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Among, available
+from tvbandits.acquisition.availability import Allowed, Availability, availability_of
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
@@ -121,7 +121,7 @@ class PolicyAdapter:
         self,
         t: float | None = None,
         n: int | None = None,
-        among: Among = None,
+        available: Availability = None,
         context: Context = None,
     ) -> Array:
         """Where to play next, shape (n, d): one point by default.
@@ -133,13 +133,13 @@ class PolicyAdapter:
         t : float, optional
         n : int, optional
             So many points, distinct where the domain has as many.
-        among, context
+        available, context
             What is available, as for `Bandit.ask`.
 
         Raises
         ------
         ValueError
-            If `t`, `n`, `among` or `context` cannot be used.
+            If `t`, `n`, `available` or `context` cannot be used.
         NothingAvailableError
             If nothing is available.
         """
@@ -151,7 +151,7 @@ class PolicyAdapter:
         if measured(self.domain):
             values, context = context_columns(self.domain, context), None
         chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
-        free = available(chosen, among, context)
+        free = availability_of(chosen, available, context)
         allowed = Allowed(chosen, free, taken[:, :d])
         rule, rng = self.rule, deepcopy(self.rng)
         if free is not None and free.test is not None:

@@ -236,7 +236,7 @@ def test_odd_json_is_refused(shared: Served, body: str, statuses: tuple[int, ...
 
 @pytest.mark.parametrize("path", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
 def test_points_in_a_request_are_limited(shared: Served, path: str) -> None:
-    field, value = ("among", 0) if path in ("/ask", "/questions") else ("points", [0])
+    field, value = ("available", 0) if path in ("/ask", "/questions") else ("points", [0])
     for count, refused in ((MOST, False), (MOST + 1, True)):
         reply = shared.post(path, **{field: [value] * count})
         assert (str(MOST) in reply.text and "at most" in reply.text) == refused, reply.text

@@ -43,9 +43,9 @@ def test_script_plays_the_service_like_a_bandit(served: Served) -> None:
     np.testing.assert_array_equal(remote.get("/pending")["points"], twin.pending.tolist())
     found = remote.post("/predict", points=DOMAIN.X, t=9)
     np.testing.assert_array_equal([found["mean"], found["deviation"]], twin.predict(DOMAIN.X, 9))
-    for among in (None, [3, 5, 8]):
-        best = remote.get("/recommend", t=9, among=among)
-        assert best["point"] == twin.recommend(9, among).tolist()
+    for available in (None, [3, 5, 8]):
+        best = remote.get("/recommend", t=9, available=available)
+        assert best["point"] == twin.recommend(9, available).tolist()
     assert len(remote.get("/history")["rows"]) == len(twin.history)
     assert remote.get("/status")["told"] == len(twin.state.rewards)
     assert {row.who for row in served.campaign.journal()} == {"all"}

@@ -265,7 +265,7 @@ def recommend(
 ) -> bodies.Recommendation:
     """Name the point of the best mean."""
     context, known = campaign.names.context(query.context), campaign.names.sites
-    rows = [int(x) if x.isdecimal() and x not in known else x for x in query.among or []]
+    rows = [int(x) if x.isdecimal() and x not in known else x for x in query.available or []]
     now = time_in(query.t)
     point = campaign.recommend(now, rows or None, context)
     (mean,), (deviation,) = campaign.predict(point[None, :], now)

@@ -26,7 +26,7 @@ Points = Annotated[
 Time = Annotated[
     Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
 ]
-Among = Annotated[
+Availability = Annotated[
     Annotated[list[Whole | Name], Field(max_length=MOST, fail_fast=True)] | None,
     Field(description="Row numbers or names of what is available."),
 ]
@@ -73,7 +73,7 @@ class AskBody(Body):
 
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=MOST_ASKED)] = None
-    among: Among = None
+    available: Availability = None
     context: Context = None
     near: Annotated[Number | None, Field(gt=0)] = None
     key: Key = None
@@ -83,7 +83,7 @@ class QuestionsBody(Body):
     """Of /questions."""
 
     t: Time = None
-    among: Among = None
+    available: Availability = None
     key: Key = None
 
 
@@ -187,7 +187,7 @@ class RecommendQuery(Body):
     """Of /recommend; a context is "outside=3.2"."""
 
     t: str | None = None
-    among: list[str] | None = None
+    available: list[str] | None = None
     context: str | None = None
 
 

@@ -54,10 +54,10 @@ DONE = ("asked", "told", "dropped", "questions", "answers", "corrected", "retrac
 #
 # What may need the expert is `meant` first; then come its questions, and its answers.
 FIELDS = {
-    "asked": {"t", "n", "among", "got"},
+    "asked": {"t", "n", "available", "got"},
     "told": {"X", "y", "t", "variance", "got"},
     "dropped": {"X", "got"},
-    "questions": {"t", "among", "got"},
+    "questions": {"t", "available", "got"},
     "answers": {"X", "values", "t", "variance", "got"},
     "corrected": {"X", "y", "t", "variance", "to", "got"},
     "retracted": {"X", "t", "got"},
@@ -84,7 +84,7 @@ MORE_FIELDS = {
 
 # Fields that are made of what was sent.
 MADE = {
-    **{kind: {"among"} for kind in ("asked", "questions")},
+    **{kind: {"available"} for kind in ("asked", "questions")},
     **{kind: {"X"} for kind in ("told", "dropped", "answers", "corrected", "retracted")},
     "sites": {"names", "X", "given", "retire", "back"},
 }
