@@ -383,7 +383,7 @@ def bad_call_changes_nothing(bandit: Bandit, now: float, rng: np.random.Generato
         lambda: bandit.tell(x, [np.inf], now),
         lambda: bandit.tell(x, [1.0, 2.0], now),
         lambda: bandit.tell(x + 1e9, [1.0], now),
-        lambda: bandit.tell(x, [1.0], now, variance=-1.0),
+        lambda: bandit.tell(x, [1.0], now, noise_variance=-1.0),
         lambda: bandit.drop(x + 1e9),
         lambda: bandit.predict(x * np.nan),
     ]

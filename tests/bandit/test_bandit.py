@@ -150,8 +150,8 @@ def test_several_points_may_be_told_at_once_and_their_variances_count(given: Any
 
 def test_one_point_and_one_reward_may_be_plain_numbers() -> None:
     flat, nested = make(domain=SQUARE), make(domain=SQUARE)
-    flat.tell(SQUARE.X[3].tolist(), 0.5, t=2, variance=0.3)
-    nested.tell(SQUARE.X[[3]], [0.5], t=[2.0], variance=[0.3])
+    flat.tell(SQUARE.X[3].tolist(), 0.5, t=2, noise_variance=0.3)
+    nested.tell(SQUARE.X[[3]], [0.5], t=[2.0], noise_variance=[0.3])
     assert fingerprint(flat.state) == fingerprint(nested.state)
 
 

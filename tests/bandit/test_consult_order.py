@@ -208,7 +208,7 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
         bandit.ask(t)
         bandit.tell(LINE.X[[3]], [0.1], t)
     assert [pool.believed().noise_variance for pool in plan.pools] == [NOISE, 0.3, 0.6]
-    bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, variance=[0.5, 0.7, 4.0])
+    bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, noise_variance=[0.5, 0.7, 4.0])
     bandit.ask(4.0)
     bandit.tell(LINE.X[[3]], [0.1], 4.0)
     assert plan.pools[-1].believed().noise_variance == 0.7  # the middle one
@@ -314,7 +314,7 @@ def test_an_answer_that_comes_two_steps_late_speaks_about_its_own_time(reuse: bo
         late.append((bandit.questions(t), t))
         if len(late) > 2:
             points, then = late.pop(0)
-            bandit.answer(points, noisy(points, then), then, variance=0.05)
+            bandit.answer(points, noisy(points, then), then, noise_variance=0.05)
             used = [*used, (points, then)] if reuse else [(points, then)]
         X = bandit.ask(t)
         seen = bandit.state.rewards

@@ -111,7 +111,7 @@ def test_the_variance_stays_unless_it_is_said() -> None:
         (lambda b: b.retract(SITES.X[[1]]), r"\[2.5, 1.0\] was told; nothing was told of it"),
         (lambda b: b.retract(SITES.X[[0, 0]]), r"no reading of \[0.0, 1.0\] was told"),
         (lambda b: b.correct(SITES.X[[0]], [math.inf]), r"inf"),
-        (lambda b: b.correct(SITES.X[[0]], [1.0], variance=0), r"variance"),
+        (lambda b: b.correct(SITES.X[[0]], [1.0], noise_variance=0), r"variance"),
         (lambda b: b.correct([[1.0, 1.0]], [1.0]), r"must be candidates"),
     ],
 )

@@ -24,8 +24,8 @@ def test_nothing_is_an_empty_table_with_all_its_columns(variant: str) -> None:
 def test_every_kind_has_its_row() -> None:
     asking = Asking(RandomPoints(1), about="domain", reuse_answers=True)
     bandit = Bandit(Recipe(LINE, KERNEL, NOISE, asking=asking, consult="before ask"), seed=1)
-    bandit.tell(LINE.X[[4]], [0.5], 3.0, variance=0.2)
-    bandit.answer(LINE.X[[9, 8]], [0.25, np.nan], 2.5, variance=0.3)
+    bandit.tell(LINE.X[[4]], [0.5], 3.0, noise_variance=0.2)
+    bandit.answer(LINE.X[[9, 8]], [0.25, np.nan], 2.5, noise_variance=0.3)
     bandit.tell(LINE.X[[7, 6]], [np.nan, -0.5], [1.0, 4.0])
     out = bandit.ask(5.0)
     expected = pd.DataFrame(

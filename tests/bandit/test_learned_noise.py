@@ -156,7 +156,7 @@ def test_answers_without_a_variance_count_and_those_with_one_keep_it() -> None:
     bandit.tell([[1.0]] * 3, [0.1, 0.3, 0.2], 1)
     bandit.questions()
     bandit.answer([[1.0], [2.0]], [0.2, 0.4])
-    bandit.answer([[3.0]], [0.4], variance=0.5)
+    bandit.answer([[3.0]], [0.4], noise_variance=0.5)
     bandit.tell([[1.0]], [0.1], 2)
     assert bandit.noise.readings == 6
     kept = bandit.history
@@ -166,7 +166,7 @@ def test_answers_without_a_variance_count_and_those_with_one_keep_it() -> None:
 
 def test_a_variance_that_is_told_is_kept() -> None:
     bandit = MAKERS["gp-ucb"]()
-    bandit.tell([[1.0], [2.0]], [5.1, 5.3], 1, variance=[0.3, 0.2])
+    bandit.tell([[1.0], [2.0]], [5.1, 5.3], 1, noise_variance=[0.3, 0.2])
     assert bandit.noise.readings == 0
     bandit.tell([[1.0], [2.0]], [5.1, 5.3], 2)
     assert bandit.history["variance"].tolist()[:2] == [0.3, 0.2]

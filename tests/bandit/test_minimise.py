@@ -105,8 +105,8 @@ def test_questions_to_carry_are_mirrored_too(variant: str) -> None:
         np.testing.assert_array_equal(points, other.questions(t))
         if len(points):
             said = noisy(points, t)
-            one.answer(points, said, t, variance=0.02)
-            other.answer(points, -said, t, variance=0.02)
+            one.answer(points, said, t, noise_variance=0.02)
+            other.answer(points, -said, t, noise_variance=0.02)
     assert one.info.queries.total_answered > 5
     assert_mirrored(one, other, 12.0)
 

@@ -55,9 +55,9 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ),
         (
             "function of text",
-            lambda b: b.ask(9.0, available=lambda X: "all"),
+            lambda b: b.ask(9.0, available=lambda _: "all"),
             r"True or False for 41",
-        ),  # noqa: ARG005
+        ),
         # what is told, predicted and recommended
         ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
         ("point NaN", lambda b: b.tell([[NAN]], [1.0]), r"X must be finite, got \[nan\] in row 0"),
@@ -72,7 +72,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("answers short", lambda b: b.answer(LINE.X[:2], [0.1]), r"values must have shape \(2,\)"),
         (
             "answers without variance",
-            lambda b: b.answer(LINE.X[:1], [0.1], variance=0.0),
+            lambda b: b.answer(LINE.X[:1], [0.1], noise_variance=0.0),
             r"variance must be positive, got 0\.0",
         ),
         # going on

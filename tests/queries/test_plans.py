@@ -410,7 +410,7 @@ def test_an_expert_may_watch_the_rewards() -> None:
     expert = Watching()
     bandit = sparq(expert)
     play(bandit, 1, 5)
-    bandit.tell([[1.0], [2.0]], [0.1, 0.2], [2.0, 6.0], variance=[0.5, 0.6])
+    bandit.tell([[1.0], [2.0]], [0.1, 0.2], [2.0, 6.0], noise_variance=[0.5, 0.6])
     assert [len(each) for each in expert.seen] == [1, 1, 1, 1, 1, 2]
     np.testing.assert_array_equal(expert.seen[-1].t, [2.0, 6.0])
     np.testing.assert_array_equal(expert.seen[-1].variance, [0.5, 0.6])

@@ -159,8 +159,8 @@ def availability_of(
     NothingAvailableError
         If no candidate is left.
     ValueError
-        If `available` or `context` is not of a form that suits the domain; or it has context columns, and
-        neither says what the context is.
+        If `available` or `context` is not of a form that suits the domain; or it has context columns,
+        and neither says what the context is.
     """
     if isinstance(available, Allowed):  # of a rule around a bandit: of arrays, on a space, too
         return narrowed(domain, None, available)

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.availability import (
     Availability,
     Available,
-    decision_domain,
     availability_of,
+    decision_domain,
 )
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
@@ -374,7 +374,8 @@ class Bandit:
         context : mapping of str to values, or array of shape (c,), optional
             What you measure now, where the domain has a context: `{"outside": 3.2}`; the points returned
             end with it. Or values of the context columns of `Candidates`: only rows with these are
-            available. Needed where the domain has either, unless all rows of `available` have one context.
+            available. Needed where the domain has either, unless all rows of `available` have the same
+            context.
         near : float, optional
             No point may be farther than this from the last one played, or asked and not dropped
             (`core.moving.distances`).
@@ -565,7 +566,7 @@ class Bandit:
         X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
         context: Context = None,
     ) -> Info:
@@ -587,7 +588,7 @@ class Bandit:
             The times of the rewards; older ones than the latest are welcome. By default the time that
             each point was asked for; of any other point that of the decision still pending, or else one
             unit after the latest time told.
-        variance : float or array of shape (n,), optional
+        noise_variance : float or array of shape (n,), optional
             Noise variance of the rewards; by default the recipe's, or the learned one.
         outcomes : mapping of str to array of shape (n,), optional
             Further readings, for the limits, by name; NaN, or no such name: not read.
@@ -608,7 +609,7 @@ class Bandit:
         recipe, model, before = self._recipe, self._model, self._state
         if not recipe.offers_all or context is not None:
             X = completed(recipe.domain, X, context, before.pending, t)
-        told = told_next(recipe, before, X, y, t, variance)
+        told = told_next(recipe, before, X, y, t, noise_variance)
         read = before.outcomes
         if read or outcomes is not None:
             read = self._outcomes.told(before, told, outcomes)
@@ -625,7 +626,7 @@ class Bandit:
         X: ArrayLike | Named,
         y: ArrayLike | Counted | None = None,
         t: ArrayLike | None = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
         *,
         to: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
@@ -645,7 +646,7 @@ class Bandit:
             The right rewards; NaN: there was no reading. By default they stay.
         t : float or array of shape (n,), optional
             The times that you told with them; by default the latest of each point.
-        variance : float or array of shape (n,), optional
+        noise_variance : float or array of shape (n,), optional
             Noise variance of the rewards; by default it stays.
         to : float or array of shape (n,), optional
             The right times, where those were wrong.
@@ -668,7 +669,8 @@ class Bandit:
         [0.2 0.5]
         """
         recipe, state = self._recipe, self._state
-        was, told, points, rows = corrected(recipe, state, self._played(X, t), y, t, variance, to)
+        points = self._played(X, t)
+        was, told, points, rows = corrected(recipe, state, points, y, t, noise_variance, to)
         right = self._outcomes.right(outcomes, len(rows))
         read = self._outcomes.retold(state, points, was.t[rows], told.t[rows], right)
         self._state = replace(retold(self._model, state, told), outcomes=read)
@@ -719,8 +721,8 @@ class Bandit:
         Parameters
         ----------
         X : array of shape (A, d), or names
-            The candidates from now on; `available=` goes by these rows. On `Arms`, names: known names keep
-            their rows, and new ones come last.
+            The candidates from now on; `available=` goes by these rows. On `Arms`, names: known names
+            keep their rows, and new ones come last.
 
         Raises
         ------
@@ -800,7 +802,7 @@ class Bandit:
         X: ArrayLike | Named,
         values: ArrayLike,
         t: float | None = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
     ) -> Info:
         """Take answers of an expert, whenever they come, whole or in parts.
 
@@ -812,7 +814,7 @@ class Bandit:
             The reward there, as the expert says; NaN: no answer.
         t : float, optional
             The time that the answers speak about; by default that of the last questions.
-        variance : float or array of shape (q,), optional
+        noise_variance : float or array of shape (q,), optional
             Noise variance of the answers; the recipe's by default.
 
         Raises
@@ -824,6 +826,6 @@ class Bandit:
         if recipe.asking is None:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
         when = consulting.question_time(recipe, state, state.questions.latest if t is None else t)
-        fresh, refused = checked_answers(recipe, X, values, when, variance)
+        fresh, refused = checked_answers(recipe, X, values, when, noise_variance)
         self._state = consulting.with_answers(recipe.asking, state, fresh, refused, replaces=False)
         return self._state.info

@@ -124,7 +124,11 @@ def values_and_variance(
         as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
     column = as_values(values, n, name, missing=True)
-    own = usual_variance(n, otherwise) if variance is None else as_variances(variance, n)
+    own = (
+        usual_variance(n, otherwise)
+        if variance is None
+        else as_variances(variance, n, "noise_variance")
+    )
     return column, own
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from tvbandits.acquisition.availability import (
     Availability,
     NothingAvailableError,
-    decision_domain,
     availability_of,
+    decision_domain,
 )
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, as_name, points
@@ -214,8 +214,8 @@ class Names:
             _, found = decision_domain(self._domain, rows, context)
         if found is not None and found.mask is None and not isinstance(rows, Mapping):
             raise ValueError(
-                "available: a function of points cannot be written down in a campaign: give ranges by name, "
-                'such as {"x0": (0, 5)}'
+                "available: a function of points cannot be written down in a campaign: give ranges "
+                'by name, such as {"x0": (0, 5)}'
             )
         mask = None if found is None else found.mask
         if len(without):

@@ -162,5 +162,7 @@ def with_variance(
     if not isinstance(y, Counted):
         return y, variance
     if variance is not None:
-        raise ValueError(f"counted rewards have a variance, got {shown(variance)} as well")
+        raise ValueError(
+            f"counted rewards have a variance, got noise_variance={shown(variance)} as well"
+        )
     return y.values, y.variance

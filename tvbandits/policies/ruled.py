@@ -170,7 +170,7 @@ class PolicyAdapter:
         X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: ArrayLike | None = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
         context: Context = None,
     ) -> Info:
         """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
@@ -185,7 +185,7 @@ class PolicyAdapter:
             outside the domain.
         """
         points = completed(self.domain, X, context, self.record.pending, t)
-        told = told_next(self, self.record, points, y, t, variance)
+        told = told_next(self, self.record, points, y, t, noise_variance)
         rewards, record = told.rewards, replace(self.record, **self.record.noted(told))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
