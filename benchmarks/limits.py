@@ -204,7 +204,7 @@ def makers(problem: Any) -> dict[str, Callable[[Setting], Any]]:
 
     def each_play(setting: Setting) -> Bandit:
         limit, safe = replace(problem.limit, each=True), problem.realise(setting.seed).safe
-        return adaptive(setting).with_limits([limit], safe)
+        return adaptive(setting).with_options(limits=[limit], safe=safe)
 
     return {
         "under the limit": adaptive,

@@ -114,7 +114,7 @@ def timed(bandit: Bandit) -> tuple[Any, Any]:
 
 def ours(name: str, steps: int, readings: int, history: int | None) -> list[Row]:
     """The curve of one of ours, printed with megabytes on the way."""
-    bandit, rows = OURS[name]().with_history(history), []
+    bandit, rows = OURS[name]().with_options(max_history=history), []
     with threadpool_limits(1):
         for step, spent in curve(*timed(bandit), steps, readings):
             rows.append((step, spent))

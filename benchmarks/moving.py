@@ -64,7 +64,7 @@ def missed(policy: str, problem: Any, cost: float, seed: int, steps: int) -> tup
     kernel = {} if policy == "adaptive_gp_ucb" else {"kernel": problem.kernel}
     maker = getattr(policies, policy)
     bandit = maker(problem.domain, noise_variance=problem.noise_variance, seed=seed, **kernel)
-    bandit = bandit.with_move_cost(unit_cost)
+    bandit = bandit.with_options(move_cost=unit_cost)
     noise = np.sqrt(added_noise(problem)) * np.random.default_rng(seed).normal(size=steps)
     regret = 0.0
     for t in range(1, steps + 1):

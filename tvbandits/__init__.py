@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit as Bandit
     from tvbandits.bandit.inference import ExpensiveWarning as ExpensiveWarning
     from tvbandits.bandit.loading import load as load
+    from tvbandits.bandit.options import Options as Options
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import Info as Info, State as State
     from tvbandits.campaign import Campaign as Campaign
@@ -54,6 +55,7 @@ _HOMES = {
     "bandit.bandit": "Bandit",
     "bandit.inference": "ExpensiveWarning",
     "bandit.loading": "load",
+    "bandit.options": "Options",
     "bandit.recipe": "Recipe",
     "bandit.state": "Info State",
     "campaign": "Campaign",

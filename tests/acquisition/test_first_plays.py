@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
-from tvbandits import Bandit, Box, Candidates, Recipe, policies
+from tvbandits import Bandit, Box, Candidates, Options, Recipe, policies
 from tvbandits.acquisition.rules import LastingBound, SpreadFirst, UpperConfidenceBound
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 
@@ -74,7 +74,7 @@ def test_after_them_an_upper_bound_decides() -> None:
 
 
 def test_where_a_move_costs_nobody_travels_to_learn() -> None:
-    made = bandit(SpreadFirst(), move_cost=50.0)
+    made = bandit(SpreadFirst(), options=Options(move_cost=50.0))
     made.tell(SITES.X[:1], [0.5], 1)
     assert row(made, 2.0) == 0
     free = bandit(SpreadFirst())

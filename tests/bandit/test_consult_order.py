@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
-from tvbandits import Answers, Bandit, Box, NothingAvailableError, Recipe, policies
+from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
@@ -404,7 +404,7 @@ def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]
         "wrong time": (line, {"t": float("inf")}),
         "a time that is over": (line, {"t": 0.5}),
         "a context that there is not": (line, {"context": [1.0]}),
-        "no room beside the control": (on(LINE, alone, control=LINE.X[0]), {"n": 1}),
+        "no room beside the control": (on(LINE, alone, options=Options(control=LINE.X[0])), {"n": 1}),
         "nothing near a box's last point": (
             plane, {"near": 0.1, "available": lambda X: X[:, 0] > 0.9},
         ),

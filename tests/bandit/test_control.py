@@ -32,7 +32,7 @@ POLICIES = {
 
 def beside(name: str) -> Bandit:
     bandit = POLICIES[name]()
-    return bandit.with_control(bandit.recipe.domain.sample(1, np.random.default_rng(0))[0])
+    return bandit.with_options(control=bandit.recipe.domain.sample(1, np.random.default_rng(0))[0])
 
 
 def played(bandit: Bandit, hours: int, levels: float = 0.0, n: int | None = 3) -> list[list[float]]:
@@ -65,8 +65,8 @@ def test_contrasts_are_free_of_levels_and_of_unit_noise() -> None:
 def test_exact_beliefs_are_those_of_dense_algebra(count: int, drifts: bool) -> None:
     kernel = OnSpace(KERNEL) * Drift(0.1, "fixed") if drifts else KERNEL
     rows, t, y, variance = readings(count)
-    bandit = policies.gp_ucb(SITES, kernel=kernel, noise_variance=0.04, mean=0.0).with_control(
-        SITES.X[2]
+    bandit = policies.gp_ucb(SITES, kernel=kernel, noise_variance=0.04, mean=0.0).with_options(
+        control=SITES.X[2]
     )
     bandit.tell(SITES.X[rows], y, t, variance)
     mean, covariance = effects_beside(kernel, SITES.X, rows, t, y, variance, 2, now=9.0)
@@ -103,7 +103,7 @@ def test_levels_change_nothing(name: str) -> None:
 
 
 def test_the_control_comes_first_and_once() -> None:
-    bandit = policies.adaptive_gp_ucb(ARMS, noise_variance=0.01).with_control("new")
+    bandit = policies.adaptive_gp_ucb(ARMS, noise_variance=0.01).with_options(control="new")
     names = ARMS.decode(bandit.ask(1, n=3))["arm"].tolist()
     assert names[0] == "new"
     assert len(set(names)) == 3
@@ -115,8 +115,8 @@ def test_the_control_comes_first_and_once() -> None:
 
 
 def test_history_and_predictions_are_relative_to_the_control() -> None:
-    bandit = policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.01, minimize=True).with_control(
-        [0.0]
+    bandit = policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.01, minimize=True).with_options(
+        control=[0.0]
     )
     bandit.tell(SITES.X[[0, 3]], [10.0, 8.0], 1)
     bandit.tell(SITES.X[[0, 3]], [20.0, 18.0], 2)
@@ -127,16 +127,16 @@ def test_history_and_predictions_are_relative_to_the_control() -> None:
     assert relative == pytest.approx([0.0, -2.0], abs=0.1)
     assert mean == pytest.approx(relative + 15.0)
     assert deviation[0] == pytest.approx(5.0)
-    bandit = policies.adaptive_gp_ucb(SITES).with_control([0.0])
+    bandit = policies.adaptive_gp_ucb(SITES).with_options(control=[0.0])
     bandit.tell(SITES.X[[0, 0]], [10.0, 20.0], [1, 2])
     assert bandit.predict(SITES.X[[0, 3]], relative=True)[1].tolist()[0] == 0.0  # nor a warning
 
 
 def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
-    bandit = beside("gp_ucb").with_limits([Limit("load", at_most=30.0)], safe=SITES.X[:5])
+    bandit = beside("gp_ucb").with_options(limits=[Limit("load", at_most=30.0)], safe=SITES.X[:5])
     X = bandit.ask(1, n=3)
     bandit.tell(X, X[:, 0], 1, outcomes={"load": X[:, 0]})
-    control = np.array(bandit.recipe.control)
+    control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
     with pytest.raises(ValueError, match="control must be one that may be played"):
@@ -165,7 +165,7 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
     ],
 )
 def test_what_is_no_control_is_refused(bandit: Bandit, control: object, match: str) -> None:
-    refused(ValueError, match, bandit.with_control, control)
+    refused(ValueError, match, bandit.with_options, control)
 
 
 def test_nothing_is_relative_without_a_control() -> None:
@@ -185,19 +185,19 @@ def test_a_comparison_plays_the_control_of_a_problem() -> None:
 
 def test_a_reach_holds_for_the_control_and_a_tour_goes_on_from_it() -> None:
     bandit = beside("adaptive_gp_ucb")
-    control = np.array(bandit.recipe.control)
+    control = np.array(bandit.recipe.options.control)
     away = SITES.X[[6 if control[0] < 1.5 else 0]]
     bandit.tell([control, away[0]], [0.0, 1.0], 1)
     assert (abs(bandit.ask(2, n=2, near=1.0) - away) <= 1.0).all()
     assert (bandit.ask(3, n=3, near=9.0)[0] == control).all()
-    X = bandit.with_move_cost(0.1).ask(4, n=5)
+    X = bandit.with_options(move_cost=0.1).ask(4, n=5)
     assert (X[0] == control).all()
     left = abs(X[1:] - control).ravel()
     assert left[0] == left.min()
 
 
 def test_rewards_alone_are_relative() -> None:
-    bandit = beside("gp_ucb").with_limits([Limit("load", at_most=30.0)])
+    bandit = beside("gp_ucb").with_options(limits=[Limit("load", at_most=30.0)])
     with pytest.raises(ValueError, match=r"rewards alone are relative.*outcome='load'"):
         bandit.predict(SITES.X, relative=True, outcome="load")
     with pytest.raises(ValueError, match=r"relative must .*'yes'"):

@@ -104,7 +104,9 @@ def test_a_noise_that_is_given_is_that_of_readings_whose_noise_was_learned(here:
 def test_nothing_else_changes() -> None:
     there = played(policies.adaptive_gp_ucb(THERE, minimize=True), 12, sign=-1.0)
     limited = (
-        policies.adaptive_gp_ucb(HERE).with_limits([Limit("q", at_most=900)]).with_move_cost(0.1)
+        policies.adaptive_gp_ucb(HERE)
+        .with_options(limits=[Limit("q", at_most=900)])
+        .with_options(move_cost=0.1)
     )
     own = played(limited, 0)
     own.tell([[1.0], [2.0]], [0.1, 0.2], [1, 2], outcomes={"q": [1.0, 2.0]})
@@ -159,6 +161,6 @@ def test_what_nothing_can_be_learned_from(other: Any, says: str) -> None:
 
 def test_who_learns_nothing() -> None:
     there = played(policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), 3)
-    beside = policies.adaptive_gp_ucb(HERE).with_control(HERE.X[0])
+    beside = policies.adaptive_gp_ucb(HERE).with_options(control=HERE.X[0])
     for each in (beside, policies.gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0)):
         refused(ValueError, "could learn from another one", each.learn_from, there)

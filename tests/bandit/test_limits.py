@@ -19,6 +19,7 @@ from tvbandits import (
     Limit,
     LimitWarning,
     Observations,
+    Options,
     Recipe,
     Space,
     policies,
@@ -42,7 +43,8 @@ SAFE = [[0.0], [1.0]]
 
 def limited(**parts: object) -> Bandit:
     given = {"limits": [LOAD], "safe": SAFE} | parts
-    return Bandit(Recipe(SITES, RBF(2.0), 0.01, **given), seed=3)  # type: ignore[arg-type]
+    options = Options(**given)  # type: ignore[arg-type]
+    return Bandit(Recipe(SITES, RBF(2.0), 0.01, options=options), seed=3)
 
 
 def reward(X: np.ndarray) -> np.ndarray:
@@ -64,7 +66,7 @@ def played(bandit: Bandit, steps: int, start: int = 1) -> np.ndarray:
 
 def test_candidates_come_and_go_under_limits() -> None:
     bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01)
-    bandit = bandit.with_limits([Limit("q", at_most=60.0)], safe=SITES.X[9:14])
+    bandit = bandit.with_options(limits=[Limit("q", at_most=60.0)], safe=SITES.X[9:14])
     bandit = bandit.with_candidates(np.linspace(5.0, 15.0, 21)[:, None])
     assert 5.0 <= bandit.ask(1)[0, 0] <= 6.5  # of the safe ones, those that are left
 
@@ -82,7 +84,9 @@ def test_candidates_come_and_go_under_limits() -> None:
 def test_where_a_context_is_measured_the_start_is_of_places(domain: Any, short: bool) -> None:
     start = np.array([[1.0, 3.0], [2.0, 3.0]])[:, : 1 if short else 2]
     limit = Limit("load", at_most=9.0, noise_variance=1.0)
-    bandit = policies.adaptive_gp_ucb(domain, noise_variance=0.01).with_limits([limit], safe=start)
+    bandit = policies.adaptive_gp_ucb(domain, noise_variance=0.01).with_options(
+        limits=[limit], safe=start
+    )
     for t, place in ((1, 1.0), (2, 2.0)):
         X = bandit.ask(t, context={"outside": 4.0 + t})
         assert X.tolist() == [[place, 4.0 + t]]
@@ -92,7 +96,7 @@ def test_where_a_context_is_measured_the_start_is_of_places(domain: Any, short: 
 
 def test_a_limit_that_wanders_is_followed() -> None:
     adaptive = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior=StateSpace())
-    bandit, wrong, near = Bandit(replace(adaptive.recipe, limits=[LOAD])), 0, 0
+    bandit, wrong, near = adaptive.with_options(limits=[LOAD]), 0, 0
     start = SITES.X[:11:2]
     bandit.tell(start, reward(start), 0, outcomes={"load": load_of(start, 0)})
     for t in range(1, 51):
@@ -129,7 +133,7 @@ def test_a_limit_that_always_holds_changes_nothing() -> None:
 
 def test_where_all_of_few_points_were_read_limits_are_known_to_hold() -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
-    bandit = bandit.with_limits([replace(SURE, at_most=1e6)])
+    bandit = bandit.with_options(limits=[replace(SURE, at_most=1e6)])
     bandit.tell([[0.0], [1.0]], [0.0, 1.0], 1, outcomes={"load": [0.1, 0.2]})
     assert bandit.ask(2).tolist() == [[1.0]]  # and no warning
 
@@ -159,7 +163,7 @@ def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
 def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | None) -> None:
     """Where an ensemble believes the reward, one kernel is fitted to the outcome, as on a box."""
     bandit = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior=posterior)
-    bandit = Bandit(replace(bandit.recipe, limits=[LOAD]))
+    bandit = bandit.with_options(limits=[LOAD])
     for t in range(1, 13):
         X = SITES.X[[t, 20 - t]]
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
@@ -184,7 +188,7 @@ def test_an_outcome_of_many_points_has_length_scales_of_its_own() -> None:
     domain = Candidates(np.linspace(0.0, 10.0, 101)[:, None])
     bandit = policies.tv_gp_ucb(
         domain, kernel=RBF(5.0), noise_variance=0.01, epsilon=0.01
-    ).with_limits([LOAD])
+    ).with_options(limits=[LOAD])
     rough = np.sin(3.0 * domain.X[:, 0])
     for t in range(1, 41):
         rows = [7 * t % 101, 31 * t % 101]
@@ -289,10 +293,10 @@ def test_recipes_refuse_what_is_no_limit(limits: list[object], safe: object, say
     [(SITES, "site"), (Arms(["a", "b"]), "arm"), (Box([(0, 1)], context={"wind": (0, 1)}), "wind")],
 )
 def test_no_outcome_is_called_as_another_column(domain: Candidates | Box, name: str) -> None:
-    bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01).with_limits(
-        [replace(LOAD, name="a")]
+    bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01).with_options(
+        limits=[replace(LOAD, name="a")]
     )
-    refused(ValueError, name, bandit.with_limits, [replace(LOAD, name=name)])
+    refused(ValueError, name, bandit.with_options, [replace(LOAD, name=name)])
 
 
 @pytest.mark.parametrize(
@@ -348,7 +352,7 @@ def test_each_bandit_warns_of_its_own() -> None:
 
 @pytest.mark.parametrize("domain", [SITES, Box([(0.0, 10.0)])])
 def test_a_safe_start_is_within_reach_too(domain: Candidates | Box) -> None:
-    recipe = Recipe(domain, RBF(2.0), 0.01, limits=[LOAD], safe=[[0.0], [3.0], [9.0]])
+    recipe = Recipe(domain, RBF(2.0), 0.01, options=Options([LOAD], safe=[[0.0], [3.0], [9.0]]))
     bandit = Bandit(recipe, seed=0)
     bandit.tell([[4.0]], [0.0], 1, outcomes={"load": [-2.0]})
     assert bandit.ask(2, near=1.5).tolist() == [[3.0]]
@@ -359,7 +363,7 @@ def test_a_safe_start_is_within_reach_too(domain: Candidates | Box) -> None:
 
 def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
     bandit = policies.boba(SITES, noise_variance=0.01)
-    bandit = bandit.with_limits([LOAD], SAFE)
+    bandit = bandit.with_options(limits=[LOAD], safe=SAFE)
     played(bandit, 12)
     assert [limit.each for limit, _ in bandit._outcomes._parts.values()] == [True]
     assert bandit.state.outcomes["load"].spent == 0.0
@@ -389,7 +393,7 @@ def test_none_was_not_read() -> None:
 @pytest.mark.parametrize("domain", [SITES, Box([(0.0, 10.0)])])
 def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
     """The oracle: the best of a grid, by the price of what was expected of the plays before."""
-    bandit = Bandit(Recipe(domain, RBF(2.0), 0.01, limits=[LOAD], safe=SAFE), seed=3)
+    bandit = Bandit(Recipe(domain, RBF(2.0), 0.01, options=Options([LOAD], safe=SAFE)), seed=3)
     grid, risk = np.linspace(0.0, 10.0, 21 if domain is SITES else 2001)[:, None], 0.0
     for t in range(1, 31):
         believed = bandit._outcomes.believed(bandit.state, float(t))[1].outcomes

@@ -161,7 +161,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.usefixtures("short")
 def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
-    whole, bounded = BOUNDED[name](), BOUNDED[name]().with_history(KEEP)
+    whole, bounded = BOUNDED[name](), BOUNDED[name]().with_options(max_history=KEEP)
     expected, _ = played_in_order(whole, 210)
     X, held = played_in_order(bounded, 210)
     np.testing.assert_array_equal(X, expected)
@@ -179,7 +179,7 @@ def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
 def test_points_of_a_box_leave_with_their_rewards() -> None:
     bandit = policies.sw_gp_ucb(
         Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, window=5
-    ).with_history(KEEP)
+    ).with_options(max_history=KEEP)
     for t in range(1, 201):
         bandit.tell([[t / 200]], [1.0], float(t))
     assert len(bandit.state.visited) == len(bandit.state.rewards) <= 2 * KEEP
@@ -188,7 +188,7 @@ def test_points_of_a_box_leave_with_their_rewards() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_a_kernel_is_learned_from_what_is_kept() -> None:
-    bandit = MAKERS["learned"]().with_history(KEEP)
+    bandit = MAKERS["learned"]().with_options(max_history=KEEP)
     X, held = played_in_order(bandit, 150)
     assert max(held) <= 2 * KEEP
     assert np.isfinite(X).all()
@@ -197,7 +197,7 @@ def test_a_kernel_is_learned_from_what_is_kept() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_a_filter_keeps_what_it_was_not_told_yet() -> None:
-    bandit = BOUNDED["filter"]().with_history(KEEP)
+    bandit = BOUNDED["filter"]().with_options(max_history=KEEP)
     for t in range(1, 301):
         bandit.tell([[float(t % 3)]], [1.0], float(t))
     assert len(bandit.state.rewards) == 300
@@ -209,7 +209,7 @@ def test_a_filter_keeps_what_it_was_not_told_yet() -> None:
 @pytest.mark.parametrize("name", ["window", "filter", "ensemble"])
 @pytest.mark.usefixtures("short")
 def test_what_is_kept_can_be_corrected_and_the_rest_is_named(name: str) -> None:
-    bandit = BOUNDED[name]().with_history(KEEP)
+    bandit = BOUNDED[name]().with_options(max_history=KEEP)
     played_in_order(bandit, 150)
     kept, told = len(bandit.state.rewards), bandit.info.told
     x, t = bandit.state.rewards.X[-2:-1], bandit.state.rewards.t[-2]
@@ -226,7 +226,7 @@ def test_what_is_kept_can_be_corrected_and_the_rest_is_named(name: str) -> None:
 @pytest.mark.usefixtures("short")
 def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     for name in ("window", "filter", "ensemble", "sparq"):
-        bandit = BOUNDED[name]().with_history(KEEP)
+        bandit = BOUNDED[name]().with_options(max_history=KEEP)
         played_in_order(bandit, 150)
         told = bandit.info.told
         bandit.tell(LINE.X[:1], [0.5], 2.0)
@@ -247,13 +247,15 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     ],
 )
 def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
-    refused(ValueError, "nothing can leave the history", maker().with_history, 1000)
+    refused(ValueError, "nothing can leave the history", maker().with_options, 1000)
 
 
 @pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])
 def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
     with pytest.raises(ValueError, match="history must"):
-        policies.sw_gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, window=12).with_history(wrong)
+        policies.sw_gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, window=12).with_options(
+            max_history=wrong
+        )
 
 
 @pytest.mark.parametrize("epsilon", [None, 0.1])

@@ -47,7 +47,7 @@ def played(bandit: Any, steps: int, near: float | None = None) -> Array:
 @pytest.mark.parametrize("cost", [0.05, 0.5, dear])
 def test_it_plays_what_the_plain_rule_plays(cost: Any) -> None:
     places = Candidates(np.random.default_rng(0).uniform(0, 6, (20, 2)))
-    bandit = bandit_on(places).with_move_cost(cost)
+    bandit = bandit_on(places).with_options(move_cost=cost)
     expected = plain_trajectory(places, cost, reward, 25, first=played(bandit_on(places), 1))
     np.testing.assert_array_equal(played(bandit, 25), expected)
 
@@ -60,18 +60,18 @@ def test_it_plays_what_the_plain_rule_plays(cost: Any) -> None:
         lambda: policies.gp_ucb(Box([(0, 10)]), kernel=RBF(2.0), noise_variance=0.01),
         lambda: policies.gp_ucb(SPACE, kernel=SPACE.kernel(), noise_variance=0.01),
         lambda: policies.bbkb(LINE, kernel=RBF(2.0), noise_variance=0.01),
-        lambda: policies.gp_ucb(LINE, kernel=RBF(2.0), noise_variance=0.01).with_limits(
-            [Limit("q", at_most=9)], LINE.X[:5]
+        lambda: policies.gp_ucb(LINE, kernel=RBF(2.0), noise_variance=0.01).with_options(
+            limits=[Limit("q", at_most=9)], safe=LINE.X[:5]
         ),
     ],
 )
 def test_every_rule_moves_less_where_it_costs_more(made: Any) -> None:
     ways = []
     for cost in (None, 100.0):
-        bandit = made().with_move_cost(cost)
+        bandit = made().with_options(move_cost=cost)
         for t in range(1, 16):
             X = bandit.ask(t, n=1)
-            read = {limit.name: np.zeros(1) for limit in bandit.recipe.limits}
+            read = {limit.name: np.zeros(1) for limit in bandit.recipe.options.limits}
             bandit.tell(X, reward(X, t), t, outcomes=read)
         ways.append(costs_along(1.0, bandit.recipe.domain, bandit.state.rewards.X).sum())
     assert ways[1] < 0.5 * ways[0]
@@ -91,7 +91,7 @@ def test_near_is_kept_to_and_is_not_in_the_way(domain: Any, near: float) -> None
 @pytest.mark.parametrize("cost", [None, lambda x, z: 1.0 if x[1] == z[1] else np.nan])
 def test_one_is_where_one_is_whatever_the_context_is_now(cost: Any) -> None:
     """Candidates at a measured context: `near` is no distance of contexts, nor is the cost."""
-    bandit = bandit_on(Candidates(LINE.X, {"load": (0, 9)})).with_move_cost(cost)
+    bandit = bandit_on(Candidates(LINE.X, {"load": (0, 9)})).with_options(move_cost=cost)
     bandit.tell([[5.0]], [1.0], 1, context={"load": 0})
     assert abs(bandit.ask(2, near=1.0, context={"load": 9})[0, 0] - 5.0) <= 1.0
     assert bandit.ask(2, context={"load": 9})[0, 1] == 9.0
@@ -107,7 +107,7 @@ def test_near_is_measured_from_what_is_out_and_holds_for_all_of_a_batch() -> Non
 
 
 def test_several_points_come_in_the_order_of_a_tour() -> None:
-    bandit = bandit_on(LINE).with_move_cost(0.01)
+    bandit = bandit_on(LINE).with_options(move_cost=0.01)
     bandit.tell([[10.0], [2.0]], [0.0, 0.1], 1)
     X = bandit.ask(2, n=6)[:, 0]
     here = 2.0
@@ -117,7 +117,7 @@ def test_several_points_come_in_the_order_of_a_tour() -> None:
 
 
 def test_one_stays_on_a_box_at_the_very_point() -> None:
-    assert len(np.unique(played(bandit_on(Box([(0, 10)])).with_move_cost(5.0), 10))) <= 3
+    assert len(np.unique(played(bandit_on(Box([(0, 10)])).with_options(move_cost=5.0), 10))) <= 3
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_nothing_within_reach(made: Any) -> None:
 
 
 def test_a_context_is_no_way_to_go() -> None:
-    bandit = bandit_on(Candidates(PLANE.X, context=[1])).with_move_cost(100.0)
+    bandit = bandit_on(Candidates(PLANE.X, context=[1])).with_options(move_cost=100.0)
     for t in range(1, 10):
         X = bandit.ask(t, context=[t % 5])
         bandit.tell(X, X[:, 0], t)
@@ -141,17 +141,17 @@ def test_a_context_is_no_way_to_go() -> None:
 
 
 def test_history_says_what_moves_cost() -> None:
-    bandit = bandit_on(LINE).with_move_cost(0.1)
+    bandit = bandit_on(LINE).with_options(move_cost=0.1)
     bandit.tell([[0.0], [4.0]], [0.0, np.nan], [1, 2])
     bandit.tell([[1.0]], [0.0], 3)
     bandit.ask(4, near=0.1)
     assert bandit.history["move_cost"].round(12).tolist() == [0.0, 0.4, 0.3, 0.0]
-    assert "move_cost" not in bandit.with_move_cost(None).history
+    assert "move_cost" not in bandit.with_options(move_cost=None).history
 
 
 @pytest.mark.parametrize("value", [-1.0, 1e300, np.nan, np.inf, "1", None, [1.0]])
 def test_a_function_that_returns_no_cost(value: Any) -> None:
-    bandit = bandit_on(LINE).with_move_cost(lambda _x, _z: value)
+    bandit = bandit_on(LINE).with_options(move_cost=lambda _x, _z: value)
     bandit.tell([[0.0]], [0.0], 1)
     before = bandit.state
     refused(ValueError, r"move_cost\(\[0.0\], \[0.5\]\) must lie in", bandit.ask, 2)
@@ -171,25 +171,29 @@ def test_a_distance_that_rounding_swallows() -> None:
 
 def test_a_rule_that_weighs_information_has_no_unit_for_it() -> None:
     with pytest.raises(ValueError, match="weighs no rewards"):
-        policies.boba(LINE, noise_variance=0.01).with_move_cost(0.1)
+        policies.boba(LINE, noise_variance=0.01).with_options(move_cost=0.1)
 
 
 def test_a_measured_context_is_no_way_to_go() -> None:
     box = Box([(0, 10)], context={"outside": (-15, 20)})
-    bandit = policies.gp_ucb(box, kernel=RBF(2.0), noise_variance=0.01).with_move_cost(100.0)
+    bandit = policies.gp_ucb(box, kernel=RBF(2.0), noise_variance=0.01).with_options(
+        move_cost=100.0
+    )
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": 3.0 * t}, near=None if t == 1 else 0.5)
         bandit.tell(X, X[:, 0], t)
     assert len(np.unique(bandit.state.rewards.X[:, 0])) == 1
     assert bandit.history["move_cost"].sum() == 0.0
-    near = bandit.with_move_cost(None).ask(6, context={"outside": 0.0}, near=0.5)
+    near = bandit.with_options(move_cost=None).ask(6, context={"outside": 0.0}, near=0.5)
     assert abs(near[0, 0] - bandit.state.rewards.X[-1, 0]) <= 0.5 + 1e-9
 
 
 def test_of_many_candidates_a_price_finds_the_best_one_too() -> None:
     many = Candidates(np.linspace(0.0, 10.0, 5001)[:, None])
     for cost in (0.01, 0.5):
-        bandit = policies.bkb(many, kernel=RBF(1.0), noise_variance=0.01).with_move_cost(cost)
+        bandit = policies.bkb(many, kernel=RBF(1.0), noise_variance=0.01).with_options(
+            move_cost=cost
+        )
         bandit.tell(many.X[[0, 2500, 4000]], [0.0, 0.3, 0.2], [1, 2, 3])
         x = bandit.ask(4)[0]
         mean, deviation = bandit.predict(many.X, 4)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Space, policies
+from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
 from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
 from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers
@@ -150,7 +150,7 @@ def test_of_many_readings_of_one_time_the_wrong_ones_stand_aside() -> None:
 
 def test_it_is_corrected_and_handed_to_other_recipes() -> None:
     bandit = played(MAKERS["ensemble"](robust=True), 30)
-    plain = Bandit.from_state(replace(bandit.recipe, robust=False), bandit.state)
+    plain = Bandit.from_state(replace(bandit.recipe, options=Options(robust=False)), bandit.state)
     assert plain.state.outliers is None
     assert plain.state.rewards.t.tolist() == list(range(1, 31))  # in the order they were told
     X, t = bandit.state.readings.X, bandit.state.readings.t
@@ -197,13 +197,13 @@ def test_more_than_half_wrong_is_a_wrong_belief() -> None:
 def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
     """The first reading after a reset is the first of its time, among all that were told."""
     bandit = policies.et_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, mean=0.0)
-    bandit = Bandit.from_state(replace(bandit.recipe, robust=True), bandit.state)
+    bandit = Bandit.from_state(replace(bandit.recipe, options=Options(robust=True)), bandit.state)
     for t in range(1, 40):
         bandit.tell([[5.0]], [-3.0 if t > 20 else 40.0 if t == 18 else 3.0], t)
     state = bandit.state
     assert len(state.outliers or ()) == 1
     assert (first := state.rewards.t[state.since[0]]) > 18
-    plain = Bandit.from_state(replace(bandit.recipe, robust=False), state).state
+    plain = Bandit.from_state(replace(bandit.recipe, options=Options(robust=False)), state).state
     assert plain.rewards.t[plain.since[0]] == first
 
 
@@ -252,7 +252,7 @@ def test_outliers_go_back_to_where_they_were_told() -> None:
 def test_beside_a_control_no_level_is_known() -> None:
     recipe = policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).recipe
     with pytest.raises(ValueError, match="robust=True needs a level that is known"):
-        replace(recipe, robust=True, control=[0.0])
+        replace(recipe, options=Options(robust=True, control=[0.0]))
 
 
 @pytest.mark.parametrize("arms", [True, False])

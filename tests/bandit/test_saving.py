@@ -109,15 +109,17 @@ FEATURES: dict[str, Callable[[], Bandit]] = {
     "arms": lambda: policies.adaptive_gp_ucb(ARMS, noise_variance=NOISE),
     "control": lambda: policies.tv_gp_ucb(
         LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05
-    ).with_control([0.0]),
-    "control of arms": lambda: policies.adaptive_gp_ucb(ARMS).with_control("a"),
+    ).with_options(control=[0.0]),
+    "control of arms": lambda: policies.adaptive_gp_ucb(ARMS).with_options(control="a"),
     "control of an ensemble": lambda: policies.adaptive_gp_ucb(
         LINE, noise_variance=NOISE
-    ).with_control([0]),
-    "limits": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_limits(
-        [Limit("load", at_most=6.0)], safe=[[0.0], [1.0]]
+    ).with_options(control=[0]),
+    "limits": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_options(
+        limits=[Limit("load", at_most=6.0)], safe=[[0.0], [1.0]]
     ),
-    "moves": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_move_cost(0.1),
+    "moves": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_options(
+        move_cost=0.1
+    ),
     "outliers": lambda: policies.tv_gp_ucb(
         LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, robust=True
     ),
@@ -149,7 +151,7 @@ def test_whatever_a_bandit_has_goes_on_bit_for_bit(name: str, tmp_path: Path) ->
     def step(each: Bandit, t: float) -> Any:
         X = each.ask(t, context={"outside": t / 2} if "context" in name else None)
         y = noisy(X, t) + (40.0 if name == "outliers" and t == 11.0 else 0.0)
-        read = {limit.name: X[:, 0] for limit in each.recipe.limits}
+        read = {limit.name: X[:, 0] for limit in each.recipe.options.limits}
         each.tell(X, y, t, outcomes=read or None)
         return X
 

@@ -141,11 +141,11 @@ ARMS_MAKERS: dict[str, Any] = {
     "fit, given": lambda domain: policies.adaptive_gp_ucb(
         domain, kernel=domain.space.kernel(), noise_variance=0.05
     ),
-    "control": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05).with_control(
-        "green"
+    "control": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05).with_options(
+        control="green"
     ),
-    "limits": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05).with_limits(
-        [Limit("load", at_most=9.0)], safe=domain.X[:2]
+    "limits": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05).with_options(
+        limits=[Limit("load", at_most=9.0)], safe=domain.X[:2]
     ),
 }
 
@@ -157,7 +157,7 @@ def test_arms_that_are_added_were_there_from_the_start(make: Any) -> None:
     for bandit in bandits:
         for t in range(1, 13):
             names = [all_of_them[t % 3], "green"]
-            read = {"load": [1.0, 2.0]} if bandit.recipe.limits else None
+            read = {"load": [1.0, 2.0]} if bandit.recipe.options.limits else None
             bandit.tell(names, [t % 3 + 0.1 * t, 1.0], t, outcomes=read)
     other, always = bandits[0].with_candidates(["green", "grey", "blue"]), bandits[1]
     assert other.recipe.domain == always.recipe.domain == Arms(all_of_them, retired=[0])

@@ -218,10 +218,10 @@ def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
 
 def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
     bandit = policies.gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01)
-    limited = bandit.with_limits([Limit("load", at_most=1.0)], safe=[[0.5]])
+    limited = bandit.with_options(limits=[Limit("load", at_most=1.0)], safe=[[0.5]])
     with pytest.raises(ValueError, match=r"at most 15 .*got 200"):
         limited.ask(1, n=200)
-    for near in (bandit.with_move_cost(0.1), bandit):
+    for near in (bandit.with_options(move_cost=0.1), bandit):
         near.tell([[0.5]], [0.1], 1)
         with pytest.raises(ValueError, match=r"at most 15 .*got 16"):
             near.ask(2, n=16, near=0.2)

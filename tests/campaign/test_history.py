@@ -30,7 +30,7 @@ def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch
     monkeypatch.setattr(store, "PAGE", 16)
     whole, bounded = (
         Campaign.create(tmp_path / f"{n}.db", bandit, snapshot_every=20)
-        for n, bandit in enumerate((BANDITS[name](), BANDITS[name]().with_history(10)))
+        for n, bandit in enumerate((BANDITS[name](), BANDITS[name]().with_options(max_history=10)))
     )
     for campaign in (whole, bounded):
         for t in range(1, 62):

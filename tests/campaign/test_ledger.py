@@ -26,7 +26,7 @@ from tvbandits import (
 from tvbandits.bandit import recipe
 from tvbandits.bandit.state import same_value
 from tvbandits.campaign import following
-from tvbandits.campaign.ledger import OF_RECIPE, OF_STATE
+from tvbandits.campaign.ledger import OF_OPTIONS, OF_RECIPE, OF_STATE
 from tvbandits.experts import CallableExpert
 
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
@@ -39,8 +39,8 @@ def sees(X: Any, t: float) -> Any:
 EXPERT = CallableExpert(sees, 0.02)
 LOUD = Limit("noise_level", at_most=60, noise_variance=0.1)
 RECIPES: dict[str, Callable[[], Bandit]] = {
-    "limits": lambda: policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01).with_limits(
-        [LOUD], SITES.X[:2]
+    "limits": lambda: policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01).with_options(
+        limits=[LOUD], safe=SITES.X[:2]
     ),
     "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimize=True),
     "expert": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=EXPERT, budget=2),
@@ -80,7 +80,15 @@ def test_it_is_what_a_bandit_knows(name: str, tmp_path: Path) -> None:
                 shown = fresh.history, fresh.status, fresh.outstanding
                 campaign.predict(SITES.X)  # from here on there is one
                 again = campaign.ledger
-                for each in (*OF_RECIPE, *OF_STATE, "rewards", "outcomes", "questions", "cost"):
+                for each in (
+                    *OF_RECIPE,
+                    *OF_OPTIONS,
+                    *OF_STATE,
+                    "rewards",
+                    "outcomes",
+                    "questions",
+                    "cost",
+                ):
                     assert same_value(getattr(known, each), getattr(again, each)), (step, each)
                 assert shown[0].equals(campaign.history)
                 assert shown[1:] == (campaign.status, campaign.outstanding)
@@ -96,7 +104,15 @@ def same_on_record(place: Path, expert: Any = None) -> None:
         assert (fresh._reader is None) == (expert is None)
         fresh.predict(SITES.X)
         again = fresh.ledger
-        for each in (*OF_RECIPE, *OF_STATE, "rewards", "outcomes", "questions", "cost"):
+        for each in (
+            *OF_RECIPE,
+            *OF_OPTIONS,
+            *OF_STATE,
+            "rewards",
+            "outcomes",
+            "questions",
+            "cost",
+        ):
             assert same_value(getattr(known, each), getattr(again, each)), each
 
 
@@ -174,7 +190,7 @@ def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
         tmp_path / "c.db",
         policies.sw_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01, window=5),
     )
-    with Campaign.create(place, bandit.with_history(10)) as campaign:
+    with Campaign.create(place, bandit.with_options(max_history=10)) as campaign:
         for t in range(1, told + 1):
             campaign.tell(SITES.X[t % 5 : t % 5 + 1], [np.sin(t)], float(t))
     with Campaign.open(place) as fresh:

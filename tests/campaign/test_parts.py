@@ -67,7 +67,7 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
 
 
 def moving() -> Any:
-    return policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).with_move_cost(0.1)
+    return policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).with_options(move_cost=0.1)
 
 
 def test_moves_outlive_a_process(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_bounded_history_is_said_in_a_file(command: Command, tmp_path: Path) -
     Path("campaign.toml").write_text(window + "[campaign]\nhistory = 500\n")
     assert command("new", "c.db", "--config", "campaign.toml").status == 0
     with Campaign.open(tmp_path / "c.db") as campaign:
-        assert campaign.recipe.history == 500
+        assert campaign.recipe.options.max_history == 500
 
 
 # --- limits
@@ -118,7 +118,7 @@ def test_a_bounded_history_is_said_in_a_file(command: Command, tmp_path: Path) -
 
 def limited(path: Path) -> Campaign:
     bandit = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior="exact")
-    return Campaign.create(path, bandit.with_limits([LOUD], SITES.X[:2]))
+    return Campaign.create(path, bandit.with_options(limits=[LOUD], safe=SITES.X[:2]))
 
 
 @pytest.mark.filterwarnings("ignore::tvbandits.core.limits.LimitWarning")

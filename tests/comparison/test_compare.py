@@ -601,7 +601,7 @@ def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
     made = {
         "dear": lambda s: policies.gp_ucb(
             s.domain, kernel=s.kernel, noise_variance=0.01
-        ).with_move_cost(0.2)
+        ).with_options(move_cost=0.2)
     }
     rows = compare(DriftingBump(candidates=21, horizon=4), made, seeds=1, batch=3)
     assert [row["move_cost"] > 0 for row in rows] == [True] * 4

@@ -19,7 +19,7 @@ CALLS = """
 from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
-from tvbandits import Answers, Bandit, Box, Candidates, Recipe, Space, policies
+from tvbandits import Answers, Bandit, Box, Candidates, Options, Recipe, Space, policies
 from tvbandits.core.limits import Limit
 
 Answers([0.3, float("nan")], variance=0.01, cost=2.0)
@@ -32,7 +32,7 @@ Candidates(Path("points.npy"))
 Candidates("points.parquet")
 Candidates(np.zeros((3, 1)))
 recipe = Recipe(box, RBF(1.0), 0.01, confidence=2.0)
-Recipe(box, RBF(1.0), 0.01, confidence="theory", limits=[Limit("noise", at_most=60.0)])
+Recipe(box, RBF(1.0), 0.01, confidence="theory", options=Options([Limit("noise", at_most=60.0)]))
 bandit = Bandit(recipe)
 bandit.tell([[1.0]], [0.5], 1)
 space = Space(power=(0, 10))

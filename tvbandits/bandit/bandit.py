@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ from tvbandits.bandit.deciding import (
 )
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import begun_with, retold
+from tvbandits.bandit.options import OptionChanges, Options
 from tvbandits.bandit.recipe import (
     Recipe,
     changed_candidates,
@@ -51,8 +52,6 @@ from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.saving import save_value
-from tvbandits.core.limits import Limit
-from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of
@@ -212,10 +211,10 @@ class Bandit:
         """
         state, known = self._state, self._model.known
         rewards, answers = known(state, state.rewards), known(state, state.answers)
-        read = {each: state.outcomes[each.name].rewards for each in self._recipe.limits}
-        columns = rewards, answers, state.failed, state.pending, read, self._recipe.control
+        read = {each: state.outcomes[each.name].rewards for each in self._recipe.options.limits}
+        columns = rewards, answers, state.failed, state.pending, read, self._recipe.options.control
         aside = None if state.outliers is None else known(state, state.outliers.seen)
-        more = self._recipe.move_cost, aside
+        more = self._recipe.options.move_cost, aside
         return pd.DataFrame(history_columns(state.domain, *columns, *more))
 
     @in_turn
@@ -258,8 +257,8 @@ class Bandit:
         ValueError
             If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        if flag("relative", relative) and self._recipe.control is None:
-            raise ValueError("nothing is relative without a control: see with_control")
+        if flag("relative", relative) and self._recipe.options.control is None:
+            raise ValueError("nothing is relative without a control: see Options")
         points = inputs_of(self._recipe.domain, X, context)
         if outcome is not None:
             if relative:
@@ -397,7 +396,7 @@ class Bandit:
             raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-            limited = self._recipe.limits or self._recipe.move_cost is not None
+            limited = self._recipe.options.limits or self._recipe.options.move_cost is not None
             restricted = bool(limited) or available is not None or near is not None
             check_searched(n, self._recipe.domain, restricted=restricted)
         recipe, model, domain, free = self._recipe, self._model, self._recipe.domain, None
@@ -431,43 +430,41 @@ class Bandit:
         )
         return X
 
-    def with_move_cost(self, move_cost: MoveCost | None) -> Bandit:
-        """The same bandit, which weighs the cost of a move against its gain.
-
-        It leaves a point once the regret there would have paid for the move: see `core.moving`.
+    def with_options(self, **changes: Unpack[OptionChanges]) -> Bandit:
+        """Return the same bandit with some `Options` changed: it goes on with what it has learned.
 
         Parameters
         ----------
-        move_cost : float or callable
-            In the unit of reward: at least 0 for a unit of distance, or a function of two points (d,),
-            from and to; to stay costs nothing. None: moves are free.
+        changes
+            As `Options` calls them; those that are not named stay.
+
+        Raises
+        ------
+        ValueError
+            If an option is not of its form, or does not suit the policy.
 
         Examples
         --------
-        >>> from tvbandits import Candidates, policies
-        >>> bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [5.0]])).with_move_cost(0.1)
-        >>> info = bandit.tell([[0.0], [5.0]], [0.1, 0.3], [1, 2])
-        >>> print(bandit.history["move_cost"].tolist())
-        [0.0, 0.5]
+        >>> from tvbandits import Candidates, Limit, policies
+        >>> sites = Candidates([[0.0], [1.0], [2.0], [3.0]])
+        >>> quiet = Limit("noise_level", at_most=60, noise_variance=1.0)
+        >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01)
+        >>> bandit = bandit.with_options(limits=[quiet], safe=[[0.0], [1.0]])
+        >>> for t in (1, 2):
+        ...     X = bandit.ask(t)
+        ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
+        >>> print(bandit.history["noise_level"].tolist())
+        [40.0, 41.0]
         """
-        return Bandit.from_state(replace(self._recipe, move_cost=move_cost), self.state)
-
-    def with_history(self, history: int | None) -> Bandit:
-        """The same bandit, which keeps so many of the latest rewards, 500 or more (`Recipe.history`).
-
-        None: all of them.
-
-        Examples
-        --------
-        >>> from sklearn.gaussian_process.kernels import RBF
-        >>> from tvbandits import Arms, policies
-        >>> arms, prior = Arms(["a", "b"]), {"kernel": RBF(1.0), "noise_variance": 0.01}
-        >>> bandit = policies.sw_gp_ucb(arms, **prior, window=9).with_history(500)
-        >>> info = bandit.tell(["a", "b"] * 600, [0.1, 0.2] * 600, range(1200))
-        >>> print(info.told, len(bandit.history))
-        1200 500
-        """
-        return Bandit.from_state(replace(self._recipe, history=history), self.state)
+        unknown = changes.keys() - OptionChanges.__annotations__.keys()
+        if unknown:
+            names = ", ".join(OptionChanges.__annotations__)
+            raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there are: {names}")
+        options: Any = {**vars(self._recipe.options), **changes}
+        state = self.state
+        if "control" in changes:  # another one is another prior
+            state = replace(state, posterior=None)
+        return Bandit.from_state(replace(self._recipe, options=Options(**options)), state)
 
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
@@ -495,70 +492,6 @@ class Bandit:
         True 0
         """
         return Bandit.from_state(*begun_with(self._recipe, self.state, other))
-
-    def with_control(self, control: Any) -> Bandit:
-        """The same bandit with a control in every batch, with which it compares the other points.
-
-        Where rewards go up and down for all points together, as by day and night, it learns how points
-        differ. The level of each time is one unknown number, so only the differences between readings
-        of one time tell which point is better. Tell the rewards of a batch at one time.
-
-        Parameters
-        ----------
-        control : array of shape (d,)
-            A point of the domain; on one with names, a name or a dictionary.
-
-        Raises
-        ------
-        ValueError
-            If it is no such point, or the bandit's posterior cannot take a control: it needs a kernel
-            that is given and the exact posterior, or an ensemble on at most 200 candidates.
-
-        Examples
-        --------
-        >>> from tvbandits import Arms, policies
-        >>> arms = Arms(["old", "new", "bold"])
-        >>> bandit = policies.adaptive_gp_ucb(arms, noise_variance=0.01).with_control("old")
-        >>> for hour in range(1, 25):
-        ...     X = bandit.ask(hour, n=2)
-        ...     is_new = arms.decode(X)["arm"].to_numpy() == "new"
-        ...     info = bandit.tell(X, 10.0 * (8 < hour < 20) + is_new, hour)
-        >>> mean, deviation = bandit.predict(arms.X, relative=True)
-        >>> print(mean.round(1), deviation[0])
-        [0. 1. 0.] 0.0
-        """
-        recipe = replace(self._recipe, control=control)
-        return Bandit.from_state(recipe, replace(self.state, posterior=None))
-
-    def with_limits(self, limits: Sequence[Limit], safe: ArrayLike = ()) -> Bandit:
-        """The same bandit, which plays only where limits on further outcomes are known to hold.
-
-        Parameters
-        ----------
-        limits : sequence of Limit
-        safe : array of shape (s, d), optional
-            Points to start from, five or more: they come first.
-
-        Raises
-        ------
-        ValueError
-            If `limits` or `safe` cannot be used.
-
-        Examples
-        --------
-        >>> from tvbandits import Candidates, Limit, policies
-        >>> sites = Candidates([[0.0], [1.0], [2.0], [3.0]])
-        >>> quiet = Limit("noise_level", at_most=60, noise_variance=1.0)
-        >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01)
-        >>> bandit = bandit.with_limits([quiet], safe=[[0.0], [1.0]])
-        >>> for t in (1, 2):
-        ...     X = bandit.ask(t)
-        ...     info = bandit.tell(X, X[:, 0], t, outcomes={"noise_level": 40.0 + X[:, 0]})
-        >>> print(bandit.history["noise_level"].tolist())
-        [40.0, 41.0]
-        """
-        kept: Any = limits  # the recipe makes a tuple of them
-        return Bandit.from_state(replace(self._recipe, limits=kept, safe=safe), self.state)
 
     @in_turn
     def tell(

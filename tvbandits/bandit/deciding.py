@@ -278,7 +278,7 @@ class Outcomes:
         self.recipe = recipe
         # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
         sure = not getattr(recipe.acquisition, "weighs_reward", True)
-        limits = [replace(limit, each=limit.each or sure) for limit in recipe.limits]
+        limits = [replace(limit, each=limit.each or sure) for limit in recipe.options.limits]
         self._warned = False
         self._parts = {limit.name: (limit, Model(recipe.of_outcome(limit))) for limit in limits}
 
@@ -433,7 +433,7 @@ class Outcomes:
         Where a context is measured, they are places: at its value now, read at any.
         """
         whole, free = self.recipe.domain, decision.available
-        start, d = np.array(self.recipe.safe), chosen_of(whole).dimension
+        start, d = np.array(self.recipe.options.safe), chosen_of(whole).dimension
         start = at_values_of(decision.domain, whole, start.reshape(-1, whole.dimension))
         played = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
         *known, out = ((start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in played)
@@ -487,7 +487,7 @@ def placement(
         If nothing available is within `near`.
     """
     start = None
-    if near is not None or recipe.move_cost is not None:
+    if near is not None or recipe.options.move_cost is not None:
         start = _position(recipe, state)
     reach = None if near is None else check_near(near, start)
     control = _control_first(recipe, state, free, now, n, reach, start)
@@ -542,8 +542,8 @@ def points_of_decision(
     if place.n == 0:  # the control is all that is played
         return state, control
     decision = replace(decision, n=place.n, domain=place.domain, available=place.available)
-    if start is not None and recipe.move_cost is not None:
-        decision = replace(decision, move=Move(recipe.domain, recipe.move_cost, start))
+    if start is not None and recipe.options.move_cost is not None:
+        decision = replace(decision, move=Move(recipe.domain, recipe.options.move_cost, start))
     if outcomes:
         state, believed = outcomes.believed(state, decision.view.now)
         first = outcomes.start(state, decision)
@@ -597,9 +597,9 @@ def _control_first(
     share of them.
     """
     none = np.empty((0, recipe.domain.dimension))
-    if recipe.control is None:
+    if recipe.options.control is None:
         return none
-    control = np.array(recipe.control)[None]
+    control = np.array(recipe.options.control)[None]
     known = any(
         (recipe.is_control(each.X) & (each.t == now)).any()
         for each in (state.pending, state.rewards, state.failed)

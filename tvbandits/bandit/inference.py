@@ -94,7 +94,7 @@ class Model:
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
         self._self_learning = recipe.posterior.self_learning
-        self._beside = recipe.control is not None
+        self._beside = recipe.options.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
         self._leaders: tuple[Any, Leaders] | None = None
@@ -332,7 +332,7 @@ class Model:
             nugget=posterior.nugget,
             widening=calibration.widening if calibration.count else 1.0,
             learned=self._self_learning or state.model.learned is not None,
-            dimension=state.rewards.X.shape[1] if self.recipe.control is None else None,
+            dimension=state.rewards.X.shape[1] if self.recipe.options.control is None else None,
         )
 
     def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:
@@ -393,9 +393,9 @@ class Model:
         """
         recipe, out = self.recipe, state.pending
         taken = out.X[out.t == view.now]
-        if recipe.control is not None:  # it is no news of any effect, and comes once
+        if recipe.options.control is not None:  # it is no news of any effect, and comes once
             out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
-            taken = np.concatenate([taken, np.array(recipe.control)[None]])
+            taken = np.concatenate([taken, np.array(recipe.options.control)[None]])
         most = None if recipe.asking is None else recipe.asking.informed_width
         pending, noise = out.X[:0], np.empty(0)
         if self._counts_pending and len(out.t):
@@ -602,7 +602,7 @@ class Model:
         What decisions still use stays: rows that are not forgotten for good, and all that a posterior
         holds in its rows alone. With `before` rewards told, it was looked at the last time.
         """
-        keep, t = self.recipe.history, state.rewards.t
+        keep, t = self.recipe.options.max_history, state.rewards.t
         assert keep is not None
         if len(t) < 2 * keep or state.told // keep == before // keep:
             return state

@@ -95,7 +95,9 @@ def inherited(recipe: Recipe, other: State) -> Recipe:
     model = state.model
     found: dict[str, object] = {}
     own = recipe.posterior.informed_by(state.posterior)
-    if own is not recipe.posterior and recipe.control is None:  # beside one it has other models
+    if (
+        own is not recipe.posterior and recipe.options.control is None
+    ):  # beside one it has other models
         found["posterior"] = own
     if recipe.learn is not None and model.learned is not None:
         step = model.learned.step if recipe.learn.in_steps else 1.0
@@ -113,7 +115,8 @@ def _told(recipe: Recipe, other: State) -> State:
     domain = other.domain
     if recipe.posterior.self_learning and not isinstance(domain, Candidates):
         domain = Candidates(np.unique(other.rewards.X, axis=0))
-    beliefs = replace(recipe, domain=domain, asking=None, limits=(), safe=(), control=None)
+    options = replace(recipe.options, limits=(), safe=(), control=None)
+    beliefs = replace(recipe, domain=domain, asking=None, options=options)
     model, rng = Model(beliefs), np.random.default_rng(0)
     state = first_state(beliefs, rng)
     for told in ToldReadings.of(other, recipe.noise_variance).in_turn():

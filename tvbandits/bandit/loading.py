@@ -85,7 +85,7 @@ def _play_a_step(bandit: Any) -> None:
     repr((bandit, bandit.info, bandit.history))
     _check_numbers(bandit)
     given = _some_context(bandit.recipe.domain if fitted else bandit.domain)
-    least = 2 if fitted and bandit.recipe.control is not None else 1
+    least = 2 if fitted and bandit.recipe.options.control is not None else 1
     with contextlib.suppress(NothingAvailableError):  # which may be true
         X = bandit.ask(n=least, context=given)
         mean = np.zeros(len(X))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
+from tvbandits.bandit.options import Options
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
@@ -31,7 +32,6 @@ from tvbandits.core.arrays import (
     is_finite_number,
     noise_variance_number,
     not_negative,
-    whole_number,
 )
 from tvbandits.core.candidates import (
     Candidates,
@@ -41,10 +41,9 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, several, shown
+from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, shown
 from tvbandits.core.context import chosen_of, coordinate_names, joined, measured
 from tvbandits.core.limits import Limit
-from tvbandits.core.moving import MoveCost, check_move_cost
 from tvbandits.core.observations import Observations, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms
@@ -126,32 +125,14 @@ class Recipe:
         for step t + 1 with the ages of step t.
     minimize : bool
         Smaller rewards are better. Everything that is told or shown keeps its sign.
-    limits : sequence of Limit
-        On further outcomes: only points that are known to satisfy them are played. What is believed of
-        an outcome comes of this recipe's kernel, aging, posterior and learning, in its own unit.
-    safe : array of shape (s, d)
-        Points to start from under limits: those that were not played yet come first.
-    move_cost : float or callable, optional
-        What it costs, in the unit of reward, to move to another point than that of the last play: a
-        number for each unit of distance, or a function of two points (d,). See `core.moving`.
-    control : array of shape (d,), optional
-        A point that is part of every batch, with which the bandit compares the others. Rewards of one
-        time share an unknown level, and the bandit learns how points differ from the control.
-        An ensemble of models, or of arms, is `IndependentArms` with it then.
-    robust : bool
-        Set incredible readings aside, until others agree with them (`bandit.outliers`).
-    history : int, optional
-        So many of the latest rewards are kept, and up to twice as many, for a run whose memory is not to
-        grow; at least 500, all by default. Older ones leave once no decision needs them: what is in a
-        window or not aged away stays, filters and ensembles hold in their states what they were told.
-        What is computed anew, such as a unit, a kernel, or all after `correct` and a late reward to a
-        filter, comes of what is kept. A campaign has all on its disk.
+    options : Options
+        What applies to any bandit: limits, a control, the cost of moves, outliers, memory.
 
     Raises
     ------
     ValueError
         If a part is not what it must be, or parts do not fit together; the message names it. So it is
-        for a `history` that nothing can leave, since nothing is ever forgotten.
+        for `max_history` where nothing can leave, since nothing is ever forgotten.
 
     Examples
     --------
@@ -179,12 +160,7 @@ class Recipe:
     reset: EventTrigger | None = None
     lead: float = 0.0
     minimize: bool = False
-    limits: tuple[Limit, ...] = ()
-    safe: Any = ()
-    move_cost: MoveCost | None = None
-    control: Any = None
-    robust: bool = False
-    history: int | None = None
+    options: Options = field(default_factory=Options)
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -205,12 +181,7 @@ class Recipe:
             reset: EventTrigger | None = None,
             lead: float = 0.0,
             minimize: bool = False,
-            limits: Sequence[Limit] = (),
-            safe: Any = (),
-            move_cost: MoveCost | None = None,
-            control: Any = None,
-            robust: bool = False,
-            history: int | None = None,
+            options: Options = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -237,7 +208,7 @@ class Recipe:
             )
         self.acquisition.check(self.domain, self.posterior)
         self._check_limits()
-        if self.control is not None:
+        if self.options.control is not None:
             self._check_control()
         if self.learn is not None and not (is_space_time(self.kernel) or has_pace(self.aging)):
             needs = "a kernel over points and time, or an aging map with a pace such as Wiener(0.1)"
@@ -245,13 +216,14 @@ class Recipe:
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))
         self.posterior.check(self.kernel)
-        if self.history is not None:
+        if self.options.max_history is not None:
             self._check_history()
 
     @cached_property
     def chooses_plainly(self) -> bool:
         """Whether a decision may go anywhere for nothing: no limits, no control, no cost of moves."""
-        return not self.limits and self.control is None and self.move_cost is None
+        options = self.options
+        return not options.limits and options.control is None and options.move_cost is None
 
     @cached_property
     def offers_all(self) -> bool:
@@ -262,9 +234,9 @@ class Recipe:
 
     def is_control(self, X: Array) -> NDArray[np.bool_]:
         """Which of the points (n, d) are the control."""
-        if self.control is None:
+        if self.options.control is None:
             return np.zeros(len(X), dtype=bool)
-        return np.asarray((np.array(self.control) == X).all(axis=1))
+        return np.asarray((np.array(self.options.control) == X).all(axis=1))
 
     @cached_property
     def by_leaders(self) -> bool:
@@ -276,8 +248,8 @@ class Recipe:
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
             and self.asking is None
-            and self.control is None
-            and not self.limits
+            and self.options.control is None
+            and not self.options.limits
         )
 
     def _check_ensemble(self) -> None:
@@ -299,35 +271,31 @@ class Recipe:
             )
 
     def _check_limits(self) -> None:
-        limits = tuple(several("limits", self.limits, "a sequence of Limit(...)"))
-        for limit in limits:
-            of_kind("each of limits", limit, Limit, "a Limit(...)")
-        names = [limit.name for limit in limits]
-        if len(set(names)) < len(names):
-            raise ValueError(f"limits must be on different outcomes, got {', '.join(names)}")
+        options = self.options
+        names = [limit.name for limit in options.limits]
         shown_as = getattr(self.domain, "decode", None)
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
         if taken := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
             raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
-        none = isinstance(self.safe, list | tuple) and len(self.safe) == 0
-        given, chosen = self.safe, chosen_of(self.domain)
+        none = isinstance(options.safe, list | tuple) and len(options.safe) == 0
+        given, chosen = options.safe, chosen_of(self.domain)
         with suppress(ValueError):  # places alone, which have no context
             given = joined(chosen.check(given, "safe"), point[chosen.dimension :])
         safe = [] if none else self.domain.check(given, "safe").tolist()
-        if safe and not limits:
+        if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
-        settle(self, limits=limits, safe=tuple(map(tuple, safe)))
+        settle(self, options=replace(options, safe=tuple(map(tuple, safe))))
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
         domain = self.domain
         if getattr(domain, "context", ()) or measured(domain):
             raise ValueError(f"a control is for a domain without context, got {domain!r}")
-        point = domain.check([self.control], "control")
+        point = domain.check([self.options.control], "control")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
             raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
-        if self.robust:
+        if self.options.robust:
             raise ValueError("robust=True needs a level that is known, which no control gives")
         if self.learn is not None or self.reset is not None:
             raise ValueError("a control needs a recipe that fits no kernel, nor starts afresh")
@@ -337,21 +305,22 @@ class Recipe:
         if learns and len(domain) > MOST_BESIDE:  # type: ignore[arg-type]
             most = f"at most {MOST_BESIDE} candidates against a control"
             raise ValueError(f"an ensemble holds {most}, got {domain!r}: give a kernel to gp_ucb")
-        object.__setattr__(self, "control", tuple(point[0].tolist()))
+        control = tuple(point[0].tolist())
+        settle(self, options=replace(self.options, control=control))
 
     def _check_history(self) -> None:
         """So long that whatever is learned anew has enough to learn from; and something may leave it."""
-        whole_number("history", self.history, at_least=SHORTEST_HISTORY)
         forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
         if self.posterior.in_rows and not (forgets or by_filter):
             parts = f"with {self.posterior!r} and {self.aging!r} every reward counts"
-            raise ValueError(f"nothing can leave the history: {parts}; got history={self.history}")
+            most = self.options.max_history
+            raise ValueError(f"nothing can leave the history: {parts}; got max_history={most}")
 
     @cached_property
     def beliefs(self) -> tuple[Any, Any]:
         """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
-        rule, kernel, control = self.posterior, self.kernel, self.control
+        rule, kernel, control = self.posterior, self.kernel, self.options.control
         if control is None:
             return rule, kernel
         if not rule.self_learning:
@@ -377,7 +346,8 @@ class Recipe:
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
         elif getattr(posterior, "unit", 0.0):  # an outcome has one of its own
             parts["posterior"] = replace(posterior, unit=0.0)
-        return Recipe(domain, noise_variance=limit.noise_variance, history=self.history, **parts)
+        options = Options(max_history=self.options.max_history)
+        return Recipe(domain, noise_variance=limit.noise_variance, options=options, **parts)
 
     def _check_numbers(self) -> None:
         if self.noise_variance is not None:
@@ -385,15 +355,12 @@ class Recipe:
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimize", self.minimize)
-        flag("robust", self.robust)
-        check_move_cost(self.move_cost)
-        if self.move_cost is not None and not getattr(self.acquisition, "weighs_reward", True):
+        if self.options.move_cost is not None and not getattr(
+            self.acquisition, "weighs_reward", True
+        ):
             raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
         choice("consult", self.consult, ("after tell", "before ask"))
 
-
-# Rewards that are kept at least: as many as anything is learned from at once.
-SHORTEST_HISTORY = 500
 
 # Of more candidates than this, a sparse posterior looks at those that lead.
 MOST_LOOKED_AT = 4096
@@ -418,6 +385,7 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("batching", "Batching(...)", Batching),
     ("asking", "Asking(...) or None", Asking),
     ("reset", "EventTrigger(...) or None", EventTrigger),
+    ("options", "Options(...)", Options),
 )
 
 
@@ -463,11 +431,11 @@ def state_for(recipe: Recipe, state: State) -> State:
     """`state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
         state = state.with_model(scaling=_first_scaling(recipe))
-    if state.outliers is not None and not recipe.robust:
+    if state.outliers is not None and not recipe.options.robust:
         told = state.readings
         state = replace(state.with_outliers(told, np.zeros(len(told), dtype=bool)), posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
-    kernel = state.model.kernel if recipe.control is None else recipe.beliefs[1]
+    kernel = state.model.kernel if recipe.options.control is None else recipe.beliefs[1]
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.kernel == kernel)
     )
@@ -500,7 +468,10 @@ def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | Can
     if type(chosen) is not Candidates:
         raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
     offered = Candidates(as_points(X, chosen.dimension), chosen.context)
-    named = [*recipe.safe, *([] if recipe.control is None else [recipe.control])]
+    named = [
+        *recipe.options.safe,
+        *([] if recipe.options.control is None else [recipe.options.control]),
+    ]
     points = np.array(named).reshape(-1, domain.dimension)
     known = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
     return with_others(domain, with_retired(offered, known[:, : chosen.dimension]))
@@ -518,16 +489,17 @@ def on_candidates(
     if learn is not None:
         learn = replace(learn, rivals=tuple(with_arms(each, columns) for each in learn.rivals))
     none = (0.0,) * columns
-    safe = [(*point, *none) for point in recipe.safe]
-    control = None if recipe.control is None else (*recipe.control, *none)
-    parts: dict[str, Any] = {"kernel": kernel, "learn": learn, "safe": safe, "control": control}
-    return replace(recipe, domain=domain, **parts), state.widened(columns)
+    safe = [(*point, *none) for point in recipe.options.safe]
+    control = None if recipe.options.control is None else (*recipe.options.control, *none)
+    options = replace(recipe.options, safe=safe, control=control)
+    made = replace(recipe, domain=domain, kernel=kernel, learn=learn, options=options)
+    return made, state.widened(columns)
 
 
 def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:
     """A state for each outcome that has a limit, out of what is known of it."""
     made = {}
-    for limit in recipe.limits:
+    for limit in recipe.options.limits:
         beliefs, state = recipe.of_outcome(limit), known.get(limit.name)
         first = first_state(beliefs, np.random.default_rng(0))
         made[limit.name] = first if state is None else state_for(beliefs, state)
@@ -542,7 +514,7 @@ def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
         # Answers that are not kept would be missing once a reward is corrected.
         seen = seen.take(np.isnan(seen.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
-    if recipe.control is not None:
+    if recipe.options.control is not None:
         seen, mean = seen.beside_levels(), None if mean is None else 0.0
     if np.isnan(seen.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.

@@ -193,7 +193,7 @@ def calibrated(model: Model, state: State, told: Observations) -> IntervalCalibr
 def with_rewards(model: Model, state: State, told: Told, rng: np.random.Generator) -> State:
     """The state once it knows what was told."""
     recipe, every = model.recipe, told.rewards
-    if recipe.robust:
+    if recipe.options.robust:
         from tvbandits.bandit.outliers import set_aside
 
         state, told = set_aside(model, state, told)
@@ -220,7 +220,7 @@ def with_rewards(model: Model, state: State, told: Told, rng: np.random.Generato
     made = changed(state, questions=questions, **known)
     if recipe.learn is not None or made.model.noise is not None:
         made = model.learned(made, state.told)
-    if recipe.history is not None:
+    if recipe.options.max_history is not None:
         made = model.trimmed(made, state.told)
     return made
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
 
 # What it has in common with the recipe and the state of a bandit.
-OF_RECIPE = ("domain", "noise_variance", "control", "move_cost", "history")
+OF_RECIPE = ("domain", "noise_variance")
+OF_OPTIONS = ("control", "move_cost", "max_history")
 OF_STATE = ("answers", "failed", "pending", "time", "asked_for", "gone")
 
 
@@ -49,7 +50,7 @@ class Ledger(Record):
         Of the latest row.
     open : tuple of Row
         Of an operation that somebody has begun and not ended.
-    domain, noise_variance, control, move_cost, history
+    domain, noise_variance, control, move_cost, max_history
         As of the recipe.
     rewards, answers, failed, pending, time, asked_for, gone
         As of `Record`; what stands aside as an outlier is among the rewards.
@@ -74,7 +75,7 @@ class Ledger(Record):
     noise_variance: float | None
     control: tuple[float, ...] | None
     move_cost: MoveCost | None
-    history: int | None
+    max_history: int | None
     outcomes: Mapping[Limit, Observations]
     questions: int
     cost: float
@@ -200,7 +201,7 @@ class Ledger(Record):
             more = Told.of(told.X, told.t, *values_and_variance(name, values, *usual))
             read[limit] = read[limit].append(more.rewards)
         made = replace(self, outcomes=read, **self.noted(told))
-        if self.history is not None and len(made.rewards) >= 2 * self.history:
+        if self.max_history is not None and len(made.rewards) >= 2 * self.max_history:
             raise NotFollowedError("a long history")
         return told, made
 
@@ -219,11 +220,12 @@ def _on_record(look: Callable[..., Any]) -> dict[str, Any]:
     queries = ("state", "info", "queries")
     return {
         **{name: look("recipe", name) for name in OF_RECIPE},
+        **{name: look("recipe", "options", name) for name in OF_OPTIONS},
         **{name: look("state", name) for name in OF_STATE},
         "rewards": rewards if outliers is None else outliers.among(rewards),
         "outcomes": {
             limit: look("state", "outcomes", limit.name, "rewards")
-            for limit in look("recipe", "limits")
+            for limit in look("recipe", "options", "limits")
         },
         "questions": look(*queries, "total_asked"),
         "cost": look(*queries, "total_cost"),

@@ -105,12 +105,12 @@ def read_config(
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
         bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
         if (control := said["domain"].get("control")) is not None:
-            bandit = bandit.with_control(Names(domain, about).points([control])[0])
+            bandit = bandit.with_options(control=Names(domain, about).points([control])[0])
         clock = Clock(**said["clock"]) if "clock" in said else None
         own = said.get("campaign", {})
         about |= _shown(own)
-        bandit = bandit.with_move_cost(own["move_cost"]) if "move_cost" in own else bandit
-        bandit = bandit.with_history(own["history"]) if "history" in own else bandit
+        bandit = bandit.with_options(move_cost=own["move_cost"]) if "move_cost" in own else bandit
+        bandit = bandit.with_options(max_history=own["history"]) if "history" in own else bandit
     maker = said.get("expert", {}).get("maker", "")
     return bandit, clock, {**about, "config": text, "expert": maker}
 
@@ -264,7 +264,7 @@ def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
         given = {"name": "", "noise_variance": _noise_variance(given, "limits"), **given}
         limits.append(Limit(**{key: each for key, each in given.items() if key != "noise_sd"}))
     places = Names(bandit.recipe.domain, about).points(start) if start else ()
-    return bandit.with_limits(limits, places)
+    return bandit.with_options(limits=limits, safe=places)
 
 
 def options_of(policy: Policy) -> dict[str, inspect.Parameter]:

@@ -150,18 +150,18 @@ def _suited(player: Player, problem: Problem, points: int | None) -> Player:
     if not isinstance(player, Bandit):
         return player
     control = getattr(problem, "control", None)
-    if control is not None and player.recipe.control is None:
+    if control is not None and player.recipe.options.control is None:
         if points is None or points < 2:
             raise ValueError(
                 f"{problem.name} has a control, which others are held against at one time: give batch=2 "
                 "or more"
             )
-        player = player.with_control(control)
+        player = player.with_options(control=control)
     limits, cost = limits_of(problem), getattr(problem, "move_cost", None)
-    if limits and not player.recipe.limits:
-        player = player.with_limits(limits, getattr(problem, "safe", ()))
-    if cost is not None and player.recipe.move_cost is None:
-        player = player.with_move_cost(cost)
+    if limits and not player.recipe.options.limits:
+        player = player.with_options(limits=limits, safe=getattr(problem, "safe", ()))
+    if cost is not None and player.recipe.options.move_cost is None:
+        player = player.with_options(move_cost=cost)
     return player
 
 
@@ -222,7 +222,7 @@ class _Playing:
         times = float(step) + np.arange(float(size)) * (points is None)
         beta = _info_of(player).beta
         read, violations = outcomes_of(problem, X, times, known.seed)
-        knows = isinstance(player, Bandit) and player.recipe.limits
+        knows = isinstance(player, Bandit) and player.recipe.options.limits
         told_too: dict[str, Any] = {"outcomes": read} if knows else {}
         best, rewards, told = self._readings(X, times)
         started = time.process_time()
@@ -281,7 +281,7 @@ class _Playing:
 
     def _move_cost(self) -> MoveCost | None:
         """What moves cost in truth: as the problem says, or else as the bandit believes."""
-        own = self.player.recipe.move_cost if isinstance(self.player, Bandit) else None
+        own = self.player.recipe.options.move_cost if isinstance(self.player, Bandit) else None
         said: MoveCost | None = getattr(self.prepared.problem, "move_cost", None)
         return own if said is None else said
 

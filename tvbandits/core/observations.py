@@ -444,7 +444,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Gone:
-    """What has left a history (`Bandit.with_history`).
+    """What has left a history (`Options.max_history`).
 
     Attributes
     ----------

@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe, check_mean
 from tvbandits.bandit.state import Player
 from tvbandits.core.arrays import (
@@ -125,7 +126,7 @@ def assembled(
         posterior=as_posterior(posterior),
         mean=mean,
         minimize=minimize,
-        robust=robust,
+        options=Options(robust=robust),
         **parts,
     )
     return Bandit(recipe, seed=seed)

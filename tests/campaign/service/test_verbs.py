@@ -63,7 +63,7 @@ def test_remote_refuses_what_is_no_service(served: Served) -> None:
 
 
 def test_move_cost(tmp_path: Path) -> None:
-    with serving(tmp_path, new_bandit().with_move_cost(0.1)) as served:
+    with serving(tmp_path, new_bandit().with_options(move_cost=0.1)) as served:
         remote = remote_of(served)
         remote.tell(DOMAIN.X[:1], [False], 1)
         assert np.linalg.norm(remote.ask(2, near=1.0) - DOMAIN.X[0]) <= 1.0
@@ -74,7 +74,7 @@ def test_move_cost(tmp_path: Path) -> None:
 
 def test_limits(tmp_path: Path) -> None:
     loud = Limit("noise_level", at_most=60.0, noise_variance=1.0)
-    limited = new_bandit().with_limits([loud], DOMAIN.X[:5])
+    limited = new_bandit().with_options(limits=[loud], safe=DOMAIN.X[:5])
     with serving(tmp_path, limited) as served:
         remote = remote_of(served)
         for t in range(1, 6):
@@ -172,7 +172,7 @@ def test_sites_come_and_go(tmp_path: Path) -> None:
 
 
 def test_control(tmp_path: Path) -> None:
-    with serving(tmp_path, new_bandit().with_control(DOMAIN.X[2])) as served:
+    with serving(tmp_path, new_bandit().with_options(control=DOMAIN.X[2])) as served:
         remote = remote_of(served)
         for t, level in ((1, 0.0), (2, 30.0)):
             X = remote.ask(t, n=2)

@@ -83,7 +83,7 @@ class Facts:
         history = campaign.history
         history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
         history = history.assign(time=history["t"]) if campaign.clock else history
-        if campaign.recipe.control is not None:
+        if campaign.recipe.options.control is not None:
             history = history.assign(reward=history["relative"])
         known = campaign.state
         latest = known.pending.X if len(known.pending) else known.readings.X
@@ -98,7 +98,7 @@ class Facts:
     @property
     def unit(self) -> str:
         """Of the reward, in brackets, and what it is held against; empty where nobody said."""
-        said, control = self.campaign.about.get("unit", ""), self.campaign.recipe.control
+        said, control = self.campaign.about.get("unit", ""), self.campaign.recipe.options.control
         beside = "" if control is None else f" beside {self.campaign.names.name(np.array(control))}"
         return f" [{said}]{beside}" if said else beside
 
@@ -125,7 +125,7 @@ class Facts:
 
     def believed(self, t: float) -> tuple[Array, Array]:
         """Mean and deviation of every place at a time, shapes (N,)."""
-        beside = self.campaign.recipe.control is not None
+        beside = self.campaign.recipe.options.control is not None
         return self.campaign.predict(self.places, t, relative=beside)
 
     @cached_property

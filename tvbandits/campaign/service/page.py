@@ -195,7 +195,7 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         ("answers", status.answers),
         ("questions asked", status.questions),
         ("questions in all", campaign.budget),
-        ("limits violated", status.violations if campaign.recipe.limits else None),
+        ("limits violated", status.violations if campaign.recipe.options.limits else None),
         ("cost", float(status.cost)),
         (f"regret at most{facts.unit}, by bounds of {facts.width:g} deviations", facts.most_regret),
         ("stations in trouble", sum(bool(each.troubles) for each in facts.stations)),
