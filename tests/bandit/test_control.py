@@ -165,7 +165,7 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
     ],
 )
 def test_what_is_no_control_is_refused(bandit: Bandit, control: object, match: str) -> None:
-    refused(ValueError, match, bandit.with_options, control)
+    refused(ValueError, match, bandit.with_options, control=control)
 
 
 def test_nothing_is_relative_without_a_control() -> None:

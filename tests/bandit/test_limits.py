@@ -296,7 +296,7 @@ def test_no_outcome_is_called_as_another_column(domain: Candidates | Box, name: 
     bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01).with_options(
         limits=[replace(LOAD, name="a")]
     )
-    refused(ValueError, name, bandit.with_options, [replace(LOAD, name=name)])
+    refused(ValueError, name, bandit.with_options, limits=[replace(LOAD, name=name)])
 
 
 @pytest.mark.parametrize(

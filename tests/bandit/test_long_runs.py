@@ -247,7 +247,7 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     ],
 )
 def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
-    refused(ValueError, "nothing can leave the history", maker().with_options, 1000)
+    refused(ValueError, "nothing can leave the history", maker().with_options, max_history=1000)
 
 
 @pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])

@@ -244,7 +244,7 @@ def test_outliers_go_back_to_where_they_were_told() -> None:
     out = rng.random(9) < 0.4
     aside = Outliers.of(told, out)
     assert len(aside) == out.sum()
-    again = aside.available(told.take(~out))
+    again = aside.among(told.take(~out))
     for name in ("X", "t", "y", "variance", "source"):
         assert np.array_equal(getattr(again, name), getattr(told, name))
 

@@ -97,7 +97,7 @@ class Ledger(Record):
             # A fit, an event, doubt, the width of BBKB and a limited pool look at beliefs when told.
             looks = pool is not None or saved.word("recipe", "confidence") != "Fixed"
             looks |= any(saved.word("recipe", part) for part in ("learn", "reset"))
-            looks |= saved.value("recipe", "robust")
+            looks |= saved.value("recipe", "options", "robust")
             return cls(
                 **on_record,
                 seq=snapshot.seq,
