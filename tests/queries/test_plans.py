@@ -145,15 +145,15 @@ def covariance_after(rows: list[int]) -> Array:
     return np.asarray(UNEVEN - UNEVEN[:, rows] @ np.linalg.inv(K) @ UNEVEN[rows])
 
 
-def gain(row: int, rows: list[int], mean: Array, available: list[int]) -> float:
+def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
     """What an answer about a point adds to the best mean of some points, on average."""
     covariance = covariance_after(rows)
     moves = covariance[row] / np.sqrt(covariance[row, row] + NOISE)
     nodes, weights = hermegauss(9)
     total = 0.0
     for z, weight in zip(nodes, weights / weights.sum(), strict=True):
-        total += weight * max(mean[j] + z * moves[j] for j in available)
-    return float(max(total - max(mean[j] for j in available), 0.0))
+        total += weight * max(mean[j] + z * moves[j] for j in among)
+    return float(max(total - max(mean[j] for j in among), 0.0))
 
 
 def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = ()) -> list[int]:

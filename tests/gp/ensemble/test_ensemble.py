@@ -198,7 +198,7 @@ def test_beliefs_are_the_dense_covariances() -> None:
     data = K[:n, :n] + ROUGH.nugget * np.eye(n)
     posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
     beliefs = ensemble.beliefs(float(now) + 1.0)
-    np.testing.assert_allclose(beliefs.available(asked, asked), unit * posterior[:3, :3], atol=1e-6)
+    np.testing.assert_allclose(beliefs.among(asked, asked), unit * posterior[:3, :3], atol=1e-6)
     np.testing.assert_allclose(beliefs.reach(asked), unit * posterior[:3, 3:], atol=1e-6)
     noise = np.full(len(POINTS), unit * ROUGH.nugget)
     np.testing.assert_allclose(beliefs.noise_variance, noise, rtol=1e-6)
@@ -238,7 +238,7 @@ def test_models_that_share_features_say_together_what_they_say_side_by_side(monk
     assert joined.mean == pytest.approx(apart.mean, rel=1e-12)
     assert joined.deviation == pytest.approx(apart.deviation, rel=1e-12)
     assert joined.reach([0, 2]) == pytest.approx(apart.reach([0, 2]), rel=1e-11)
-    assert joined.available([0, 2], [1]) == pytest.approx(apart.available([0, 2], [1]), rel=1e-11)
+    assert joined.among([0, 2], [1]) == pytest.approx(apart.among([0, 2], [1]), rel=1e-11)
 
 
 @pytest.mark.parametrize(("where", "hazard"), [("far from both", 0.05), ("between", 0.2)])

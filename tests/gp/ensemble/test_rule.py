@@ -148,7 +148,7 @@ def test_covariances_are_those_of_the_beliefs() -> None:
     assert np.linalg.eigvalsh(C).min() > -1e-9
     widening = posterior.ensemble.widening**2
     np.testing.assert_allclose(widening * np.diag(C), posterior.on_surface()[1], rtol=1e-8)
-    np.testing.assert_array_equal(C, posterior.beliefs(13.0, 2.0).available(everyone, everyone))
+    np.testing.assert_array_equal(C, posterior.beliefs(13.0, 2.0).among(everyone, everyone))
 
 
 def test_one_more_reading_is_conditioning() -> None:
@@ -160,8 +160,8 @@ def test_one_more_reading_is_conditioning() -> None:
     np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
     np.testing.assert_array_equal(once.on_surface()[0], posterior.on_surface()[0])
     twice = once.shrunk(inputs(POINTS[[5]]), 0.04, None).on_surface()[1]
-    available = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
-    left = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(available, C[[3, 5]]))
+    among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
+    left = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
     np.testing.assert_allclose(twice, left, rtol=1e-8)
     np.testing.assert_array_equal(posterior.on_surface()[1], before)  # nothing changed it
     # Together they are one after the other, also where a candidate is read again.

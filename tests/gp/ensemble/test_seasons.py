@@ -401,7 +401,7 @@ def test_beliefs_of_a_skewed_field_are_in_the_unit_of_reward() -> None:
     np.testing.assert_allclose(beliefs.mean, forecast.mean, rtol=1e-9)
     np.testing.assert_allclose(beliefs.deviation, forecast.learnable, rtol=1e-9)
     every = list(range(8))
-    available, reach = beliefs.available(every, every), beliefs.reach(every)
-    assert np.linalg.eigvalsh(available).min() > -1e-8 * np.abs(available).max()
+    among, reach = beliefs.among(every, every), beliefs.reach(every)
+    assert np.linalg.eigvalsh(among).min() > -1e-8 * np.abs(among).max()
     # What an answer about a point tells about the point itself is less than what it does not know.
-    assert (np.abs(np.diag(reach)) < np.diag(available) + forecast.learnable**2).all()
+    assert (np.abs(np.diag(reach)) < np.diag(among) + forecast.learnable**2).all()
