@@ -39,20 +39,13 @@ def comparison_report(folder: Path) -> str:
     """
     stored = read(folder)
     panels = panels_of(stored.rows)
-    figure = plots.regret_figure(stored.rows, stored.references, stored.units)
-    picture = base64.b64encode(figure._repr_png_()).decode()
-    about = "Average regret of each policy: the tables below have where the curves end"
     try:
         how = _provenance(stored.record)
     except (KeyError, TypeError) as error:
         raise ValueError(f'"{folder / RUN}" cannot be read: {error}') from error
     parts = [
         _head(stored, panels),
-        section(
-            "Average regret against the step",
-            f'<figure><img src="data:image/png;base64,{picture}" alt="{about}" style="max-width: 100%">'
-            "</figure>",
-        ),
+        section("Average regret against the step", _figure(stored)),
         *(_panel(stored, panel) for panel in panels),
         section("How it was made", how),
     ]
@@ -75,6 +68,15 @@ def command_of(arguments: Mapping[str, Any]) -> str:
     words += [word for each in arguments.get("data") or () for word in ("--data", str(each))]
     words += ["--equal-information"] if arguments.get("equal_information") else []
     return shlex.join(words)
+
+
+def _figure(stored: Stored) -> str:
+    """Return the picture of the folder, in the page itself; a narrow screen scrolls it."""
+    drawn = plots.regret_figure(stored.rows, stored.references, stored.units)._repr_png_()
+    source = f"data:image/png;base64,{base64.b64encode(drawn).decode()}"
+    about = "Average regret of each policy: the tables below have where the curves end"
+    style = "width: 100%; min-width: 40rem; max-width: 60rem"
+    return f'<figure class="scroll"><img src="{source}" alt="{about}" style="{style}"></figure>'
 
 
 def _head(stored: Stored, panels: list[Panel]) -> str:
